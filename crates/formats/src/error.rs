@@ -1,0 +1,91 @@
+//! What can go wrong with a model file.
+
+use std::path::PathBuf;
+
+use lodstone_model::DType;
+
+/// The result of reading or writing a format.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of reading or writing a model file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Bytes that cannot be read, or are not what the format says.
+    #[error(transparent)]
+    Store(#[from] lodstone_store::Error),
+    /// The same, with the place in the model.
+    #[error("in {place}: {source}")]
+    Inside {
+        /// Where in the model: "block 0, operator 3 (`conv2d`)".
+        place: String,
+        /// What is wrong there.
+        source: Box<Error>,
+    },
+    /// No format claims the file.
+    #[error("`{}` is no model file that is known: it begins with {found}", path.display())]
+    Unrecognized {
+        /// The file.
+        path: PathBuf,
+        /// Its first bytes.
+        found: String,
+    },
+    /// A format, or a part of one, that is not read yet.
+    #[error("`{}` is {what}, which this version does not read", path.display())]
+    Unsupported {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// A path that leads to no model.
+    #[error("no model at `{}`: {why}", path.display())]
+    NoModel {
+        /// What was asked for.
+        path: PathBuf,
+        /// What was looked for.
+        why: String,
+    },
+    /// Parameters and program do not belong together.
+    #[error("the parameters in `{}` do not fit the program: {what}", path.display())]
+    Mismatch {
+        /// The parameter file.
+        path: PathBuf,
+        /// The first difference.
+        what: String,
+    },
+    /// Something the target format has no way to say.
+    #[error("{format} cannot hold {what}")]
+    Incompatible {
+        /// The target format.
+        format: &'static str,
+        /// What it cannot hold, with its name.
+        what: String,
+    },
+    /// A JSON text that is not what it should be.
+    #[error("`{}`: {source}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What the parser said, with line and column.
+        source: serde_json::Error,
+    },
+}
+
+impl Error {
+    /// Adds the place in the model where it happened.
+    #[must_use]
+    pub fn inside(self, place: impl Into<String>) -> Self {
+        match self {
+            Self::Inside { place: inner, source } => {
+                Self::Inside { place: format!("{}, {inner}", place.into()), source }
+            }
+            error => Self::Inside { place: place.into(), source: Box::new(error) },
+        }
+    }
+
+    /// A tensor whose element type `format` has no code for.
+    pub(crate) fn dtype(format: &'static str, name: &str, dtype: DType) -> Self {
+        Self::Incompatible { format, what: format!("the {dtype} tensor `{name}`") }
+    }
+}

@@ -1,0 +1,53 @@
+//! The table of formats.
+
+use std::path::Path;
+
+use lodstone_model::Model;
+
+use crate::{Holds, OpenOptions, Result, WriteOptions};
+
+/// A format: what it looks like, what it holds, how it is read and written.
+#[derive(Debug)]
+pub struct Format {
+    /// Its name, as in `--to NAME`.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub title: &'static str,
+    /// What it has a place for.
+    pub holds: Holds,
+    /// Extension of its files, without the dot; a path that ends in it asks for this format.
+    pub extension: &'static str,
+    /// Whether something looks like it.
+    pub detect: fn(&Probe<'_>) -> bool,
+    /// Opens a model.
+    pub read: fn(&Path, &OpenOptions) -> Result<Model>,
+    /// Writes a model; gives the names of the files, for the user.
+    pub write: fn(&Model, &Path, &WriteOptions) -> Result<Vec<std::path::PathBuf>>,
+}
+
+/// What is known of a path before a format is chosen.
+#[derive(Debug)]
+pub struct Probe<'a> {
+    /// The path.
+    pub path: &'a Path,
+    /// The first bytes, 4096 at most; empty for a directory.
+    pub head: &'a [u8],
+    /// Size of the file in bytes.
+    pub len: u64,
+    /// Names of the entries, if it is a directory.
+    pub entries: Option<&'a [lodstone_store::Entry]>,
+}
+
+/// Every format, in the order in which they are asked whether a file is theirs: those with a
+/// signature first.
+pub static FORMATS: &[Format] = &[];
+
+/// The format called `name`.
+pub fn named(name: &str) -> Option<&'static Format> {
+    FORMATS.iter().find(|format| format.name == name)
+}
+
+/// The first format that something looks like.
+pub fn detect(probe: &Probe<'_>) -> Option<&'static Format> {
+    FORMATS.iter().find(|format| (format.detect)(probe))
+}

@@ -1,0 +1,22 @@
+//! Model files to models and back.
+//!
+//! A folder for each format, all with the same parts in the same order: `mod.rs` (the layout as a
+//! table, the source of truth, what is not supported), `detect`, `read`, `write`. Formats do not
+//! see each other, with one exception: `paddle`, the bundle, is made of `paddle_program` and
+//! `paddle_stream`.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod error;
+mod format;
+pub mod numpy;
+mod options;
+pub mod paddle;
+pub mod paddle_program;
+pub mod paddle_stream;
+mod protobuf;
+pub mod safetensors;
+
+pub use error::{Error, Result};
+pub use format::{FORMATS, Format, Probe, detect, named};
+pub use options::{Holds, OpenOptions, WriteOptions};

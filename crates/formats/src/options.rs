@@ -1,0 +1,75 @@
+//! How to open and how to write.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lodstone_model::{DType, Limits};
+use lodstone_store::{Blob, Dir, Links, Progress, Result, SourceFile};
+
+/// How to open a model.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Where the parameters are, if not where the format says: a file or a directory.
+    pub params: Option<PathBuf>,
+    /// How much a file may make a reader build.
+    pub limits: Limits,
+    /// Whether files may be mapped into memory.
+    pub mmap: bool,
+    /// Whether names inside a model may pass symbolic links that leave its directory.
+    pub links: Links,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        let (limits, links) = (Limits::default(), Links::default());
+        Self { params: None, limits, mmap: true, links }
+    }
+}
+
+impl OpenOptions {
+    /// Opens a file that the user named.
+    ///
+    /// # Errors
+    /// As [`SourceFile::open`].
+    pub fn file(&self, path: &Path) -> Result<Blob> {
+        Ok(Blob::file(Arc::new(SourceFile::open(path, self.mmap)?)))
+    }
+
+    /// Opens a directory in which names that come out of a model are resolved.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn dir(&self, path: &Path) -> Result<Dir> {
+        Dir::open(path, self.links, self.mmap)
+    }
+}
+
+/// How to write a model.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    /// Bytes that elements are aligned to, where the format leaves it open; 0 for what the
+    /// framework itself does.
+    pub align: u64,
+    /// Largest file, for formats that can be split.
+    pub max_shard_size: Option<u64>,
+    /// Counts the bytes, and cancels.
+    pub progress: Progress,
+}
+
+/// What a format has a place for. What it has none for is a loss, which the user has to allow.
+#[derive(Clone, Copy, Debug)]
+pub struct Holds {
+    /// A program. (One that is left out is told, not lost: such a format is asked for by who
+    /// wants the parameters.)
+    pub program: bool,
+    /// Names of tensors.
+    pub names: bool,
+    /// LoD offsets.
+    pub lod: bool,
+    /// Rows of a larger tensor.
+    pub selected_rows: bool,
+    /// Tables of tokens.
+    pub vocabulary: bool,
+    /// Whether it has a code for an element type.
+    pub dtype: fn(DType) -> bool,
+}

@@ -1,0 +1,141 @@
+//! Puts the difference between two encodings into a third.
+//!
+//! A model is read from some encoding, `raw`. What the model says of it is `old`, in canonical
+//! form; after an edit it says `new`. [`patch`] gives `raw` with just that difference: fields that
+//! did not change keep their bytes and their place, unknown fields and explicit defaults stay, and
+//! inside a field that did change the same rule holds again. For the unedited model
+//! `patch(raw, old, old)` is `raw`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+use bytes::Bytes;
+use lodstone_model::Limits;
+
+use super::schema;
+use super::wire::{Encoder, Field, Message, Source, Value};
+use crate::Result;
+
+pub(crate) fn patch(
+    schema: &'static schema::Message,
+    raw: &Bytes,
+    old: &Bytes,
+    new: &Bytes,
+) -> Result<Bytes> {
+    if old == new {
+        return Ok(raw.clone());
+    }
+    let source = Source::new("the encoding of a node", &Limits::default());
+    let split = |bytes: &Bytes| -> Result<Vec<Field<'_>>> {
+        Message::new(&source, bytes.clone()).fields().collect()
+    };
+    let (raw, old, new) = (split(raw)?, split(old)?, split(new)?);
+    let (raw_by, old_by, new_by) = (by_number(&raw), by_number(&old), by_number(&new));
+
+    // The numbers whose fields changed, with their bytes after the edit.
+    let mut changed = BTreeMap::new();
+    for number in old_by.keys().chain(new_by.keys()) {
+        let [raw, old, new] = [&raw_by, &old_by, &new_by]
+            .map(|groups| groups.get(number).map_or(&[][..], Vec::as_slice));
+        if !changed.contains_key(number) && !same(old, new) {
+            changed.insert(*number, replace(schema.submessage(*number), raw, old, new)?);
+        }
+    }
+
+    let mut runs = Runs::default();
+    for field in &raw {
+        if !new_by.contains_key(&field.number) && !old_by.contains_key(&field.number) {
+            runs.push(field.number, &field.raw);
+        } else if let Some(bytes) = changed.get_mut(&field.number) {
+            runs.push(field.number, &std::mem::take(bytes));
+        } else {
+            runs.push(field.number, &field.raw);
+        }
+    }
+    for (number, bytes) in changed {
+        if !bytes.is_empty() {
+            runs.insert(number, &bytes);
+        }
+    }
+    Ok(runs.finish())
+}
+
+/// The elements of one field after an edit, each with the bytes of the old one it came from.
+fn replace(
+    submessage: Option<&'static schema::Message>,
+    raw: &[&Field<'_>],
+    old: &[&Field<'_>],
+    new: &[&Field<'_>],
+) -> Result<Vec<u8>> {
+    let mut encoder = Encoder::default();
+    // A field encoded in another number of pieces (packed, split) has no elements to keep.
+    let pairs = if raw.len() == old.len() { align(old, new) } else { vec![None; new.len()] };
+    for (field, pair) in new.iter().zip(pairs) {
+        let origin = pair.and_then(|index| raw.get(index).zip(old.get(index)));
+        match (origin, submessage) {
+            (Some((raw, old)), _) if old.raw == field.raw => encoder.raw(&raw.raw),
+            (Some((raw, old)), Some(schema)) => match (&raw.value, &old.value, &field.value) {
+                (Value::Bytes(raw), Value::Bytes(old), Value::Bytes(new)) => {
+                    encoder.bytes(field.number, &patch(schema, raw, old, new)?);
+                }
+                _ => encoder.raw(&field.raw),
+            },
+            _ => encoder.raw(&field.raw),
+        }
+    }
+    Ok(encoder.finish())
+}
+
+/// For each new element the old one it stands for: those before and after the edited stretch by
+/// equality, those inside it by position if none was added or removed.
+fn align(old: &[&Field<'_>], new: &[&Field<'_>]) -> Vec<Option<usize>> {
+    let equal = |(a, b): &(&&Field<'_>, &&Field<'_>)| a.raw == b.raw;
+    let head = old.iter().zip(new).take_while(equal).count();
+    let rest = old.len().min(new.len()) - head;
+    let tail = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(equal).count();
+    let edited: Range<usize> = head..new.len() - tail;
+    let known: HashMap<_, _> = old.iter().zip(0..).map(|(field, i)| (&field.raw, i)).collect();
+    (0..new.len())
+        .map(|index| match index {
+            _ if index < head => Some(index),
+            _ if index >= edited.end => Some(old.len() + index - new.len()),
+            _ if old.len() == new.len() => Some(index),
+            _ => new.get(index).and_then(|field| known.get(&field.raw)).copied(),
+        })
+        .collect()
+}
+
+fn by_number<'f, 'a>(fields: &'f [Field<'a>]) -> BTreeMap<u32, Vec<&'f Field<'a>>> {
+    let mut groups = BTreeMap::<u32, Vec<_>>::new();
+    for field in fields {
+        groups.entry(field.number).or_default().push(field);
+    }
+    groups
+}
+
+fn same(left: &[&Field<'_>], right: &[&Field<'_>]) -> bool {
+    left.len() == right.len() && left.iter().zip(right).all(|(a, b)| a.raw == b.raw)
+}
+
+/// Encoded fields in the order in which they will be written.
+#[derive(Default)]
+struct Runs(Vec<(u32, Vec<u8>)>);
+
+impl Runs {
+    fn push(&mut self, number: u32, bytes: &[u8]) {
+        match self.0.last_mut() {
+            Some((last, run)) if *last == number => run.extend_from_slice(bytes),
+            _ => self.0.push((number, bytes.to_vec())),
+        }
+    }
+
+    /// Where protobuf's own writers would put it: before the first field with a greater number.
+    fn insert(&mut self, number: u32, bytes: &[u8]) {
+        let position = self.0.iter().position(|(known, _)| *known > number);
+        self.0.insert(position.unwrap_or(self.0.len()), (number, bytes.to_vec()));
+    }
+
+    fn finish(self) -> Bytes {
+        self.0.into_iter().flat_map(|(_, run)| run).collect()
+    }
+}

@@ -1,0 +1,492 @@
+//! The text format: wire format to text and back, by the tables of [`schema`](super::schema).
+//!
+//! What is printed is what protobuf's Python printer gives: two blanks a level, one field a line,
+//! strings with octal escapes, floats as the shortest decimal of the double that equals them.
+//! Fields that the tables do not know are printed by number (`7: 3`, `7: 0x0000002a`,
+//! `7: "bytes"`), as `DebugString` does, and read back the same.
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+use lodstone_model::Limits;
+
+use super::schema::{self, Generation, Kind};
+use super::wire::{Encoder, Field, Message, Packed, Source, Value};
+use crate::Result;
+
+/// Prints a message.
+pub(crate) fn print(
+    source: &Source<'_>,
+    schema: &'static schema::Message,
+    bytes: &Bytes,
+    generation: Generation,
+) -> Result<String> {
+    let mut printer = Printer { out: String::new(), generation };
+    printer.message(&Message::new(source, bytes.clone()), schema, 0)?;
+    Ok(printer.out)
+}
+
+struct Printer {
+    out: String,
+    generation: Generation,
+}
+
+impl Printer {
+    /// Recursion ends with the tables, which are finite: unknown messages are printed as bytes.
+    fn message(
+        &mut self,
+        message: &Message<'_>,
+        schema: &'static schema::Message,
+        level: usize,
+    ) -> Result<()> {
+        for field in message.fields() {
+            let field = field?;
+            match schema.field(field.number) {
+                Some(known) => self.known(&field, known, level)?,
+                None => self.unknown(&field, level)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn known(
+        &mut self,
+        field: &Field<'_>,
+        known: &'static schema::Field,
+        level: usize,
+    ) -> Result<()> {
+        let name = known.name(self.generation);
+        if let Kind::Message(schema) = known.kind {
+            self.line(level, &format!("{name} {{"));
+            self.message(&field.message()?, schema, level + 1)?;
+            self.line(level, "}");
+            return Ok(());
+        }
+        let mut values = Vec::new();
+        match known.kind {
+            Kind::Float => {
+                field.each(|f| Ok(shortest(f64::from(f.f32()?))), Packed::Fixed32, &mut values)?
+            }
+            Kind::Double => field.each(|f| Ok(shortest(f.f64()?)), Packed::Fixed64, &mut values)?,
+            Kind::Bytes => values.push(quote(&field.bytes()?)),
+            Kind::Bool => {
+                field.each(|f| Ok(f.bool()?.to_string()), Packed::Varint, &mut values)?;
+            }
+            Kind::Enum(schema) => {
+                let generation = self.generation;
+                let name = |f: &Field<'_>| {
+                    let number = f.i32()?;
+                    let name = schema.name(number, generation);
+                    Ok(name.map_or_else(|| number.to_string(), str::to_owned))
+                };
+                field.each(name, Packed::Varint, &mut values)?;
+            }
+            Kind::Int | Kind::Message(_) => {
+                field.each(|f| Ok(f.i64()?.to_string()), Packed::Varint, &mut values)?;
+            }
+        }
+        for value in values {
+            self.line(level, &format!("{name}: {value}"));
+        }
+        Ok(())
+    }
+
+    fn unknown(&mut self, field: &Field<'_>, level: usize) -> Result<()> {
+        let value = match &field.value {
+            Value::Varint(value) => value.to_string(),
+            Value::Fixed32(bytes) => format!("0x{:08x}", u32::from_le_bytes(*bytes)),
+            Value::Fixed64(bytes) => format!("0x{:016x}", u64::from_le_bytes(*bytes)),
+            Value::Bytes(bytes) => quote(bytes),
+            Value::Group => {
+                return Err(field.error("a field that text format can say", "an unknown group"));
+            }
+        };
+        self.line(level, &format!("{}: {value}", field.number));
+        Ok(())
+    }
+
+    fn line(&mut self, level: usize, text: &str) {
+        let _ = writeln!(self.out, "{:1$}{text}", "", level * 2);
+    }
+}
+
+/// A double as Python's `repr` gives it: the shortest decimal that reads back as the same.
+fn shortest(value: f64) -> String {
+    if !value.is_finite() {
+        return if value.is_nan() {
+            "nan"
+        } else if value > 0.0 {
+            "inf"
+        } else {
+            "-inf"
+        }
+        .to_owned();
+    }
+    let scientific = format!("{value:e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..16).contains(&exponent) || value == 0.0 {
+        let plain = format!("{value}");
+        return if plain.contains('.') { plain } else { plain + ".0" };
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.abs())
+}
+
+fn quote(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len() + 2);
+    out.push('"');
+    for &byte in bytes {
+        match byte {
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            b'"' | b'\'' | b'\\' => {
+                out.push('\\');
+                out.push(char::from(byte));
+            }
+            0x20..0x7f => out.push(char::from(byte)),
+            _ => {
+                let _ = write!(out, "\\{byte:03o}");
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Reads a message in text format and gives its wire format, fields in the order of the text.
+pub(crate) fn parse(
+    source: &Source<'_>,
+    schema: &'static schema::Message,
+    text: &[u8],
+    limits: &Limits,
+) -> Result<Vec<u8>> {
+    let mut tokens = Tokens { source, text, position: 0 };
+    let mut open = vec![Frame { schema, number: 0, close: 0, encoder: Encoder::default() }];
+    loop {
+        tokens.blank();
+        let at = tokens.position;
+        match tokens.peek() {
+            None | Some(b'}' | b'>') => {
+                let ended = tokens.peek();
+                let Some(frame) = open.pop() else {
+                    return Err(tokens.error(at, "a field", "the end of the text"));
+                };
+                let Some(parent) = open.last_mut() else {
+                    return match ended {
+                        None => Ok(frame.encoder.finish()),
+                        Some(_) => Err(tokens.error(at, "a field", "a closing bracket")),
+                    };
+                };
+                if ended != Some(frame.close) {
+                    let expected = format!("`{}` at the end of a message", char::from(frame.close));
+                    return Err(tokens.error(at, expected, tokens.here()));
+                }
+                tokens.position += 1;
+                parent.encoder.bytes(frame.number, &frame.encoder.finish());
+                tokens.separator();
+            }
+            Some(_) => {
+                let Some(frame) = open.last_mut() else { continue };
+                if let Some(inner) = field(&mut tokens, frame)? {
+                    open.push(inner);
+                    if open.len() > limits.depth {
+                        let expected = format!("at most {} levels", limits.depth);
+                        return Err(tokens.error(at, expected, "a deeper message"));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A message whose end has not been read.
+struct Frame {
+    schema: &'static schema::Message,
+    number: u32,
+    close: u8,
+    encoder: Encoder,
+}
+
+/// Reads one field; gives the message that it opens, if it is one.
+fn field(tokens: &mut Tokens<'_>, frame: &mut Frame) -> Result<Option<Frame>> {
+    let at = tokens.position;
+    let name = tokens.word();
+    let Some(known) = frame.schema.field_named(name) else {
+        return match name.parse::<u32>() {
+            Ok(number) if (1..1 << 29).contains(&number) => {
+                tokens.expect(b':')?;
+                unknown(tokens, number, &mut frame.encoder)?;
+                tokens.separator();
+                Ok(None)
+            }
+            _ => {
+                let expected = format!("a field of {}", frame.schema.name);
+                Err(tokens.error(at, expected, tokens.found(at, name)))
+            }
+        };
+    };
+    tokens.blank();
+    let colon = tokens.take(b':');
+    tokens.blank();
+    if let Kind::Message(schema) = known.kind {
+        let close = match tokens.peek() {
+            Some(b'{') => b'}',
+            Some(b'<') => b'>',
+            _ => return Err(tokens.error(tokens.position, "`{`", tokens.here())),
+        };
+        tokens.position += 1;
+        let encoder = Encoder::default();
+        return Ok(Some(Frame { schema, number: known.number, close, encoder }));
+    }
+    if !colon {
+        return Err(tokens.error(tokens.position, format!("`:` after `{name}`"), tokens.here()));
+    }
+    if known.repeated && tokens.take(b'[') {
+        tokens.blank();
+        while !tokens.take(b']') {
+            value(tokens, known, &mut frame.encoder)?;
+            tokens.blank();
+            if !tokens.take(b',') && tokens.peek() != Some(b']') {
+                return Err(tokens.error(tokens.position, "`,` or `]`", tokens.here()));
+            }
+        }
+    } else {
+        value(tokens, known, &mut frame.encoder)?;
+    }
+    tokens.separator();
+    Ok(None)
+}
+
+fn value(tokens: &mut Tokens<'_>, known: &schema::Field, out: &mut Encoder) -> Result<()> {
+    tokens.blank();
+    let at = tokens.position;
+    if matches!(known.kind, Kind::Bytes) {
+        out.bytes(known.number, &tokens.string()?);
+        return Ok(());
+    }
+    let word = tokens.word();
+    let bad = |what: &str| Err(tokens.error(at, what, tokens.found(at, word)));
+    match known.kind {
+        Kind::Int => match integer(word) {
+            Some(value) => out.int(known.number, value),
+            None => return bad("an integer"),
+        },
+        Kind::Bool => match word {
+            "true" | "True" | "t" | "1" => out.bool(known.number, true),
+            "false" | "False" | "f" | "0" => out.bool(known.number, false),
+            _ => return bad("`true` or `false`"),
+        },
+        Kind::Float => match decimal::<f32>(word) {
+            Some(value) => out.f32(known.number, value),
+            None => return bad("a number"),
+        },
+        Kind::Double => match decimal::<f64>(word) {
+            Some(value) => out.f64(known.number, value),
+            None => return bad("a number"),
+        },
+        Kind::Enum(schema) => {
+            match schema.number(word).or_else(|| word.parse().ok()) {
+                Some(value) => out.int(known.number, value),
+                None => return bad("the name of a value"),
+            };
+        }
+        Kind::Bytes | Kind::Message(_) => {}
+    }
+    Ok(())
+}
+
+/// The value of a field that is named by its number only; how it is written tells its wire type.
+fn unknown(tokens: &mut Tokens<'_>, number: u32, out: &mut Encoder) -> Result<()> {
+    tokens.blank();
+    let at = tokens.position;
+    if matches!(tokens.peek(), Some(b'"' | b'\'')) {
+        out.bytes(number, &tokens.string()?);
+        return Ok(());
+    }
+    let word = tokens.word();
+    let fixed = |digits: usize| {
+        let hex = word.strip_prefix("0x").filter(|hex| hex.len() == digits)?;
+        u64::from_str_radix(hex, 16).ok()
+    };
+    if let Some(value) = fixed(8) {
+        let [a, b, c, d, ..] = value.to_le_bytes();
+        out.fixed32(number, [a, b, c, d]);
+    } else if let Some(value) = fixed(16) {
+        out.fixed64(number, value.to_le_bytes());
+    } else if let Ok(value) = word.parse::<u64>() {
+        out.int(number, value.cast_signed());
+    } else {
+        return Err(tokens.error(at, "a number or a string", tokens.found(at, word)));
+    }
+    Ok(())
+}
+
+fn integer(word: &str) -> Option<i64> {
+    let (negative, digits) = match word.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, word),
+    };
+    let magnitude = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(hex) => i128::from(u64::from_str_radix(hex, 16).ok()?),
+        None if digits.len() > 1 && digits.starts_with('0') => {
+            i128::from(u64::from_str_radix(digits, 8).ok()?)
+        }
+        None => i128::from(digits.parse::<u64>().ok()?),
+    };
+    i64::try_from(if negative { -magnitude } else { magnitude }).ok()
+}
+
+fn decimal<T: std::str::FromStr>(word: &str) -> Option<T> {
+    let digits = word
+        .strip_suffix(['f', 'F'])
+        .filter(|rest| rest.ends_with(|c: char| c.is_ascii_digit() || c == '.'));
+    digits.unwrap_or(word).parse().ok()
+}
+
+/// Takes the text apart.
+struct Tokens<'a> {
+    source: &'a Source<'a>,
+    text: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Tokens<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.position).copied()
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let there = self.peek() == Some(byte);
+        self.position += usize::from(there);
+        there
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<()> {
+        self.blank();
+        if self.take(byte) {
+            return Ok(());
+        }
+        Err(self.error(self.position, format!("`{}`", char::from(byte)), self.here()))
+    }
+
+    /// Hops over white space and comments.
+    fn blank(&mut self) {
+        while let Some(byte) = self.peek() {
+            if byte == b'#' {
+                while self.peek().is_some_and(|byte| byte != b'\n') {
+                    self.position += 1;
+                }
+            } else if byte.is_ascii_whitespace() {
+                self.position += 1;
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// Fields may be divided by a comma or semicolon.
+    fn separator(&mut self) {
+        self.blank();
+        let _ = self.take(b',') || self.take(b';');
+    }
+
+    /// A name or number.
+    fn word(&mut self) -> &'a str {
+        let start = self.position;
+        let part = |byte: u8| byte.is_ascii_alphanumeric() || b"_.+-".contains(&byte);
+        while self.peek().is_some_and(part) {
+            self.position += 1;
+        }
+        let word = self.text.get(start..self.position).unwrap_or_default();
+        std::str::from_utf8(word).unwrap_or_default()
+    }
+
+    /// One or more quoted strings, joined.
+    fn string(&mut self) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let start = self.position;
+        while let Some(quote @ (b'"' | b'\'')) = self.peek() {
+            self.position += 1;
+            loop {
+                let at = self.position;
+                let Some(byte) = self.peek().filter(|byte| *byte != b'\n') else {
+                    return Err(self.error(start, "a string that ends", "the end of the line"));
+                };
+                self.position += 1;
+                match byte {
+                    _ if byte == quote => break,
+                    b'\\' => self.escape(at, &mut out)?,
+                    _ => out.push(byte),
+                }
+            }
+            self.blank();
+        }
+        if self.position == start {
+            return Err(self.error(start, "a string in quotes", self.here()));
+        }
+        Ok(out)
+    }
+
+    fn escape(&mut self, at: usize, out: &mut Vec<u8>) -> Result<()> {
+        let byte = self.peek().unwrap_or_default();
+        self.position += 1;
+        out.push(match byte {
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'a' => 7,
+            b'b' => 8,
+            b'f' => 12,
+            b'v' => 11,
+            b'"' | b'\'' | b'\\' | b'?' => byte,
+            b'x' | b'X' => self.digits(at, 16, 2)?,
+            b'0'..=b'7' => {
+                self.position -= 1;
+                self.digits(at, 8, 3)?
+            }
+            _ => return Err(self.error(at, "an escape", format!("`\\{}`", char::from(byte)))),
+        });
+        Ok(())
+    }
+
+    fn digits(&mut self, at: usize, radix: u32, most: usize) -> Result<u8> {
+        let mut value = 0;
+        let start = self.position;
+        while self.position < start + most {
+            let Some(digit) = self.peek().and_then(|b| char::from(b).to_digit(radix)) else {
+                break;
+            };
+            value = value * radix + digit;
+            self.position += 1;
+        }
+        u8::try_from(value)
+            .ok()
+            .filter(|_| self.position > start)
+            .ok_or_else(|| self.error(at, "an escape of one byte", format!("{value}")))
+    }
+
+    fn here(&self) -> String {
+        match self.peek() {
+            Some(byte) => format!("`{}`", byte.escape_ascii()),
+            None => "the end of the text".to_owned(),
+        }
+    }
+
+    fn found(&self, at: usize, word: &str) -> String {
+        if !word.is_empty() {
+            return format!("`{word}`");
+        }
+        Tokens { position: at, ..*self }.here()
+    }
+
+    fn error(
+        &self,
+        at: usize,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> crate::Error {
+        self.source.malformed(at as u64, expected, found)
+    }
+}

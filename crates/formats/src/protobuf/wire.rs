@@ -1,0 +1,399 @@
+//! The wire format: a message is a sequence of fields, each a tag and a value.
+//!
+//! | wire type | value |
+//! |---|---|
+//! | 0 | varint: 7 bits a byte, lowest first, at most 10 bytes |
+//! | 1 | 8 bytes |
+//! | 2 | varint length, then as many bytes: text, bytes, messages, packed numbers |
+//! | 3, 4 | begin and end of a group |
+//! | 5 | 4 bytes |
+
+use std::cell::Cell;
+
+use bytes::Bytes;
+use lodstone_model::Limits;
+
+use crate::{Error, Result};
+
+/// What all messages of one file share.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    /// The file, for messages.
+    pub(crate) origin: &'a str,
+    limits: Limits,
+    nodes: Cell<usize>,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(origin: &'a str, limits: &Limits) -> Self {
+        Self { origin, limits: *limits, nodes: Cell::new(0) }
+    }
+
+    pub(crate) fn malformed(
+        &self,
+        offset: u64,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Error {
+        let (origin, expected, found) = (self.origin.to_owned(), expected.into(), found.into());
+        lodstone_store::Error::Malformed { origin, offset, expected, found }.into()
+    }
+
+    /// Counts one more node of the model that is being built.
+    fn count(&self, offset: u64) -> Result<()> {
+        self.nodes.set(self.nodes.get() + 1);
+        if self.nodes.get() > self.limits.nodes {
+            let expected = format!("at most {} fields in all", self.limits.nodes);
+            return Err(self.malformed(offset, expected, "more"));
+        }
+        Ok(())
+    }
+}
+
+/// A message that has not been taken apart yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Message<'a> {
+    pub(crate) source: &'a Source<'a>,
+    pub(crate) bytes: Bytes,
+    /// Offset of its first byte in the file.
+    pub(crate) offset: u64,
+}
+
+/// One field of a message.
+#[derive(Clone, Debug)]
+pub(crate) struct Field<'a> {
+    source: &'a Source<'a>,
+    pub(crate) number: u32,
+    pub(crate) value: Value,
+    /// Tag and value as they are.
+    pub(crate) raw: Bytes,
+    /// Offset of the tag in the file.
+    pub(crate) offset: u64,
+}
+
+/// The value of a field, by wire type.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Varint(u64),
+    Fixed64([u8; 8]),
+    Bytes(Bytes),
+    Group,
+    Fixed32([u8; 4]),
+}
+
+impl<'a> Message<'a> {
+    /// A whole file.
+    pub(crate) fn new(source: &'a Source<'a>, bytes: Bytes) -> Self {
+        Self { source, bytes, offset: 0 }
+    }
+
+    /// Its fields in order.
+    pub(crate) fn fields(&self) -> Fields<'a> {
+        Fields { message: self.clone(), position: 0 }
+    }
+
+    /// An error that a field which must be there is not.
+    pub(crate) fn missing(&self, what: &str) -> Error {
+        self.source.malformed(self.offset, what, "a message without it")
+    }
+}
+
+/// Iterates over the fields of a message; ends after the first error.
+#[derive(Debug)]
+pub(crate) struct Fields<'a> {
+    message: Message<'a>,
+    position: usize,
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<Field<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.position >= self.message.bytes.len() {
+            return None;
+        }
+        let field = self.read();
+        if field.is_err() {
+            self.position = self.message.bytes.len();
+        }
+        Some(field)
+    }
+}
+
+impl<'a> Fields<'a> {
+    fn read(&mut self) -> Result<Field<'a>> {
+        let start = self.position;
+        let offset = self.place(start);
+        self.message.source.count(offset)?;
+        let (number, wire_type) = self.tag()?;
+        let value = match wire_type {
+            0 => Value::Varint(self.varint()?),
+            1 => Value::Fixed64(self.array()?),
+            2 => Value::Bytes(self.delimited()?),
+            3 => self.group(number)?,
+            5 => Value::Fixed32(self.array()?),
+            _ => return Err(self.error(start, "a wire type from 0 to 5", wire_type.to_string())),
+        };
+        let raw = self.message.bytes.slice(start..self.position);
+        Ok(Field { source: self.message.source, number, value, raw, offset })
+    }
+
+    fn tag(&mut self) -> Result<(u32, u64)> {
+        let start = self.position;
+        let tag = self.varint()?;
+        match u32::try_from(tag >> 3) {
+            Ok(number) if number > 0 && number < 1 << 29 => Ok((number, tag & 7)),
+            _ => Err(self.error(start, "a field number from 1 to 536870911", format!("tag {tag}"))),
+        }
+    }
+
+    fn varint(&mut self) -> Result<u64> {
+        let start = self.position;
+        let mut value = 0u64;
+        for shift in (0..70).step_by(7) {
+            let Some(byte) = self.message.bytes.get(self.position) else {
+                return Err(self.error(start, "a varint", "the end of the message"));
+            };
+            self.position += 1;
+            value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(self.error(start, "a varint of at most 10 bytes", "a longer one"))
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let bytes = self.message.bytes.get(self.position..).and_then(|rest| rest.first_chunk());
+        let Some(array) = bytes.copied() else {
+            let left = self.message.bytes.len() - self.position;
+            let found = format!("{left} bytes left");
+            return Err(self.error(self.position, format!("a number of {N} bytes"), found));
+        };
+        self.position += N;
+        Ok(array)
+    }
+
+    fn delimited(&mut self) -> Result<Bytes> {
+        let start = self.position;
+        let len = self.varint()?;
+        let left = self.message.bytes.len() - self.position;
+        match usize::try_from(len) {
+            Ok(len) if len <= left => {
+                self.position += len;
+                Ok(self.message.bytes.slice(self.position - len..self.position))
+            }
+            _ => Err(self.error(start, format!("{len} bytes"), format!("{left} bytes left"))),
+        }
+    }
+
+    /// Hops over a group that nothing known uses; groups may nest, up to the limit.
+    fn group(&mut self, number: u32) -> Result<Value> {
+        let mut open = vec![number];
+        while let Some(innermost) = open.last().copied() {
+            let start = self.position;
+            let (number, wire_type) = self.tag()?;
+            match wire_type {
+                0 => drop(self.varint()?),
+                1 => drop(self.array::<8>()?),
+                2 => drop(self.delimited()?),
+                3 if open.len() < self.message.source.limits.depth => open.push(number),
+                4 if number == innermost => drop(open.pop()),
+                5 => drop(self.array::<4>()?),
+                _ => {
+                    let expected = format!("the end of group {innermost}");
+                    let found = format!("field {number} of wire type {wire_type}");
+                    return Err(self.error(start, expected, found));
+                }
+            }
+        }
+        Ok(Value::Group)
+    }
+
+    fn place(&self, position: usize) -> u64 {
+        self.message.offset + position as u64
+    }
+
+    fn error(&self, at: usize, expected: impl Into<String>, found: impl Into<String>) -> Error {
+        self.message.source.malformed(self.place(at), expected, found)
+    }
+}
+
+impl<'a> Field<'a> {
+    /// The bytes of a length-delimited field.
+    pub(crate) fn bytes(&self) -> Result<Bytes> {
+        match &self.value {
+            Value::Bytes(bytes) => Ok(bytes.clone()),
+            _ => Err(self.mismatch("a length-delimited value")),
+        }
+    }
+
+    /// The text of a length-delimited field.
+    pub(crate) fn string(&self) -> Result<String> {
+        let bytes = self.bytes()?;
+        match std::str::from_utf8(&bytes) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(_) => Err(self.error("UTF-8 text", "other bytes")),
+        }
+    }
+
+    /// The message in a length-delimited field.
+    pub(crate) fn message(&self) -> Result<Message<'a>> {
+        let bytes = self.bytes()?;
+        let header = self.raw.len() - bytes.len();
+        Ok(Message { source: self.source, bytes, offset: self.offset + header as u64 })
+    }
+
+    pub(crate) fn i64(&self) -> Result<i64> {
+        match self.value {
+            Value::Varint(value) => Ok(value.cast_signed()),
+            _ => Err(self.mismatch("a varint")),
+        }
+    }
+
+    /// A varint that holds an `int32` or an enum: the lower half, as protobuf reads it.
+    pub(crate) fn i32(&self) -> Result<i32> {
+        self.i64().map(low_half)
+    }
+
+    pub(crate) fn bool(&self) -> Result<bool> {
+        self.i64().map(|value| value != 0)
+    }
+
+    pub(crate) fn f32(&self) -> Result<f32> {
+        match self.value {
+            Value::Fixed32(bytes) => Ok(f32::from_le_bytes(bytes)),
+            _ => Err(self.mismatch("a number of 4 bytes")),
+        }
+    }
+
+    pub(crate) fn f64(&self) -> Result<f64> {
+        match self.value {
+            Value::Fixed64(bytes) => Ok(f64::from_le_bytes(bytes)),
+            _ => Err(self.mismatch("a number of 8 bytes")),
+        }
+    }
+
+    /// One element of a repeated number, or all of them if they are packed.
+    pub(crate) fn each<T>(
+        &self,
+        one: impl Fn(&Self) -> Result<T>,
+        packed_as: Packed,
+        into: &mut Vec<T>,
+    ) -> Result<()> {
+        if !matches!(self.value, Value::Bytes(_)) {
+            into.push(one(self)?);
+            return Ok(());
+        }
+        let mut elements = Fields { message: self.message()?, position: 0 };
+        while elements.position < elements.message.bytes.len() {
+            let start = elements.position;
+            let value = match packed_as {
+                Packed::Varint => Value::Varint(elements.varint()?),
+                Packed::Fixed32 => Value::Fixed32(elements.array()?),
+                Packed::Fixed64 => Value::Fixed64(elements.array()?),
+            };
+            let raw = elements.message.bytes.slice(start..elements.position);
+            let offset = elements.place(start);
+            into.push(one(&Self { source: self.source, number: self.number, value, raw, offset })?);
+        }
+        Ok(())
+    }
+
+    /// An error about this field.
+    pub(crate) fn error(&self, expected: impl Into<String>, found: impl Into<String>) -> Error {
+        self.source.malformed(self.offset, expected, found)
+    }
+
+    fn mismatch(&self, expected: &str) -> Error {
+        let found = match self.value {
+            Value::Varint(_) => "a varint",
+            Value::Fixed64(_) => "a number of 8 bytes",
+            Value::Bytes(_) => "a length-delimited value",
+            Value::Group => "a group",
+            Value::Fixed32(_) => "a number of 4 bytes",
+        };
+        self.error(format!("{expected} in field {}", self.number), found)
+    }
+}
+
+/// How the elements of a packed field are encoded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Packed {
+    Varint,
+    Fixed32,
+    Fixed64,
+}
+
+fn low_half(value: i64) -> i32 {
+    let [a, b, c, d, ..] = value.to_le_bytes();
+    i32::from_le_bytes([a, b, c, d])
+}
+
+/// Builds the canonical encoding of a message: what protobuf's own writers give when fields are
+/// put in the order of their numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Encoder(Vec<u8>);
+
+impl Encoder {
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.0
+    }
+
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value.to_le_bytes()[0] | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value.to_le_bytes()[0]);
+    }
+
+    fn tag(&mut self, number: u32, wire_type: u64) {
+        self.varint(u64::from(number) << 3 | wire_type);
+    }
+
+    pub(crate) fn int(&mut self, number: u32, value: impl Into<i64>) {
+        self.tag(number, 0);
+        self.varint(value.into().cast_unsigned());
+    }
+
+    pub(crate) fn bool(&mut self, number: u32, value: bool) {
+        self.int(number, i64::from(value));
+    }
+
+    pub(crate) fn f32(&mut self, number: u32, value: f32) {
+        self.tag(number, 5);
+        self.raw(&value.to_le_bytes());
+    }
+
+    pub(crate) fn f64(&mut self, number: u32, value: f64) {
+        self.tag(number, 1);
+        self.raw(&value.to_le_bytes());
+    }
+
+    pub(crate) fn bytes(&mut self, number: u32, value: &[u8]) {
+        self.tag(number, 2);
+        self.varint(value.len() as u64);
+        self.raw(value);
+    }
+
+    pub(crate) fn message(&mut self, number: u32, build: impl FnOnce(&mut Encoder)) {
+        let mut message = Self::default();
+        build(&mut message);
+        self.bytes(number, &message.0);
+    }
+
+    pub(crate) fn fixed32(&mut self, number: u32, bytes: [u8; 4]) {
+        self.tag(number, 5);
+        self.raw(&bytes);
+    }
+
+    pub(crate) fn fixed64(&mut self, number: u32, bytes: [u8; 8]) {
+        self.tag(number, 1);
+        self.raw(&bytes);
+    }
+}

@@ -1,0 +1,28 @@
+//! What a model is: tensors, a program, parameters by name.
+//!
+//! No files, no rules of any framework. Readers build these values, writers take them apart, and
+//! everything between works on them. What a format says beyond them (unknown fields, presence,
+//! which of several encodings) travels in an opaque [`Residual`] on the node it belongs to.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod dtype;
+mod limits;
+mod lod;
+mod model;
+mod program;
+mod report;
+mod residual;
+mod tensor;
+
+pub use dtype::DType;
+pub use limits::Limits;
+pub use lod::{Lod, LodError};
+pub use model::{Model, Parameter};
+pub use program::{
+    Attribute, AttributeValue, Block, ByteString, Complex, Dialect, Op, Operand, Program, Scalar,
+    TypeCode, Var, VarKind,
+};
+pub use report::{Loss, Report};
+pub use residual::Residual;
+pub use tensor::{Dim, Kind, Tensor, TensorType};

@@ -1,0 +1,54 @@
+//! LoD: how the rows of a tensor are grouped into sequences, sequences of sequences, ...
+
+use std::fmt;
+
+/// Level-of-detail offsets of a tensor, outermost level first; no levels for an ordinary tensor.
+///
+/// Level `i` lists where its sequences begin and where the last one ends, counted in entries of
+/// level `i + 1`, or in rows (dimension 0) for the innermost: two sequences of 2 and 3 rows are
+/// `[[0, 2, 5]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lod(pub Vec<Vec<u64>>);
+
+/// Why offsets are not a LoD of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LodError {
+    level: usize,
+    rule: &'static str,
+}
+
+impl Lod {
+    /// Whether there is no level.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Checks the offsets against each other and against the number of rows.
+    ///
+    /// # Errors
+    /// Names the first level that breaks a rule, and the rule.
+    pub fn check(&self, rows: u64) -> Result<(), LodError> {
+        let below = self.0.iter().skip(1).map(|next| (next.len() as u64).saturating_sub(1));
+        for (level, (offsets, end)) in self.0.iter().zip(below.chain([rows])).enumerate() {
+            let broken = |rule| Err(LodError { level, rule });
+            if offsets.first() != Some(&0) {
+                return broken("does not begin with 0");
+            }
+            if !offsets.is_sorted() {
+                return broken("is not ascending");
+            }
+            if offsets.last() != Some(&end) {
+                return broken("does not end where the level below, or the tensor, ends");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for LodError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LoD level {} {}", self.level, self.rule)
+    }
+}
+
+impl std::error::Error for LodError {}

@@ -1,0 +1,43 @@
+//! A model: what there is, whoever wrote it.
+
+use std::collections::BTreeMap;
+
+use crate::{Program, Report, Residual, Tensor};
+
+/// An optional program, parameters by name, and what the files say about themselves.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    /// The format it was read from: `paddle`, `safetensors`.
+    pub format: String,
+    /// The topology, if the files hold one.
+    pub program: Option<Program>,
+    /// Tensors in the order of the file.
+    pub parameters: Vec<Parameter>,
+    /// Free-form facts of the file (safetensors' `__metadata__`).
+    pub metadata: BTreeMap<String, String>,
+    /// What the format said about the file as a whole beyond this.
+    pub residual: Residual,
+    /// What was noticed while reading.
+    pub report: Report,
+}
+
+/// A tensor and its name; the name is empty where the files do not say one.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    /// The name.
+    pub name: String,
+    /// The tensor.
+    pub tensor: Tensor,
+}
+
+impl Model {
+    /// The parameter called `name`.
+    pub fn parameter(&self, name: &str) -> Option<&Tensor> {
+        self.parameters.iter().find(|p| p.name == name).map(|p| &p.tensor)
+    }
+
+    /// Size of all tensors in bytes.
+    pub fn nbytes(&self) -> u64 {
+        self.parameters.iter().map(|parameter| parameter.tensor.nbytes()).sum()
+    }
+}

@@ -1,0 +1,85 @@
+//! What was noticed while a model was read, converted or written.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Warnings, and what a conversion loses.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What a user should know, a sentence each.
+    pub warnings: Vec<String>,
+    /// What was lost, by name, with the places.
+    pub losses: BTreeMap<Loss, Vec<String>>,
+}
+
+/// What a conversion can lose; each has to be allowed by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Loss {
+    /// The grouping of rows into sequences.
+    Lod,
+    /// That a tensor is some rows of a larger one.
+    SelectedRows,
+    /// A table of tokens.
+    Vocabulary,
+    /// Precision, range or fractions of numbers.
+    Rounding,
+    /// The name of the element type: its bits are kept under another.
+    DType,
+    /// Names of tensors.
+    Names,
+}
+
+impl Loss {
+    /// Every loss there is.
+    pub const ALL: &[Self] = &[
+        Self::Lod,
+        Self::SelectedRows,
+        Self::Vocabulary,
+        Self::Rounding,
+        Self::DType,
+        Self::Names,
+    ];
+
+    /// The name a user allows it by.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lod => "lod",
+            Self::SelectedRows => "selected-rows",
+            Self::Vocabulary => "vocabulary",
+            Self::Rounding => "fp16-rounding",
+            Self::DType => "dtype",
+            Self::Names => "names",
+        }
+    }
+
+    /// What is lost, for a message.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Lod => "how rows are grouped into sequences (LoD)",
+            Self::SelectedRows => "which rows of a larger tensor these are (SelectedRows)",
+            Self::Vocabulary => "a table of tokens",
+            Self::Rounding => "precision or range of numbers",
+            Self::DType => "the element type: its bits are kept under another name",
+            Self::Names => "names of tensors",
+        }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Report {
+    /// Adds a warning.
+    pub fn warn(&mut self, warning: impl Into<String>) {
+        self.warnings.push(warning.into());
+    }
+
+    /// Adds a loss at `place`.
+    pub fn lose(&mut self, loss: Loss, place: impl Into<String>) {
+        self.losses.entry(loss).or_default().push(place.into());
+    }
+}

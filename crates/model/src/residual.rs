@@ -1,0 +1,37 @@
+//! What a format said about a node beyond what the model says.
+
+use bytes::Bytes;
+
+/// The bytes that a node was read from, opaque to everything but the format that wrote them.
+///
+/// A writer of the same format compares what they say with what the node says now, and puts only
+/// the difference into them: unknown fields, presence and the choice between encodings survive,
+/// and editing one operator leaves every other byte as it was. A writer of another format
+/// ignores them. Two nodes that differ only in their residuals are equal.
+#[derive(Clone, Debug, Default)]
+pub struct Residual(Option<(&'static str, Bytes)>);
+
+impl Residual {
+    /// The encoding of a node in `format`.
+    pub fn new(format: &'static str, bytes: Bytes) -> Self {
+        Self(Some((format, bytes)))
+    }
+
+    /// The encoding, if it is one of `format`.
+    pub fn of(&self, format: &str) -> Option<&Bytes> {
+        self.0.as_ref().filter(|(owner, _)| *owner == format).map(|(_, bytes)| bytes)
+    }
+
+    /// Forgets what the format said.
+    pub fn clear(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl PartialEq for Residual {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Residual {}

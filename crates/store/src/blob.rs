@@ -1,0 +1,278 @@
+//! Bytes somewhere: in memory, in a range of a file, end to end, or computed when they are read.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::{Error, Result, SourceFile};
+
+/// Bytes that need not be in memory: cheap to clone, slice and hand around.
+#[derive(Clone)]
+pub struct Blob(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Memory(Bytes),
+    File { file: Arc<SourceFile>, offset: u64, len: u64 },
+    Concat { parts: Arc<[Blob]>, len: u64 },
+    Derived { source: Arc<dyn Derive>, offset: u64, len: u64 },
+}
+
+/// Bytes that are computed from others when they are read.
+pub trait Derive: Send + Sync {
+    /// How many bytes there are.
+    fn len(&self) -> u64;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Fills `buffer` with the bytes from `offset`; the range lies inside `len`.
+    ///
+    /// # Errors
+    /// Whatever reading the source gives.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+}
+
+/// Largest piece that is read at once when bytes stream through memory.
+const CHUNK: usize = 1 << 20;
+
+/// Ranges of a file up to this size are read rather than mapped.
+const READ_RATHER_THAN_MAP: u64 = 64 << 10;
+
+impl Blob {
+    /// Bytes in memory.
+    pub fn memory(bytes: impl Into<Bytes>) -> Self {
+        Self(Repr::Memory(bytes.into()))
+    }
+
+    /// A whole file.
+    pub fn file(file: Arc<SourceFile>) -> Self {
+        let len = file.len();
+        Self(Repr::File { file, offset: 0, len })
+    }
+
+    /// Opens a regular file as a blob.
+    ///
+    /// # Errors
+    /// As [`SourceFile::open`].
+    pub fn open(path: &Path, mmap: bool) -> Result<Self> {
+        Ok(Self::file(Arc::new(SourceFile::open(path, mmap)?)))
+    }
+
+    /// Blobs end to end.
+    pub fn concat(parts: Vec<Blob>) -> Self {
+        let len = parts.iter().map(Blob::len).fold(0, u64::saturating_add);
+        Self(Repr::Concat { parts: parts.into(), len })
+    }
+
+    /// Bytes computed when they are read.
+    pub fn derived(source: Arc<dyn Derive>) -> Self {
+        let len = source.len();
+        Self(Repr::Derived { source, offset: 0, len })
+    }
+
+    /// How many bytes there are.
+    pub fn len(&self) -> u64 {
+        match &self.0 {
+            Repr::Memory(bytes) => bytes.len() as u64,
+            Repr::File { len, .. } | Repr::Concat { len, .. } | Repr::Derived { len, .. } => *len,
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The `len` bytes from `offset`, without reading them.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    pub fn slice(&self, offset: u64, len: u64) -> Result<Blob> {
+        self.check(offset, len)?;
+        Ok(Self(match &self.0 {
+            Repr::Memory(bytes) => {
+                // Both fit usize: they lie inside `bytes`.
+                let start = usize::try_from(offset).unwrap_or(0);
+                let end = usize::try_from(offset + len).unwrap_or(0);
+                Repr::Memory(bytes.slice(start..end))
+            }
+            Repr::File { file, offset: base, .. } => {
+                Repr::File { file: Arc::clone(file), offset: base + offset, len }
+            }
+            Repr::Concat { parts, .. } => {
+                let parts = overlaps(parts, offset, len)
+                    .map(|(part, start, len)| part.slice(start, len))
+                    .collect::<Result<Vec<_>>>()?;
+                return Ok(Self::concat(parts));
+            }
+            Repr::Derived { source, offset: base, .. } => {
+                Repr::Derived { source: Arc::clone(source), offset: base + offset, len }
+            }
+        }))
+    }
+
+    /// Fills `buffer` with the bytes from `offset`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], or what reading gives.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let len = buffer.len() as u64;
+        self.check(offset, len)?;
+        match &self.0 {
+            Repr::Memory(bytes) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                if let Some(from) = bytes.get(start..).and_then(|rest| rest.get(..buffer.len())) {
+                    buffer.copy_from_slice(from);
+                }
+                Ok(())
+            }
+            Repr::File { file, offset: base, .. } => file.read_at(base + offset, buffer),
+            Repr::Concat { parts, .. } => {
+                let mut rest = buffer;
+                for (part, start, len) in overlaps(parts, offset, len) {
+                    let (now, later) = rest.split_at_mut(usize::try_from(len).unwrap_or(0));
+                    part.read_at(start, now)?;
+                    rest = later;
+                }
+                Ok(())
+            }
+            Repr::Derived { source, offset: base, .. } => source.read_at(base + offset, buffer),
+        }
+    }
+
+    /// All the bytes: shared where they are in memory or mapped, read otherwise.
+    ///
+    /// # Errors
+    /// What reading gives.
+    pub fn bytes(&self) -> Result<Bytes> {
+        match &self.0 {
+            Repr::Memory(bytes) => return Ok(bytes.clone()),
+            Repr::File { file, offset, len } if *len > READ_RATHER_THAN_MAP => {
+                let range = usize::try_from(*offset).ok().zip(usize::try_from(offset + len).ok());
+                // A file that has grown shorter since is caught by the bounds of the map.
+                if let (Some(map), Some((start, end))) = (file.map(), range)
+                    && end <= map.len()
+                {
+                    return Ok(map.slice(start..end));
+                }
+            }
+            _ => {}
+        }
+        let mut buffer = vec![0; usize::try_from(self.len()).unwrap_or(usize::MAX)];
+        self.read_at(0, &mut buffer)?;
+        Ok(buffer.into())
+    }
+
+    /// Calls `each` with all the bytes in order, a bounded piece at a time.
+    ///
+    /// # Errors
+    /// What reading gives, or what `each` returns.
+    pub fn for_each_chunk<E: From<Error>>(
+        &self,
+        mut each: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if let Repr::Memory(bytes) = &self.0 {
+            return bytes.chunks(CHUNK).try_for_each(each);
+        }
+        let len = self.len();
+        let mut buffer = vec![0; CHUNK.min(usize::try_from(len).unwrap_or(CHUNK))];
+        let mut offset = 0;
+        while offset < len {
+            let size = buffer.len().min(usize::try_from(len - offset).unwrap_or(usize::MAX));
+            let (piece, _) = buffer.split_at_mut(size);
+            self.read_at(offset, piece).map_err(E::from)?;
+            each(piece)?;
+            offset += size as u64;
+        }
+        Ok(())
+    }
+
+    /// The source files that these bytes come from, each checked to be unchanged.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] for the first that is not what it was.
+    pub fn check_unchanged(&self) -> Result<()> {
+        match &self.0 {
+            Repr::File { file, .. } => file.check_unchanged(),
+            Repr::Concat { parts, .. } => parts.iter().try_for_each(Blob::check_unchanged),
+            Repr::Memory(_) | Repr::Derived { .. } => Ok(()),
+        }
+    }
+
+    /// The file and the offset in it, if these bytes are one range of a file.
+    pub fn file_range(&self) -> Option<(&Arc<SourceFile>, u64)> {
+        match &self.0 {
+            Repr::File { file, offset, .. } => Some((file, *offset)),
+            _ => None,
+        }
+    }
+
+    /// What messages call the place of byte `offset`: the file and the offset in it.
+    pub(crate) fn place(&self, offset: u64) -> (String, u64) {
+        match &self.0 {
+            Repr::File { file, offset: base, .. } => {
+                (file.path().display().to_string(), base + offset)
+            }
+            Repr::Memory(_) => ("memory".to_owned(), offset),
+            Repr::Concat { .. } => ("joined bytes".to_owned(), offset),
+            Repr::Derived { .. } => ("computed bytes".to_owned(), offset),
+        }
+    }
+
+    /// An error about the byte at `offset`.
+    pub fn malformed(
+        &self,
+        offset: u64,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Error {
+        let (origin, offset) = self.place(offset);
+        Error::Malformed { origin, offset, expected: expected.into(), found: found.into() }
+    }
+
+    pub(crate) fn parts(&self) -> Option<&[Blob]> {
+        match &self.0 {
+            Repr::Concat { parts, .. } => Some(parts),
+            _ => None,
+        }
+    }
+
+    fn check(&self, offset: u64, len: u64) -> Result<()> {
+        let end = offset.saturating_add(len);
+        if end <= self.len() {
+            return Ok(());
+        }
+        let (origin, _) = self.place(0);
+        Err(Error::OutOfRange { origin, start: offset, end, len: self.len() })
+    }
+}
+
+/// The pieces of `parts` that make up the `len` bytes from `offset`: part, start in it, length.
+fn overlaps(parts: &[Blob], offset: u64, len: u64) -> impl Iterator<Item = (&Blob, u64, u64)> {
+    let end = offset + len;
+    let mut base = 0;
+    parts.iter().filter_map(move |part| {
+        let (start, stop) = (base, base + part.len());
+        base = stop;
+        let (from, to) = (start.max(offset), stop.min(end));
+        (from < to).then(|| (part, from - start, to - from))
+    })
+}
+
+impl From<Vec<u8>> for Blob {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::memory(bytes)
+    }
+}
+
+impl fmt::Debug for Blob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (origin, offset) = self.place(0);
+        write!(f, "Blob({} bytes at {offset} of {origin})", self.len())
+    }
+}

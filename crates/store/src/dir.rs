@@ -1,0 +1,121 @@
+//! A capability for one directory: names that come out of a model are resolved here and nowhere
+//! else, so that no model can reach a file outside its own directory.
+
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use crate::{Blob, Error, Result, SourceFile};
+
+/// One directory, and everything below it.
+#[derive(Debug)]
+pub struct Dir {
+    dir: cap_std::fs::Dir,
+    path: PathBuf,
+    links: Links,
+    mmap: bool,
+}
+
+/// What to do with symbolic links inside the directory that lead out of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Links {
+    /// Refuse them.
+    #[default]
+    Confined,
+    /// Follow them: download caches keep a model as links to a store elsewhere.
+    Follow,
+}
+
+impl Dir {
+    /// Opens a directory that the user named.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn open(path: &Path, links: Links, mmap: bool) -> Result<Self> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let dir = cap_std::fs::Dir::open_ambient_dir(path, cap_std::ambient_authority())
+            .map_err(Error::io("open the directory", path))?;
+        Ok(Self { dir, path: path.to_path_buf(), links, mmap })
+    }
+
+    /// The path it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the regular file `name` below this directory; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Escapes`] if the name is absolute, climbs with `..`, or passes a symbolic link
+    /// that leads out; otherwise as [`SourceFile::open`].
+    pub fn open_file(&self, name: &str) -> Result<Option<Blob>> {
+        check_relative(name)?;
+        let path = self.path.join(name);
+        // Asked first, because opening a pipe or a device can wait or act.
+        let metadata = match self.links {
+            Links::Confined => self.dir.metadata(name).map(|metadata| metadata.is_file()),
+            Links::Follow => std::fs::metadata(&path).map(|metadata| metadata.is_file()),
+        };
+        match metadata {
+            Ok(true) => {}
+            Ok(false) => {
+                return Err(Error::NotAFile { path, found: "something that is not a file" });
+            }
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(self.explain(name, error)),
+        }
+        let file = match self.links {
+            Links::Confined => {
+                let file = self.dir.open(name).map_err(|error| self.explain(name, error))?;
+                SourceFile::from_std(file.into_std(), &path, self.mmap)?
+            }
+            Links::Follow => SourceFile::open(&path, self.mmap)?,
+        };
+        Ok(Some(Blob::file(Arc::new(file))))
+    }
+
+    fn explain(&self, name: &str, error: std::io::Error) -> Error {
+        // cap-std answers `PermissionDenied` without an errno for a path that leads out.
+        if error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
+            let why = "it passes a symbolic link that points outside";
+            return Error::Escapes { path: name.to_owned(), why };
+        }
+        Error::io("open", self.path.join(name))(error)
+    }
+}
+
+fn is_absent(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+        // A name longer than the file system allows cannot be there.
+        || error.kind() == ErrorKind::InvalidFilename
+}
+
+/// Fails unless `name` is a relative path that stays below where it starts.
+///
+/// # Errors
+/// [`Error::Escapes`] that says which rule is broken.
+pub fn check_relative(name: &str) -> Result<()> {
+    let escapes = |why| Err(Error::Escapes { path: name.to_owned(), why });
+    if name.is_empty() {
+        return escapes("it is empty");
+    }
+    if name.contains('\0') {
+        return escapes("it contains a zero byte");
+    }
+    // Backslashes and drive letters are separators on other systems; what is safe here has to be
+    // safe where the model goes next.
+    if name.starts_with('\\') || name.get(1..2) == Some(":") {
+        return escapes("it is absolute on another system");
+    }
+    if name.split(['/', '\\']).any(|part| part == "..") {
+        return escapes("it climbs with `..`");
+    }
+    for component in Path::new(name).components() {
+        match component {
+            Component::Normal(_) | Component::CurDir => {}
+            Component::ParentDir => return escapes("it climbs with `..`"),
+            Component::RootDir | Component::Prefix(_) => return escapes("it is absolute"),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! What can go wrong with bytes at rest.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of an operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of reading or publishing bytes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    Io {
+        /// What was tried: "open", "read", "rename".
+        action: &'static str,
+        /// The file or directory it was tried on.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The path names something that is not an ordinary file.
+    #[error("cannot read `{}`: expected a regular file, found {found}", path.display())]
+    NotAFile {
+        /// The path that was opened.
+        path: PathBuf,
+        /// What it is instead.
+        found: &'static str,
+    },
+    /// The bytes are not what the format says.
+    #[error("`{origin}` at offset {offset}: expected {expected}, found {found}")]
+    Malformed {
+        /// The file, or another name for where the bytes are.
+        origin: String,
+        /// Offset in bytes from the start of the origin.
+        offset: u64,
+        /// What the format asks for here.
+        expected: String,
+        /// What is here.
+        found: String,
+    },
+    /// A range lies outside the bytes it was taken from.
+    #[error("`{origin}`: bytes {start}..{end} lie outside the {len} bytes there are")]
+    OutOfRange {
+        /// The file, or another name for where the bytes are.
+        origin: String,
+        /// First byte asked for.
+        start: u64,
+        /// One past the last byte asked for.
+        end: u64,
+        /// How many bytes there are.
+        len: u64,
+    },
+    /// A source file is not the one that was opened any more.
+    #[error("`{}` changed while it was read: {what}", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// What differs: its size, time of modification or identity.
+        what: String,
+    },
+    /// A name that comes out of a model leads out of the model's directory.
+    #[error("the path `{path}` leads out of the directory of the model: {why}")]
+    Escapes {
+        /// The name as the model has it.
+        path: String,
+        /// The rule it breaks.
+        why: &'static str,
+    },
+    /// The caller asked to stop.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl Error {
+    /// Wraps an operating-system error with what was tried and on what.
+    pub fn io(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.as_ref().to_path_buf();
+        move |source| Self::Io { action, path, source }
+    }
+}

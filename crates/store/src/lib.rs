@@ -1,0 +1,29 @@
+//! Bytes at rest.
+//!
+//! The only crate of Lodstone that touches the file system. Everything above it sees a [`Blob`]
+//! (bytes somewhere, cheap to clone and slice), reads headers through a [`Cursor`] that knows
+//! where it is and what is left, resolves names that come out of a model through a [`Dir`], and
+//! publishes through a [`Commit`], so that a reader of the target sees the old or the new content
+//! and nothing between.
+
+#![expect(clippy::disallowed_methods, reason = "file access lives here")]
+#![expect(clippy::disallowed_types, reason = "file access lives here")]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod blob;
+mod commit;
+mod cursor;
+mod dir;
+mod error;
+mod file;
+mod output;
+mod progress;
+
+pub use blob::{Blob, Derive};
+pub use commit::Commit;
+pub use cursor::Cursor;
+pub use dir::{Dir, Links, check_relative};
+pub use error::{Error, Result};
+pub use file::{Entry, SourceFile, exists, is_dir, list_dir};
+pub use output::Output;
+pub use progress::Progress;
