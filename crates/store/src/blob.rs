@@ -1,5 +1,6 @@
 //! Bytes somewhere: in memory, in a range of a file, end to end, or computed when they are read.
 
+use std::any::Any;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ enum Repr {
 }
 
 /// Bytes that are computed from others when they are read.
-pub trait Derive: Send + Sync {
+pub trait Derive: Any + Send + Sync {
     /// How many bytes there are.
     fn len(&self) -> u64;
 
@@ -35,6 +36,14 @@ pub trait Derive: Send + Sync {
     /// # Errors
     /// Whatever reading the source gives.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Fails if the files they are computed from are not what they were.
+    ///
+    /// # Errors
+    /// As [`Blob::check_unchanged`] of the source.
+    fn check_unchanged(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Largest piece that is read at once when bytes stream through memory.
@@ -200,7 +209,20 @@ impl Blob {
         match &self.0 {
             Repr::File { file, .. } => file.check_unchanged(),
             Repr::Concat { parts, .. } => parts.iter().try_for_each(Blob::check_unchanged),
-            Repr::Memory(_) | Repr::Derived { .. } => Ok(()),
+            Repr::Derived { source, .. } => source.check_unchanged(),
+            Repr::Memory(_) => Ok(()),
+        }
+    }
+
+    /// What computes these bytes, if they are all that a `T` computes: a writer that finds its own
+    /// format's computation can take the source instead.
+    pub fn derivation<T: Derive>(&self) -> Option<&T> {
+        match &self.0 {
+            Repr::Derived { source, offset: 0, len } if *len == source.len() => {
+                let source: &dyn Any = source.as_ref();
+                source.downcast_ref()
+            }
+            _ => None,
         }
     }
 
