@@ -1,0 +1,267 @@
+//! The JSON texts: the header of a file and the index of several.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+
+use lodstone_model::{DType, Limits};
+use lodstone_store::Blob;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+
+use super::{CODES, METADATA, size_of};
+use crate::Result;
+
+/// What a header says.
+#[derive(Default)]
+pub(super) struct Header {
+    pub(super) metadata: BTreeMap<String, String>,
+    /// By offset, and in the order of the file where offsets are equal.
+    pub(super) tensors: Vec<(String, Entry)>,
+}
+
+/// What a header says of a tensor.
+pub(super) struct Entry {
+    pub(super) dtype: DType,
+    pub(super) shape: Vec<u64>,
+    /// First byte of the elements and one past the last, from the end of the header.
+    pub(super) offsets: (u64, u64),
+}
+
+impl Header {
+    /// Reads the header `json` of the file `blob` and checks it against the file's size.
+    ///
+    /// # Errors
+    /// If it is no header, or its tensors do not make up the rest of the file.
+    pub(super) fn parse(json: &[u8], blob: &Blob, limits: &Limits) -> Result<Self> {
+        if json.first() != Some(&b'{') {
+            let found = json.first().map_or("none".to_owned(), |byte| format!("{byte:#04x}"));
+            return Err(blob.malformed(8, "a header that begins with `{`", found).into());
+        }
+        let header = Self::decode(json).map_err(|error| {
+            let offset = 8 + offset_in(json, &error);
+            blob.malformed(offset, "a safetensors header", bare(&error))
+        })?;
+        if header.tensors.len() > limits.tensors {
+            let expected = format!("at most {} tensors", limits.tensors);
+            return Err(blob.malformed(8, expected, header.tensors.len().to_string()).into());
+        }
+        header.check(blob, 8 + json.len() as u64)?;
+        Ok(header)
+    }
+
+    /// Reads a header without looking at a file.
+    ///
+    /// # Errors
+    /// What the parser says.
+    pub(super) fn decode(json: &[u8]) -> serde_json::Result<Self> {
+        let mut header: Self = serde_json::from_slice(json)?;
+        header.tensors.sort_by_key(|(_, entry)| entry.offsets);
+        Ok(header)
+    }
+
+    /// Whether the tensors, end to end, make up the bytes of `blob` from `start` on.
+    fn check(&self, blob: &Blob, start: u64) -> Result<()> {
+        let mut end = 0;
+        for (name, Entry { dtype, shape, offsets }) in &self.tensors {
+            let wrong = |expected: String, found: String| {
+                let error = crate::Error::from(blob.malformed(8, expected, found));
+                Err(error.inside(format!("tensor `{name}`")))
+            };
+            if offsets.0 != end || offsets.1 < end {
+                let expected = format!("elements from {end} on, where those before end");
+                return wrong(expected, format!("`data_offsets` {offsets:?}"));
+            }
+            let Some(size) = size_of(*dtype, shape) else {
+                let expected = "a size in whole bytes that fits 64 bits".to_owned();
+                return wrong(expected, format!("{dtype} of shape {shape:?}"));
+            };
+            if offsets.1 - offsets.0 != size {
+                let expected = format!("the {size} bytes of {dtype} of shape {shape:?}");
+                return wrong(expected, format!("`data_offsets` {offsets:?}"));
+            }
+            end = offsets.1;
+        }
+        let there = blob.len().saturating_sub(start);
+        if end != there {
+            let expected = format!("{end} bytes of elements, as the header says");
+            return Err(blob.malformed(start, expected, format!("{there} bytes left")).into());
+        }
+        Ok(())
+    }
+}
+
+/// Offset of the byte that `error` is about; the parser counts lines and columns from 1.
+fn offset_in(json: &[u8], error: &serde_json::Error) -> u64 {
+    let lines = json.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
+    let before: usize = lines.map(<[u8]>::len).sum();
+    (before + error.column().saturating_sub(1)) as u64
+}
+
+/// What `error` says, without the place.
+fn bare(error: &serde_json::Error) -> String {
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let text = error.to_string();
+    text.strip_suffix(&place).unwrap_or(&text).to_owned()
+}
+
+impl<'de> Deserialize<'de> for Header {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(HeaderVisitor)
+    }
+}
+
+struct HeaderVisitor;
+
+impl<'de> Visitor<'de> for HeaderVisitor {
+    type Value = Header;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+        let mut header = Header::default();
+        let mut seen = HashSet::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if !seen.insert(name.clone()) {
+                return Err(duplicate(&name));
+            }
+            if name == METADATA {
+                header.metadata = map.next_value::<Texts>()?.0;
+            } else {
+                header.tensors.push((name, map.next_value()?));
+            }
+        }
+        Ok(header)
+    }
+}
+
+impl<'de> Deserialize<'de> for Entry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Not derived: serde's own code would take a JSON array for a struct too.
+        deserializer.deserialize_map(EntryVisitor)
+    }
+}
+
+struct EntryVisitor;
+
+impl<'de> Visitor<'de> for EntryVisitor {
+    type Value = Entry;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with `dtype`, `shape` and `data_offsets`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
+        let (mut dtype, mut shape, mut offsets) = (None, None, None);
+        while let Some(key) = map.next_key::<String>()? {
+            let again = match key.as_str() {
+                "dtype" => dtype.replace(map.next_value::<Code>()?.0).is_some(),
+                "shape" => shape.replace(map.next_value()?).is_some(),
+                "data_offsets" => offsets.replace(map.next_value()?).is_some(),
+                _ => {
+                    let known = &["dtype", "shape", "data_offsets"];
+                    return Err(A::Error::unknown_field(&key, known));
+                }
+            };
+            if again {
+                return Err(duplicate(&key));
+            }
+        }
+        Ok(Entry {
+            dtype: dtype.ok_or_else(|| A::Error::missing_field("dtype"))?,
+            shape: shape.ok_or_else(|| A::Error::missing_field("shape"))?,
+            offsets: offsets.ok_or_else(|| A::Error::missing_field("data_offsets"))?,
+        })
+    }
+}
+
+/// An element type by its code.
+struct Code(DType);
+
+impl<'de> Deserialize<'de> for Code {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let code = String::deserialize(deserializer)?;
+        let known = CODES.iter().find(|(_, known)| *known == code);
+        known
+            .map(|(dtype, _)| Self(*dtype))
+            .ok_or_else(|| D::Error::custom(format_args!("unknown dtype `{code}`")))
+    }
+}
+
+/// An object of strings.
+struct Texts(BTreeMap<String, String>);
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(TextsVisitor)
+    }
+}
+
+struct TextsVisitor;
+
+impl<'de> Visitor<'de> for TextsVisitor {
+    type Value = Texts;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of strings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Texts, A::Error> {
+        let mut texts = BTreeMap::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if texts.contains_key(&key) {
+                return Err(duplicate(&key));
+            }
+            texts.insert(key, map.next_value()?);
+        }
+        Ok(Texts(texts))
+    }
+}
+
+/// What an index says.
+pub(super) struct Index {
+    /// The file of each tensor.
+    pub(super) weight_map: BTreeMap<String, String>,
+    /// Keys that nothing is known of.
+    pub(super) unknown: Vec<String>,
+}
+
+impl<'de> Deserialize<'de> for Index {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(IndexVisitor)
+    }
+}
+
+struct IndexVisitor;
+
+impl<'de> Visitor<'de> for IndexVisitor {
+    type Value = Index;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with `weight_map`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Index, A::Error> {
+        let mut weight_map = None;
+        let mut seen = HashSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "weight_map" && weight_map.is_none() {
+                weight_map = Some(map.next_value::<Texts>()?.0);
+            } else if key == "weight_map" || !seen.insert(key.clone()) {
+                return Err(duplicate(&key));
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        seen.remove("metadata");
+        let mut unknown: Vec<_> = seen.into_iter().collect();
+        unknown.sort();
+        let weight_map = weight_map.ok_or_else(|| A::Error::missing_field("weight_map"))?;
+        Ok(Index { weight_map, unknown })
+    }
+}
+
+fn duplicate<E: serde::de::Error>(key: &str) -> E {
+    E::custom(format_args!("the key `{key}` a second time"))
+}

@@ -1,0 +1,145 @@
+//! Bytes to tensors. Elements are not read.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+use bytes::Bytes;
+use lodstone_model::{Limits, Model, Parameter, Residual, Tensor};
+use lodstone_store::{Blob, Cursor, Dir, is_dir, list_dir};
+
+use super::header::{Header, Index};
+use super::{HEADER, NAME, detect};
+use crate::{Error, OpenOptions, Result};
+
+/// Opens a file, an index, or a directory that holds either.
+///
+/// # Errors
+/// As [`read_blob`]; if an index names a file that is not there, that leads out of its directory
+/// or that lacks the tensor; if a directory holds no model or several.
+pub fn read(path: &Path, options: &OpenOptions) -> Result<Model> {
+    if is_dir(path) {
+        let entries = list_dir(path)?;
+        let name = detect::entry(&entries).ok_or_else(|| {
+            let why = "expected `model.safetensors`, `model.safetensors.index.json`, or one file \
+                       that ends like them";
+            Error::NoModel { path: path.to_path_buf(), why: why.to_owned() }
+        })?;
+        let dir = options.dir(path)?;
+        let blob = open(&dir, name)?;
+        return one_or_many(&blob, &path.join(name), &dir, options);
+    }
+    let blob = options.file(path)?;
+    let dir = options.dir(path.parent().unwrap_or(Path::new("")))?;
+    one_or_many(&blob, path, &dir, options)
+}
+
+/// Reads one file.
+///
+/// # Errors
+/// If it is no safetensors file, to its last byte: what was expected, and where.
+pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
+    let (json, header) = header(blob, limits)?;
+    Ok(Model {
+        format: NAME.to_owned(),
+        parameters: parameters(blob, &header, 8 + json.len() as u64)?,
+        metadata: header.metadata,
+        residual: Residual::new(NAME, json),
+        ..Model::default()
+    })
+}
+
+fn one_or_many(blob: &Blob, path: &Path, dir: &Dir, options: &OpenOptions) -> Result<Model> {
+    // By name: an index begins with `{`, and so does a file whose header has 123 bytes.
+    if path.extension().is_some_and(|extension| extension == "json") {
+        return sharded(blob, path, dir, &options.limits);
+    }
+    read_blob(blob, &options.limits)
+}
+
+/// Reads the files that an index names, in the order of their names.
+fn sharded(blob: &Blob, path: &Path, dir: &Dir, limits: &Limits) -> Result<Model> {
+    let json = Cursor::new(blob).bytes(limited(blob, 0, blob.len(), limits)?, "an index")?;
+    let index: Index = serde_json::from_slice(&json)
+        .map_err(|source| Error::Json { path: path.to_path_buf(), source })?;
+    let mut model = Model { format: NAME.to_owned(), ..Model::default() };
+    for key in &index.unknown {
+        model.report.warn(format!("`{}`: unknown key `{key}`", path.display()));
+    }
+    let mut files = index.weight_map;
+    let mut shards: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, file) in &files {
+        shards.entry(file.clone()).or_default().push(name.clone());
+    }
+    for (shard, expected) in &shards {
+        let place = || format!("`{}`", path.display());
+        let blob = open(dir, shard).map_err(|error| error.inside(place()))?;
+        let (json, header) = header(&blob, limits)?;
+        let names: HashSet<&String> = header.tensors.iter().map(|(name, _)| name).collect();
+        if let Some(name) = expected.iter().find(|name| !names.contains(name)) {
+            let expected = format!("a tensor `{name}`, which the index places here");
+            return Err(blob.malformed(8, expected, "none of that name").into());
+        }
+        for parameter in parameters(&blob, &header, 8 + json.len() as u64)? {
+            let name = &parameter.name;
+            let Some(file) = files.get(name) else {
+                model.report.warn(format!("`{shard}`: the index lacks the tensor `{name}`"));
+                files.insert(name.clone(), shard.clone());
+                model.parameters.push(parameter);
+                continue;
+            };
+            if file == shard {
+                model.parameters.push(parameter);
+            } else {
+                let warning = format!("`{shard}`: left out `{name}`, which is taken from `{file}`");
+                model.report.warn(warning);
+            }
+        }
+        if model.parameters.len() > limits.tensors {
+            let expected = format!("at most {} tensors", limits.tensors);
+            return Err(blob.malformed(8, expected, "more").into());
+        }
+        for (key, value) in header.metadata {
+            let first = model.metadata.entry(key.clone()).or_insert_with(|| value.clone());
+            if *first != value {
+                let warning = format!("`{shard}`: `{key}` of the metadata differs, left out");
+                model.report.warn(warning);
+            }
+        }
+    }
+    Ok(model)
+}
+
+fn open(dir: &Dir, name: &str) -> Result<Blob> {
+    let absent = || Error::NoModel { path: dir.path().join(name), why: "no such file".to_owned() };
+    dir.open_file(name)?.ok_or_else(absent)
+}
+
+/// The header of a file: its text and what it says.
+fn header(blob: &Blob, limits: &Limits) -> Result<(Bytes, Header)> {
+    let mut cursor = Cursor::new(blob);
+    let size = cursor.u64("the size of the header")?;
+    let json = cursor.bytes(limited(blob, 0, size, limits)?, "a header")?;
+    let header = Header::parse(&json, blob, limits)?;
+    Ok((json.into(), header))
+}
+
+/// `size` if a JSON text may have it.
+fn limited(blob: &Blob, offset: u64, size: u64, limits: &Limits) -> Result<u64> {
+    let most = HEADER.min(limits.structure_bytes);
+    if size > most {
+        let expected = format!("a header or index of at most {most} bytes");
+        return Err(blob.malformed(offset, expected, format!("{size} bytes")).into());
+    }
+    Ok(size)
+}
+
+/// The tensors of a checked header that ends at offset `start`.
+fn parameters(blob: &Blob, header: &Header, start: u64) -> Result<Vec<Parameter>> {
+    let tensors = header.tensors.iter().map(|(name, entry)| {
+        let (begin, end) = entry.offsets;
+        let data = blob.slice(start + begin, end - begin)?;
+        let tensor = Tensor::dense(entry.dtype, entry.shape.clone(), data);
+        Ok(Parameter { name: name.clone(), tensor })
+    });
+    tensors.collect()
+}

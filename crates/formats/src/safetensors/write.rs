@@ -1,0 +1,221 @@
+//! Tensors to bytes, as the reference writes them.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use lodstone_model::{Kind, Model, Parameter};
+use lodstone_store::{Commit, Output};
+use serde::Serialize;
+
+use super::header::Header;
+use super::{CODES, HEADER, INDEX, METADATA, NAME, code, size_of};
+use crate::{Error, Result, WriteOptions};
+
+/// Writes one file, or with [`max_shard_size`](WriteOptions::max_shard_size) as many as are
+/// needed, and then an index.
+///
+/// # Errors
+/// If the format has no place for a tensor; or what reading and writing give.
+pub fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Vec<PathBuf>> {
+    check(model)?;
+    let shards = match options.max_shard_size {
+        Some(most) => split(model, most),
+        None => Vec::new(),
+    };
+    if shards.len() > 1 {
+        return write_shards(model, &shards, path, options);
+    }
+    let tensors: Vec<&Parameter> = model.parameters.iter().collect();
+    let (header, tensors) = match verbatim(model) {
+        Some(header) => (header.to_vec(), tensors),
+        None => plan(tensors, &model.metadata)?,
+    };
+    let (mut commit, name) = Commit::file(path, options.progress.clone())?;
+    commit.write(&name, |out| put(out, &header, &tensors))?;
+    publish(model, commit)?;
+    Ok(vec![path.to_path_buf()])
+}
+
+fn write_shards(
+    model: &Model,
+    shards: &[Vec<&Parameter>],
+    path: &Path,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let stem = name.strip_suffix(".safetensors").unwrap_or(&name);
+    let parent = path.parent().unwrap_or(Path::new(""));
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    let mut commit = Commit::directory(parent, options.progress.clone())?;
+    let mut written = Vec::new();
+    let mut weight_map = BTreeMap::new();
+    for (number, shard) in (1..).zip(shards) {
+        let name = format!("{stem}-{number:05}-of-{:05}.safetensors", shards.len());
+        let (header, tensors) = plan(shard.clone(), &model.metadata)?;
+        commit.write(&name, |out| put(out, &header, &tensors))?;
+        weight_map.extend(shard.iter().map(|tensor| (tensor.name.as_str(), name.clone())));
+        written.push(path.with_file_name(name));
+    }
+    let index = Index { metadata: IndexMetadata { total_size: model.nbytes() }, weight_map };
+    let name = format!("{stem}{INDEX}");
+    commit.write(&name, |out| out.put(index_text(&index).as_bytes()))?;
+    written.push(path.with_file_name(name));
+    publish(model, commit)?;
+    Ok(written)
+}
+
+fn publish(model: &Model, commit: Commit) -> Result<()> {
+    model.parameters.iter().try_for_each(|parameter| parameter.tensor.data.check_unchanged())?;
+    Ok(commit.publish()?)
+}
+
+fn put(out: &mut Output, header: &[u8], tensors: &[&Parameter]) -> Result<()> {
+    out.put(&(header.len() as u64).to_le_bytes())?;
+    out.put(header)?;
+    tensors.iter().try_for_each(|parameter| Ok(out.copy(&parameter.tensor.data)?))
+}
+
+/// Fails unless the format has a place for every tensor.
+fn check(model: &Model) -> Result<()> {
+    let mut names = HashSet::new();
+    for Parameter { name, tensor } in &model.parameters {
+        let refuse = |what: String| Err(Error::Incompatible { format: NAME, what });
+        if name.is_empty() {
+            return refuse("a tensor without a name".to_owned());
+        }
+        if name == METADATA {
+            return refuse(format!("a tensor called `{METADATA}`, which is a key of its own"));
+        }
+        if !names.insert(name) {
+            return refuse(format!("two tensors called `{name}`"));
+        }
+        if !matches!(tensor.kind, Kind::Dense) {
+            return refuse(format!("the {} tensor `{name}`", tensor.kind.name()));
+        }
+        if !tensor.lod.is_empty() {
+            return refuse(format!("the LoD of the tensor `{name}`"));
+        }
+        if code(tensor.dtype).is_none() {
+            return Err(Error::dtype(NAME, name, tensor.dtype));
+        }
+        if size_of(tensor.dtype, &tensor.shape) != Some(tensor.data.len()) {
+            let (dtype, shape, len) = (tensor.dtype, &tensor.shape, tensor.data.len());
+            return refuse(format!("the tensor `{name}`: {dtype} {shape:?} in {len} bytes"));
+        }
+    }
+    Ok(())
+}
+
+/// The header that the model was read with, if it still says what the model says.
+fn verbatim(model: &Model) -> Option<&Bytes> {
+    let json = model.residual.of(NAME)?;
+    let header = Header::decode(json).ok()?;
+    let same = header.metadata == model.metadata
+        && header.tensors.len() == model.parameters.len()
+        && header.tensors.iter().zip(&model.parameters).all(|((name, entry), parameter)| {
+            let tensor = &parameter.tensor;
+            *name == parameter.name && entry.dtype == tensor.dtype && entry.shape == tensor.shape
+        });
+    same.then_some(json)
+}
+
+/// The header of a file with these tensors, and the order of their elements in it.
+fn plan<'a>(
+    mut tensors: Vec<&'a Parameter>,
+    metadata: &BTreeMap<String, String>,
+) -> Result<(Vec<u8>, Vec<&'a Parameter>)> {
+    let rank = |parameter: &Parameter| {
+        CODES.iter().rev().position(|(dtype, _)| *dtype == parameter.tensor.dtype)
+    };
+    tensors.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name)));
+    let mut header = String::from("{");
+    if !metadata.is_empty() {
+        header.push_str(&format!("\"{METADATA}\":{},", json(metadata)));
+    }
+    let mut begin = 0;
+    for parameter in &tensors {
+        let end = begin + parameter.tensor.data.len();
+        header.push_str(&entry(parameter, begin, end));
+        begin = end;
+    }
+    if header.ends_with(',') {
+        header.pop();
+    }
+    header.push('}');
+    let size = header.len().next_multiple_of(8);
+    if size as u64 > HEADER {
+        let what = format!("a header of {size} bytes, more than {HEADER}");
+        return Err(Error::Incompatible { format: NAME, what });
+    }
+    let mut header = header.into_bytes();
+    header.resize(size, b' ');
+    Ok((header, tensors))
+}
+
+/// A tensor in the header, and a comma.
+fn entry(Parameter { name, tensor }: &Parameter, begin: u64, end: u64) -> String {
+    let (name, shape) = (json(name), json(&tensor.shape));
+    let dtype = code(tensor.dtype).unwrap_or_default();
+    format!(r#"{name}:{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{begin},{end}]}},"#)
+}
+
+/// Tensors in the order of the model, so many to a file that none is larger than `most` bytes
+/// unless a single tensor is.
+fn split(model: &Model, most: u64) -> Vec<Vec<&Parameter>> {
+    /// The size of the header, its braces and its padding.
+    const FRAME: u64 = 8 + 2 + 7;
+    let metadata = METADATA.len() + json(&model.metadata).len() + "\"\":,".len();
+    let empty = FRAME + metadata as u64;
+    let mut shards: Vec<Vec<&Parameter>> = Vec::new();
+    let mut size = u64::MAX;
+    for parameter in &model.parameters {
+        // No offset has more digits than these.
+        let entry = entry(parameter, u64::MAX, u64::MAX).len() as u64;
+        let more = parameter.tensor.data.len().saturating_add(entry);
+        size = size.saturating_add(more);
+        match shards.last_mut() {
+            Some(shard) if size <= most => shard.push(parameter),
+            _ => {
+                size = empty.saturating_add(more);
+                shards.push(vec![parameter]);
+            }
+        }
+    }
+    shards
+}
+
+/// Key order is the order of writing: `json.dumps(index, indent=2, sort_keys=True)`.
+#[derive(Serialize)]
+struct Index<'a> {
+    metadata: IndexMetadata,
+    weight_map: BTreeMap<&'a str, String>,
+}
+
+#[derive(Serialize)]
+struct IndexMetadata {
+    total_size: u64,
+}
+
+/// An index as `transformers` writes it: indented, ASCII alone, a line feed at the end.
+fn index_text(index: &Index<'_>) -> String {
+    let text = serde_json::to_string_pretty(index).unwrap_or_default();
+    let mut ascii = String::with_capacity(text.len() + 1);
+    for character in text.chars() {
+        if matches!(character, ' '..='~' | '\n') {
+            ascii.push(character);
+        } else {
+            let mut units = [0; 2];
+            for unit in character.encode_utf16(&mut units) {
+                ascii.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    ascii.push('\n');
+    ascii
+}
+
+/// Compact JSON of a value that has no way to fail: strings, numbers and maps of strings.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
