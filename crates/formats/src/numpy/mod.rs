@@ -1,1 +1,119 @@
-//! Being written.
+//! NumPy arrays: `.npy`, one array without a name, and `.npz`, a zip archive of them.
+//!
+//! An array:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 6 | `\x93NUMPY` |
+//! | 2 | version: 1.0, 2.0 or 3.0 |
+//! | `u16` (1.0) or `u32` | size of the header, little-endian |
+//! | that many bytes | header: a Python dict, then spaces and a line feed up to a multiple of 64 |
+//! | the rest | elements, to the end of the file |
+//!
+//! | key of the header | value |
+//! |---|---|
+//! | `descr` | byte order (`<`, `>`, `=`, or a bar for single bytes), kind, size: `'<f4'` |
+//! | `fortran_order` | whether the first dimension varies fastest |
+//! | `shape` | `()`, `(3,)`, `(3, 5)` |
+//!
+//! An archive: members stored or deflated; the member `x.npy` is the array `x`.
+//!
+//! Elements in another order of bytes or dimensions, and deflated ones, are computed when they are
+//! read, with a bounded amount of memory. Deflated bytes are checked against their CRC-32 when the
+//! last one is read; stored bytes are not checked, because nobody reads them here.
+//!
+//! An array that was read and not edited is written with its header and elements as they were;
+//! others as `numpy.save` writes them. Archives are written with stored members, as `numpy.savez`
+//! does.
+//!
+//! Source of truth: `numpy/lib/_format_impl.py` and `_npyio_impl.py` of NumPy 2.4, and files that
+//! it wrote; APPNOTE.TXT 6.3.10 of PKWARE for the archive.
+//!
+//! Not supported: arrays of Python objects (pickles, which are never loaded), structures, text,
+//! dates, raw bytes (as which NumPy saves bfloat16 and its kin, without saying which) and extended
+//! precision; bytes after the array; archives with other methods, encryption or several disks.
+
+mod detect;
+mod elements;
+mod header;
+mod inflate;
+mod read;
+mod write;
+mod zip;
+
+pub use detect::{is_npy, is_npz};
+pub use read::{read_npy, read_npy_blob, read_npz, read_npz_blob};
+pub use write::{write_npy, write_npz};
+
+use lodstone_model::DType;
+
+use crate::{Format, Holds};
+
+/// One array.
+pub static NPY: Format = Format {
+    name: "npy",
+    title: "a NumPy array",
+    holds: Holds { names: false, ..HOLDS },
+    extension: "npy",
+    detect: detect::detect_npy,
+    read: read_npy,
+    write: write_npy,
+};
+
+/// An archive of arrays.
+pub static NPZ: Format = Format {
+    name: "npz",
+    title: "an archive of NumPy arrays",
+    holds: HOLDS,
+    extension: "npz",
+    detect: detect::detect_npz,
+    read: read_npz,
+    write: write_npz,
+};
+
+const HOLDS: Holds = Holds {
+    program: false,
+    names: true,
+    lod: false,
+    selected_rows: false,
+    vocabulary: false,
+    dtype: |dtype| code(dtype).is_some(),
+};
+
+/// How an array begins.
+const MAGIC: [u8; 6] = *b"\x93NUMPY";
+
+/// What the name of a member that is an array ends in.
+const SUFFIX: &str = ".npy";
+
+/// Size in bytes that a header may have: as much as version 1.0 can say. NumPy itself stops at
+/// 10 000 unless it is told otherwise.
+const HEADER: u64 = 65_535;
+
+/// Dimensions that an array may have: NumPy's own limit.
+const DIMENSIONS: usize = 64;
+
+/// Owner of the residual of a tensor: an array up to its elements.
+const RESIDUAL: &str = "npy";
+
+/// Element types and their codes without the order of bytes.
+const CODES: &[(DType, &str)] = &[
+    (DType::Bool, "b1"),
+    (DType::Int8, "i1"),
+    (DType::Int16, "i2"),
+    (DType::Int32, "i4"),
+    (DType::Int64, "i8"),
+    (DType::Uint8, "u1"),
+    (DType::Uint16, "u2"),
+    (DType::Uint32, "u4"),
+    (DType::Uint64, "u8"),
+    (DType::Float16, "f2"),
+    (DType::Float32, "f4"),
+    (DType::Float64, "f8"),
+    (DType::Complex64, "c8"),
+    (DType::Complex128, "c16"),
+];
+
+fn code(dtype: DType) -> Option<&'static str> {
+    CODES.iter().find(|(known, _)| *known == dtype).map(|(_, code)| *code)
+}

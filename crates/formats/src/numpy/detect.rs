@@ -1,0 +1,32 @@
+//! What NumPy's files look like.
+
+use super::{MAGIC, SUFFIX};
+use crate::Probe;
+
+/// Whether a file may be an array.
+pub fn is_npy(head: &[u8]) -> bool {
+    head.starts_with(&MAGIC)
+}
+
+/// Whether a file may be an archive of arrays: a zip archive whose first member is one.
+pub fn is_npz(head: &[u8]) -> bool {
+    // Signature, 22 bytes, size of the name, size of the extra field, name.
+    let Some(b"PK\x03\x04") = head.first_chunk() else { return false };
+    let Some([low, high]) = head.get(26..28).and_then(|bytes| bytes.first_chunk()) else {
+        return false;
+    };
+    let size = usize::from(u16::from_le_bytes([*low, *high]));
+    let name = head.get(30..).and_then(|rest| rest.get(..size));
+    name.is_some_and(|name| name.ends_with(SUFFIX.as_bytes()))
+}
+
+pub(super) fn detect_npy(probe: &Probe<'_>) -> bool {
+    is_npy(probe.head)
+}
+
+pub(super) fn detect_npz(probe: &Probe<'_>) -> bool {
+    // An archive of no members begins with its end.
+    let named = probe.path.extension().is_some_and(|extension| extension == "npz");
+    let zip = probe.head.starts_with(b"PK\x03\x04") || probe.head.starts_with(b"PK\x05\x06");
+    is_npz(probe.head) || (named && zip)
+}

@@ -1,0 +1,297 @@
+//! The header of an array: a Python dict of three keys.
+
+use std::path::{Path, PathBuf};
+
+use lodstone_model::DType;
+use lodstone_store::{Blob, Cursor};
+
+use super::elements::Stored;
+use super::{CODES, HEADER, MAGIC, code};
+use crate::{Error, Result};
+
+/// What a header says.
+#[derive(Debug)]
+pub(super) struct Header {
+    pub(super) dtype: DType,
+    pub(super) stored: Stored,
+    pub(super) shape: Vec<u64>,
+}
+
+impl Header {
+    /// Reads everything before the elements and gives those bytes too; `path` names the file in
+    /// messages.
+    ///
+    /// # Errors
+    /// If it is no header, or one of an array that is not supported.
+    pub(super) fn read(cursor: &mut Cursor<'_>, path: &Path) -> Result<(Self, Vec<u8>)> {
+        let start = cursor.position();
+        let magic = cursor.array("the magic of an array")?;
+        if magic != MAGIC {
+            let found = magic.escape_ascii().to_string();
+            return Err(cursor.error_at(start, "`\\x93NUMPY`", found).into());
+        }
+        let version = cursor.array("the version")?;
+        let size = match version {
+            [1, 0] => u64::from(u16::from_le_bytes(cursor.array("the size of the header")?)),
+            [2 | 3, 0] => u64::from(cursor.u32("the size of the header")?),
+            [major, minor] => {
+                let found = format!("{major}.{minor}");
+                return Err(cursor.error_at(start + 6, "version 1.0, 2.0 or 3.0", found).into());
+            }
+        };
+        let text = cursor.position();
+        if size > HEADER {
+            let expected = format!("a header of at most {HEADER} bytes");
+            return Err(cursor.error_at(text, expected, format!("{size} bytes")).into());
+        }
+        let dict = cursor.bytes(size, "the header")?;
+        let parser = Parser { text: &dict, position: 0, cursor, start: text, path };
+        let header = parser.dict(version < [3, 0])?;
+        let end = cursor.position();
+        cursor.seek(start);
+        let raw = cursor.bytes(end - start, "the header")?;
+        Ok((header, raw))
+    }
+
+    /// Reads the bytes that [`read`](Self::read) gave once.
+    pub(super) fn decode(raw: &[u8]) -> Result<Self> {
+        let blob = Blob::memory(raw.to_vec());
+        Self::read(&mut Cursor::new(&blob), Path::new("memory")).map(|(header, _)| header)
+    }
+}
+
+/// Everything before the elements, as `numpy.save` writes it; `None` if there is no code.
+///
+/// Version 1.0 always does: the headers of [64 dimensions](super::DIMENSIONS) fit it.
+pub(super) fn encode(dtype: DType, shape: &[u64]) -> Option<Vec<u8>> {
+    /// Elements begin at a multiple of this.
+    const ALIGN: usize = 64;
+    /// Digits that the first dimension may grow to without moving the elements.
+    const GROWTH: usize = 21;
+    let order = if dtype.bits()? == 8 { '|' } else { '<' };
+    let code = code(dtype)?;
+    let tuple = match shape {
+        [] => "()".to_owned(),
+        [one] => format!("({one},)"),
+        all => {
+            let dims: Vec<_> = all.iter().map(u64::to_string).collect();
+            format!("({})", dims.join(", "))
+        }
+    };
+    let mut text =
+        format!("{{'descr': '{order}{code}', 'fortran_order': False, 'shape': {tuple}, }}");
+    if let Some(first) = shape.first() {
+        let digits = first.to_string().len();
+        text.extend(std::iter::repeat_n(' ', GROWTH.saturating_sub(digits)));
+    }
+    // NumPy adds a whole 64 spaces where none is needed.
+    let before = MAGIC.len() + 4 + text.len() + 1;
+    text.extend(std::iter::repeat_n(' ', ALIGN - before % ALIGN));
+    text.push('\n');
+    let mut header = MAGIC.to_vec();
+    header.extend([1, 0]);
+    header.extend(u16::try_from(text.len()).ok()?.to_le_bytes());
+    header.extend(text.as_bytes());
+    Some(header)
+}
+
+/// A reader of the dict; it takes what Python's literals may look like, and nothing else.
+struct Parser<'a, 'b> {
+    text: &'a [u8],
+    position: usize,
+    cursor: &'a Cursor<'b>,
+    /// Offset of the text in the file.
+    start: u64,
+    path: &'a Path,
+}
+
+impl<'a> Parser<'a, '_> {
+    /// The whole text; `long` says whether numbers may end in `L`, as Python 2 wrote them.
+    fn dict(mut self, long: bool) -> Result<Header> {
+        let (mut descr, mut fortran, mut shape) = (None, None, None);
+        self.expect(b'{')?;
+        while !self.take(b'}') {
+            let at = self.position;
+            let key = self.string()?;
+            self.expect(b':')?;
+            let again = match key {
+                b"descr" => descr.replace(self.descr()?).is_some(),
+                b"fortran_order" => fortran.replace(self.boolean()?).is_some(),
+                b"shape" => shape.replace(self.tuple(long)?).is_some(),
+                _ => {
+                    let expected = "the key `descr`, `fortran_order` or `shape`";
+                    return Err(self.error(at, expected, quoted(key)));
+                }
+            };
+            if again {
+                return Err(self.error(at, "each key once", format!("{} again", quoted(key))));
+            }
+            if !self.take(b',') {
+                self.expect(b'}')?;
+                break;
+            }
+        }
+        self.blanks();
+        if self.position < self.text.len() {
+            return Err(self.error(self.position, "blanks after the dict", self.found()));
+        }
+        let missing = |key| self.error(0, format!("the key `{key}`"), "none");
+        let (dtype, swap) = descr.ok_or_else(|| missing("descr"))?;
+        let fortran = fortran.ok_or_else(|| missing("fortran_order"))?;
+        let shape: Vec<u64> = shape.ok_or_else(|| missing("shape"))?;
+        Ok(Header { dtype, stored: Stored::new(swap, fortran, &shape), shape })
+    }
+
+    /// The element type, and the size of the numbers whose bytes are the other way round.
+    fn descr(&mut self) -> Result<(DType, Option<usize>)> {
+        self.blanks();
+        let at = self.position;
+        if matches!(self.peek(), Some(b'[' | b'(')) {
+            return Err(self.unsupported("an array of structures"));
+        }
+        let descr = self.string()?;
+        let (order, code) = match descr {
+            [order @ (b'<' | b'>' | b'=' | b'|'), code @ ..] => (*order, code),
+            code => (b'=', code),
+        };
+        let known = CODES.iter().find(|(_, known)| known.as_bytes() == code);
+        let Some((dtype, _)) = known else {
+            return Err(match code {
+                [b'O', ..] => {
+                    self.unsupported("an array of Python objects (a pickle, which is never loaded)")
+                }
+                [b'V', ..] => self.unsupported(
+                    "an array of raw bytes (as which NumPy saves bfloat16 and most types of \
+                     ml_dtypes, without saying which it was)",
+                ),
+                b"f1" => self
+                    .unsupported("an array of float8_e5m2 (which NumPy saves but does not load)"),
+                [b'W', ..] => self.unsupported("an array of 16-bit complex numbers of ml_dtypes"),
+                [b'U' | b'S' | b'a' | b'T', ..] => self.unsupported("an array of text"),
+                [b'M' | b'm', ..] => self.unsupported("an array of dates or spans of time"),
+                b"f12" | b"f16" | b"c24" | b"c32" => self.unsupported(
+                    "an array of extended precision (which differs from machine to machine)",
+                ),
+                _ => self.error(at, "an element type of NumPy", quoted(descr)),
+            });
+        };
+        let bytes = dtype.bits().and_then(|bits| usize::try_from(bits / 8).ok()).unwrap_or(1);
+        if order == b'|' && bytes > 1 {
+            return Err(self.error(at, "an order of bytes, `<` or `>`", quoted(descr)));
+        }
+        let number = if code.starts_with(b"c") { bytes / 2 } else { bytes };
+        Ok((*dtype, (order == b'>' && number > 1).then_some(number)))
+    }
+
+    fn boolean(&mut self) -> Result<bool> {
+        self.blanks();
+        let (at, rest) = (self.position, self.rest());
+        for (word, value) in [(b"True".as_slice(), true), (b"False", false)] {
+            if rest.starts_with(word) {
+                self.position += word.len();
+                return Ok(value);
+            }
+        }
+        Err(self.error(at, "`True` or `False`", self.found()))
+    }
+
+    fn tuple(&mut self, long: bool) -> Result<Vec<u64>> {
+        self.expect(b'(')?;
+        let mut shape = Vec::new();
+        let mut comma = true;
+        while !self.take(b')') {
+            if !comma {
+                return Err(self.error(self.position, "`,` or `)`", self.found()));
+            }
+            shape.push(self.number(long)?);
+            comma = self.take(b',');
+        }
+        if let ([_], false) = (shape.as_slice(), comma) {
+            return Err(self.error(self.position, "`(n,)`, a tuple", "`(n)`, a number"));
+        }
+        Ok(shape)
+    }
+
+    fn number(&mut self, long: bool) -> Result<u64> {
+        self.blanks();
+        let at = self.position;
+        let size = self.rest().iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let digits = self.rest().get(..size).unwrap_or_default();
+        let value = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+        let value = value.filter(|_| digits.len() == 1 || !digits.starts_with(b"0"));
+        let value = value.ok_or_else(|| {
+            let found = if digits.is_empty() { self.found() } else { quoted(digits) };
+            self.error(at, "an extent of 0 to 2^64 - 1", found)
+        })?;
+        self.position += size;
+        if long && self.peek() == Some(b'L') {
+            self.position += 1;
+        }
+        Ok(value)
+    }
+
+    /// A string in quotes of either kind, without escapes.
+    fn string(&mut self) -> Result<&'a [u8]> {
+        self.blanks();
+        let at = self.position;
+        let body = match self.text.get(at..) {
+            Some([quote @ (b'\'' | b'"'), body @ ..]) => {
+                body.iter().position(|byte| byte == quote).and_then(|size| body.get(..size))
+            }
+            _ => None,
+        };
+        let Some(body) = body.filter(|body| !body.contains(&b'\\')) else {
+            return Err(self.error(at, "a string in quotes", self.found()));
+        };
+        self.position += body.len() + 2;
+        Ok(body)
+    }
+
+    /// Steps over `byte` if it is next.
+    fn take(&mut self, byte: u8) -> bool {
+        self.blanks();
+        let next = self.peek() == Some(byte);
+        self.position += usize::from(next);
+        next
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<()> {
+        if self.take(byte) {
+            return Ok(());
+        }
+        Err(self.error(self.position, format!("`{}`", char::from(byte)), self.found()))
+    }
+
+    fn blanks(&mut self) {
+        self.position += self.rest().iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.rest().first().copied()
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.text.get(self.position..).unwrap_or_default()
+    }
+
+    fn found(&self) -> String {
+        match self.rest() {
+            [] => "the end of the header".to_owned(),
+            rest => quoted(rest),
+        }
+    }
+
+    fn error(&self, at: usize, expected: impl Into<String>, found: impl Into<String>) -> Error {
+        self.cursor.error_at(self.start + at as u64, expected, found).into()
+    }
+
+    fn unsupported(&self, what: &'static str) -> Error {
+        Error::Unsupported { path: PathBuf::from(self.path), what }
+    }
+}
+
+/// The start of `bytes` for a message.
+fn quoted(bytes: &[u8]) -> String {
+    const MOST: usize = 24;
+    format!("`{}`", bytes.get(..MOST).unwrap_or(bytes).escape_ascii())
+}

@@ -1,0 +1,123 @@
+//! Bytes to tensors. Elements are not read.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lodstone_model::{Limits, Model, Parameter, Residual, Tensor};
+use lodstone_store::{Blob, Cursor};
+
+use super::elements::Elements;
+use super::header::{Header, encode};
+use super::inflate::Inflate;
+use super::zip::{self, Member};
+use super::{NPY, NPZ, RESIDUAL, SUFFIX};
+use crate::{OpenOptions, Result};
+
+/// Opens an array: a model of one tensor without a name.
+///
+/// # Errors
+/// As [`read_npy_blob`].
+pub fn read_npy(path: &Path, options: &OpenOptions) -> Result<Model> {
+    read_npy_blob(&options.file(path)?, &options.limits)
+}
+
+/// Opens an archive.
+///
+/// # Errors
+/// As [`read_npz_blob`].
+pub fn read_npz(path: &Path, options: &OpenOptions) -> Result<Model> {
+    read_npz_blob(&options.file(path)?, &options.limits)
+}
+
+/// Reads an array.
+///
+/// # Errors
+/// If it is none, to the last byte, or has elements that are not supported.
+pub fn read_npy_blob(blob: &Blob, _: &Limits) -> Result<Model> {
+    let (start, array) = array(blob, &origin(blob))?;
+    let data = blob.slice(start, blob.len() - start)?;
+    let parameters = vec![Parameter { name: String::new(), tensor: array.tensor(data) }];
+    Ok(Model { format: NPY.name.to_owned(), parameters, ..Model::default() })
+}
+
+/// Reads an archive of arrays. Of deflated members no more than the header is inflated.
+///
+/// # Errors
+/// If it is no archive that is unambiguous, or a member is no array that is supported.
+pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
+    let mut model = Model { format: NPZ.name.to_owned(), ..Model::default() };
+    let origin = origin(blob);
+    for member in zip::members(blob, limits)? {
+        let Some(name) = member.name.strip_suffix(SUFFIX) else {
+            model.report.warn(format!("left out `{}`, which is no array by its name", member.name));
+            continue;
+        };
+        if !member.marked {
+            let warning = format!("`{name}` is not marked as UTF-8: NumPy reads the name as cp437");
+            model.report.warn(warning);
+        }
+        let name = name.to_owned();
+        let place = format!("member `{}`", member.name);
+        let tensor = tensor(&member, &origin).map_err(|error| error.inside(place))?;
+        model.parameters.push(Parameter { name, tensor });
+    }
+    Ok(model)
+}
+
+fn tensor(member: &Member, origin: &Path) -> Result<Tensor> {
+    let whole = || {
+        if !member.deflated {
+            return member.data.clone();
+        }
+        let inflate = Inflate::new(member.data.clone(), member.size, member.crc);
+        Blob::derived(Arc::new(inflate))
+    };
+    let (start, array) = array(&whole(), origin)?;
+    // From a new blob: the one that gave the header keeps a decoder, and there may be many.
+    Ok(array.tensor(whole().slice(start, member.size - start)?))
+}
+
+/// An array without its elements.
+struct Array {
+    header: Header,
+    residual: Residual,
+}
+
+/// Reads what is before the elements, and checks that the rest has their size; gives where they
+/// begin.
+fn array(blob: &Blob, origin: &Path) -> Result<(u64, Array)> {
+    let mut cursor = Cursor::new(blob);
+    let (header, raw) = Header::read(&mut cursor, origin)?;
+    let (start, left) = (cursor.position(), cursor.remaining());
+    let (dtype, shape) = (header.dtype, &header.shape);
+    let size = dtype.size_of(shape).ok_or_else(|| {
+        let found = format!("{dtype} of shape {shape:?}");
+        blob.malformed(start, "a size that fits 64 bits", found)
+    })?;
+    if left != size {
+        let expected = format!("{size} bytes, {dtype} of shape {shape:?}, to the end");
+        return Err(blob.malformed(start, expected, format!("{left} bytes left")).into());
+    }
+    let canonical = encode(dtype, shape).is_some_and(|canonical| canonical == raw);
+    let residual =
+        if canonical { Residual::default() } else { Residual::new(RESIDUAL, raw.into()) };
+    Ok((start, Array { header, residual }))
+}
+
+impl Array {
+    /// The tensor of the elements `data`.
+    fn tensor(self, data: Blob) -> Tensor {
+        let Header { dtype, stored, shape } = self.header;
+        let data = if stored.is_plain() {
+            data
+        } else {
+            Blob::derived(Arc::new(Elements::new(data, stored, dtype, &shape)))
+        };
+        Tensor { residual: self.residual, ..Tensor::dense(dtype, shape, data) }
+    }
+}
+
+/// What messages call the file.
+fn origin(blob: &Blob) -> PathBuf {
+    blob.file_range().map_or("memory".into(), |(file, _)| file.path().to_path_buf())
+}

@@ -1,0 +1,107 @@
+//! Tensors to bytes, as NumPy writes them.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use lodstone_model::{Kind, Model, Parameter, Tensor};
+use lodstone_store::{Blob, Commit};
+
+use super::elements::Elements;
+use super::header::{Header, encode};
+use super::zip::Writer;
+use super::{DIMENSIONS, NPY, NPZ, RESIDUAL, SUFFIX};
+use crate::{Error, Result, WriteOptions};
+
+/// Writes the one tensor of a model.
+///
+/// # Errors
+/// If there are none or several, or the format has no place for it; or what reading and writing
+/// give.
+pub fn write_npy(model: &Model, path: &Path, options: &WriteOptions) -> Result<Vec<PathBuf>> {
+    let [parameter] = model.parameters.as_slice() else {
+        let what = format!("{} tensors, but exactly one", model.parameters.len());
+        return Err(Error::Incompatible { format: NPY.name, what });
+    };
+    let parts = parts(NPY.name, parameter)?;
+    let (mut commit, name) = Commit::file(path, options.progress.clone())?;
+    commit.write(&name, |out| parts.iter().try_for_each(|part| out.copy(part)))?;
+    publish(model, commit, path)
+}
+
+/// Writes all tensors of a model.
+///
+/// # Errors
+/// If names repeat or cannot be names of members, or the format has no place for a tensor; or
+/// what reading and writing give.
+pub fn write_npz(model: &Model, path: &Path, options: &WriteOptions) -> Result<Vec<PathBuf>> {
+    let mut names = HashSet::new();
+    for Parameter { name, .. } in &model.parameters {
+        let refuse = |what| Err(Error::Incompatible { format: NPZ.name, what });
+        if !names.insert(name) {
+            return refuse(format!("two tensors called `{name}`"));
+        }
+        // Python's `zipfile`, and so NumPy, ends a name there.
+        if name.contains('\0') {
+            return refuse(format!("the name {name:?}, which has a zero byte"));
+        }
+    }
+    let tensors =
+        model.parameters.iter().map(|parameter| Ok((parameter, parts("npz", parameter)?)));
+    let tensors = tensors.collect::<Result<Vec<_>>>()?;
+    let (mut commit, name) = Commit::file(path, options.progress.clone())?;
+    commit.write(&name, |out| {
+        let mut writer = Writer::default();
+        for (parameter, parts) in &tensors {
+            writer.add(out, &format!("{}{SUFFIX}", parameter.name), parts)?;
+        }
+        writer.finish(out)
+    })?;
+    publish(model, commit, path)
+}
+
+fn publish(model: &Model, commit: Commit, path: &Path) -> Result<Vec<PathBuf>> {
+    model.parameters.iter().try_for_each(|parameter| parameter.tensor.data.check_unchanged())?;
+    commit.publish()?;
+    Ok(vec![path.to_path_buf()])
+}
+
+/// An array: what is before its elements, and the elements.
+fn parts(format: &'static str, Parameter { name, tensor }: &Parameter) -> Result<[Blob; 2]> {
+    let refuse = |what: String| Err(Error::Incompatible { format, what });
+    if !matches!(tensor.kind, Kind::Dense) {
+        return refuse(format!("the {} tensor `{name}`", tensor.kind.name()));
+    }
+    if !tensor.lod.is_empty() {
+        return refuse(format!("the LoD of the tensor `{name}`"));
+    }
+    let (dtype, shape) = (tensor.dtype, &tensor.shape);
+    if shape.len() > DIMENSIONS {
+        let found = shape.len();
+        return refuse(format!(
+            "the {found} dimensions of the tensor `{name}`: {DIMENSIONS} is most"
+        ));
+    }
+    let header = encode(dtype, shape).ok_or_else(|| Error::dtype(format, name, dtype))?;
+    if dtype.size_of(shape) != Some(tensor.data.len()) {
+        let len = tensor.data.len();
+        return refuse(format!("the tensor `{name}`: {dtype} {shape:?} in {len} bytes"));
+    }
+    Ok(as_it_was(tensor).unwrap_or_else(|| [Blob::memory(header), tensor.data.clone()]))
+}
+
+/// The array that the tensor was read from, if it still is that.
+fn as_it_was(tensor: &Tensor) -> Option<[Blob; 2]> {
+    let raw = tensor.residual.of(RESIDUAL)?;
+    let header = Header::decode(raw).ok()?;
+    if header.dtype != tensor.dtype || header.shape != tensor.shape {
+        return None;
+    }
+    let data = if header.stored.is_plain() {
+        tensor.data.clone()
+    } else {
+        // Elements that were replaced come from elsewhere.
+        let elements = tensor.data.derivation::<Elements>()?;
+        (elements.stored() == header.stored).then(|| elements.source().clone())?
+    };
+    Some([Blob::memory(raw.clone()), data])
+}

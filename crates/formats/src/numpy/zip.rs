@@ -1,0 +1,299 @@
+//! The archive around arrays.
+
+use std::collections::HashSet;
+use std::io;
+
+use flate2::Crc;
+use lodstone_model::Limits;
+use lodstone_store::{Blob, Output};
+use rawzip::{CompressionMethod, ReaderAt, ZipArchive, ZipLocator};
+
+use crate::{Error, Result};
+
+/// A member of an archive.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) name: String,
+    /// The bytes as they are in the archive.
+    pub(super) data: Blob,
+    /// Whether they are deflated.
+    pub(super) deflated: bool,
+    /// Size in bytes of what they stand for.
+    pub(super) size: u64,
+    /// CRC-32 of what they stand for.
+    pub(super) crc: u32,
+    /// Whether the name is marked as UTF-8, or needs no mark.
+    pub(super) marked: bool,
+}
+
+/// Bytes for the largest entry of the directory: three fields of 64 KiB.
+const ENTRY: usize = 200 << 10;
+
+/// The members of an archive in the order of its directory.
+///
+/// # Errors
+/// If the archive is none, is damaged, or says different things in different places; if a member
+/// is encrypted or neither stored nor deflated.
+pub(super) fn members(blob: &Blob, limits: &Limits) -> Result<Vec<Member>> {
+    let wrong = |error: rawzip::Error| malformed(blob, 0, "a zip archive", error.to_string());
+    let mut buffer = vec![0; ENTRY];
+    let located = ZipLocator::new().locate_in_reader(At(blob), &mut buffer, blob.len());
+    let archive = located.map_err(|(_, error)| wrong(error))?;
+    if archive.end_offset() != blob.len() {
+        let found = format!("{} bytes left", blob.len().saturating_sub(archive.end_offset()));
+        return Err(malformed(blob, archive.end_offset(), "the end of the file", found));
+    }
+    let mut local = vec![0; ENTRY];
+    let mut members = Vec::new();
+    let mut ranges = Vec::new();
+    let mut entries = archive.entries(&mut buffer);
+    while let Some(entry) = entries.next_entry().map_err(wrong)? {
+        if members.len() >= limits.tensors {
+            let expected = format!("at most {} members", limits.tensors);
+            return Err(malformed(blob, entry.central_directory_offset(), expected, "more"));
+        }
+        let start = entry.local_header_offset();
+        let raw = entry.file_path().as_ref().to_vec();
+        let name = String::from_utf8(raw).map_err(|error| {
+            let found = error.as_bytes().escape_ascii().to_string();
+            malformed(blob, entry.central_directory_offset(), "a name in UTF-8", found)
+        })?;
+        let inside = |error: Error| error.inside(format!("member `{name}`"));
+        let (member, end) = member(&archive, &entry, &name, &mut local).map_err(inside)?;
+        ranges.push((start, end));
+        members.push(member);
+    }
+    check_ranges(&archive, ranges)?;
+    if members.len() as u64 != archive.entries_hint() {
+        let expected = format!("{} members, as the archive says", archive.entries_hint());
+        let found = members.len().to_string();
+        return Err(malformed(blob, archive.directory_offset(), expected, found));
+    }
+    let mut names = HashSet::new();
+    if let Some(member) = members.iter().find(|member| !names.insert(&member.name)) {
+        let found = format!("`{}` again", member.name);
+        return Err(malformed(blob, archive.directory_offset(), "each name once", found));
+    }
+    Ok(members)
+}
+
+/// A member, and where its bytes end.
+fn member(
+    archive: &ZipArchive<At<'_>>,
+    entry: &rawzip::ZipFileHeaderRecord<'_>,
+    name: &str,
+    buffer: &mut [u8],
+) -> Result<(Member, u64)> {
+    let blob = archive.get_ref().0;
+    let offset = entry.local_header_offset();
+    let wrong = |error: rawzip::Error| malformed(blob, offset, "a member", error.to_string());
+    let place = archive.get_entry(entry.wayfinder()).map_err(wrong)?;
+    let local = place.local_header(buffer).map_err(wrong)?;
+    // What says one thing here and another there is read differently by different readers.
+    if local.file_path().as_ref() != name.as_bytes() {
+        let found = format!("`{}`", local.file_path().as_ref().escape_ascii());
+        return Err(malformed(blob, offset, "the name that the directory has", found));
+    }
+    let method = entry.compression_method();
+    if local.compression_method() != method {
+        let found = format!("{:?}", local.compression_method());
+        return Err(malformed(blob, offset, "the method that the directory has", found));
+    }
+    if entry.flags().is_encrypted() || local.flags().is_encrypted() {
+        return Err(malformed(blob, offset, "a member in the clear", "an encrypted one"));
+    }
+    let deflated = method == CompressionMethod::DEFLATE;
+    if !deflated && method != CompressionMethod::STORE {
+        let found = format!("{method:?}");
+        return Err(malformed(blob, offset, "a member that is stored or deflated", found));
+    }
+    let (start, end) = place.compressed_data_range();
+    let data = blob.slice(start, end - start)?;
+    let size = entry.uncompressed_size_hint();
+    if !deflated && size != data.len() {
+        let expected = format!("{size} bytes, stored");
+        return Err(malformed(blob, start, expected, data.len().to_string()));
+    }
+    let marked = name.is_ascii() || entry.flags().is_utf8();
+    let crc = entry.crc32();
+    Ok((Member { name: name.to_owned(), data, deflated, size, crc, marked }, end))
+}
+
+/// Whether members follow each other from the start of the file to the directory. A bomb that
+/// uses the same bytes many times ends here.
+fn check_ranges(archive: &ZipArchive<At<'_>>, mut ranges: Vec<(u64, u64)>) -> Result<()> {
+    let blob = archive.get_ref().0;
+    ranges.sort_unstable();
+    if let Some((start, _)) = ranges.first().filter(|(start, _)| *start > 0) {
+        let found = format!("the first at {start}");
+        return Err(malformed(blob, 0, "a member at the start of the file", found));
+    }
+    let starts = ranges.iter().skip(1).map(|(start, _)| *start);
+    for ((_, end), next) in ranges.iter().zip(starts.chain([archive.directory_offset()])) {
+        if *end > next {
+            let found = format!("one that ends at {end}");
+            return Err(malformed(blob, next, "members that do not overlap", found));
+        }
+    }
+    Ok(())
+}
+
+fn malformed(
+    blob: &Blob,
+    offset: u64,
+    expected: impl Into<String>,
+    found: impl Into<String>,
+) -> Error {
+    blob.malformed(offset, expected, found).into()
+}
+
+/// A blob as `rawzip` reads it.
+struct At<'a>(&'a Blob);
+
+impl ReaderAt for At<'_> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let left = self.0.len().saturating_sub(offset);
+        let size = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let (piece, _) = buffer.split_at_mut(size);
+        self.0.read_at(offset.min(self.0.len()), piece).map_err(io::Error::other)?;
+        Ok(size)
+    }
+}
+
+/// Writes an archive of stored members.
+///
+/// Not `rawzip`'s own writer: it changes names (`a//b`, `a/../b`), and it writes sizes behind the
+/// bytes, where readers that go from front to back do not find them.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    directory: Vec<u8>,
+    count: u64,
+}
+
+/// What a field of 32 bits says when the number is in a zip64 field instead.
+const ELSEWHERE: u32 = u32::MAX;
+
+/// A version that readers of zip64 understand, and one for all others.
+const VERSIONS: (u16, u16) = (45, 20);
+
+/// The first day that the format knows, 1980-01-01: the same model gives the same bytes.
+const DATE: u16 = 1 << 5 | 1;
+
+impl Writer {
+    /// Appends a member of the bytes of `parts`, end to end.
+    pub(super) fn add(&mut self, out: &mut Output, name: &str, parts: &[Blob]) -> Result<()> {
+        let offset = out.position();
+        let size = parts.iter().map(Blob::len).fold(0, u64::saturating_add);
+        out.put(&local_header(name, size, 0)?)?;
+        let mut crc = Crc::new();
+        for part in parts {
+            part.for_each_chunk(|piece| {
+                crc.update(piece);
+                out.put(piece)
+            })?;
+        }
+        /// Where the checksum is in a header.
+        const CRC: u64 = 14;
+        out.patch(offset + CRC, &crc.sum().to_le_bytes())?;
+        self.directory.extend(directory_entry(name, size, crc.sum(), offset)?);
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Appends the directory and the end.
+    pub(super) fn finish(self, out: &mut Output) -> Result<()> {
+        let (start, size, count) = (out.position(), self.directory.len() as u64, self.count);
+        out.put(&self.directory)?;
+        let mut end = Vec::new();
+        let short = u16::try_from(count).unwrap_or(u16::MAX);
+        if short == u16::MAX || small(start) == ELSEWHERE || small(size) == ELSEWHERE {
+            end.extend(b"PK\x06\x06");
+            end.extend(44u64.to_le_bytes());
+            end.extend([VERSIONS.0, VERSIONS.0].map(u16::to_le_bytes).as_flattened());
+            end.extend([0; 8]);
+            end.extend([count, count, size, start].map(u64::to_le_bytes).as_flattened());
+            end.extend(b"PK\x06\x07");
+            end.extend([0; 4]);
+            end.extend((start + size).to_le_bytes());
+            end.extend(1u32.to_le_bytes());
+        }
+        end.extend(b"PK\x05\x06");
+        end.extend([0; 4]);
+        end.extend([short, short].map(u16::to_le_bytes).as_flattened());
+        end.extend([small(size), small(start)].map(u32::to_le_bytes).as_flattened());
+        end.extend([0; 2]);
+        Ok(out.put(&end)?)
+    }
+}
+
+/// The part that both headers of a member share, from the version that is needed to the size of
+/// the extra field.
+fn common(name: &str, size: u64, crc: u32, extra: &[u8], zip64: bool) -> Result<Vec<u8>> {
+    /// The name is in UTF-8.
+    const UTF8: u16 = 1 << 11;
+    let length = u16::try_from(name.len()).map_err(|_| Error::Incompatible {
+        format: "npz",
+        what: format!("a name of {} bytes", name.len()),
+    })?;
+    let version = if zip64 { VERSIONS.0 } else { VERSIONS.1 };
+    let flags = if name.is_ascii() { 0 } else { UTF8 };
+    let mut bytes = Vec::new();
+    bytes.extend([version, flags, 0, 0, DATE].map(u16::to_le_bytes).as_flattened());
+    bytes.extend([crc, small(size), small(size)].map(u32::to_le_bytes).as_flattened());
+    let extra = u16::try_from(extra.len()).unwrap_or(u16::MAX);
+    bytes.extend([length, extra].map(u16::to_le_bytes).as_flattened());
+    Ok(bytes)
+}
+
+fn local_header(name: &str, size: u64, crc: u32) -> Result<Vec<u8>> {
+    let large = small(size) == ELSEWHERE;
+    let extra = if large { zip64(&[size, size]) } else { Vec::new() };
+    let mut bytes = b"PK\x03\x04".to_vec();
+    bytes.extend(common(name, size, crc, &extra, large)?);
+    bytes.extend(name.as_bytes());
+    bytes.extend(extra);
+    Ok(bytes)
+}
+
+fn directory_entry(name: &str, size: u64, crc: u32, offset: u64) -> Result<Vec<u8>> {
+    /// Made on Unix.
+    const UNIX: u16 = 3 << 8;
+    /// A regular file that its owner may write: `-rw-r--r--`.
+    const MODE: u32 = 0o100_644 << 16;
+    let mut numbers = Vec::new();
+    if small(size) == ELSEWHERE {
+        numbers.extend([size, size]);
+    }
+    if small(offset) == ELSEWHERE {
+        numbers.push(offset);
+    }
+    let extra = zip64(&numbers);
+    let mut bytes = b"PK\x01\x02".to_vec();
+    bytes.extend((UNIX | VERSIONS.0).to_le_bytes());
+    bytes.extend(common(name, size, crc, &extra, !numbers.is_empty())?);
+    bytes.extend([0; 6]);
+    bytes.extend([MODE, small(offset)].map(u32::to_le_bytes).as_flattened());
+    bytes.extend(name.as_bytes());
+    bytes.extend(extra);
+    Ok(bytes)
+}
+
+/// An extra field of the numbers that do not fit 32 bits; nothing if there are none.
+fn zip64(numbers: &[u64]) -> Vec<u8> {
+    let mut field = Vec::new();
+    for number in numbers {
+        field.extend(number.to_le_bytes());
+    }
+    let size = u16::try_from(field.len()).unwrap_or(0);
+    if size == 0 {
+        return field;
+    }
+    let mut extra = [1, size].map(u16::to_le_bytes).as_flattened().to_vec();
+    extra.extend(field);
+    extra
+}
+
+/// `number` in 32 bits, or the mark that it is elsewhere.
+fn small(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(ELSEWHERE)
+}
