@@ -2,14 +2,15 @@
 
     python make_paddle_2_6_2.py OUT_DIR
 
-Three things that this release cannot do shape the script:
+Three limits of this release shape the script:
 
 - The `save` operator has no kernel for bool, complex and vocabulary variables. Single tensors
   are therefore written by `core.save_lod_tensor`, which writes the same stream, and a single
   vocabulary by `save_combine` with one input.
-- `save_combine` takes vocabularies or tensors, but not both: with a mixed list it reads the
-  tensors as vocabularies and dies (SIGSEGV). Releases 2.2 to 2.4 wrote such files by putting one
-  record behind the other, so the mixed file here is joined from records that 2.6.2 wrote.
+- `save_combine` takes vocabularies or tensors, but not both: with a mixed list it takes the
+  tensors for vocabularies and dies (SIGSEGV). `load_combine` does read a file of both, so one is
+  joined here from records that this release wrote. (Loading also decomposes the tokens to
+  Unicode form NFD and drops the empty one; the facts tell what is in the file.)
 - `save_as_fp16` cuts float32 to float16 instead of rounding; `truncate_to_half` predicts it.
 """
 
