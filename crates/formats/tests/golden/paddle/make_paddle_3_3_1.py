@@ -99,7 +99,7 @@ def make_pir_model(index):
             operator.attrs()["name"] for operator in operators if operator.name() == "pd_op.fetch"
         ],
     )
-    index.add(prefix + ".pdiparams", "paddle-params", facts.without_names(tensors))
+    index.add(prefix + ".pdiparams", "paddle-params", tensors)  # named by the program beside it
 
 
 def set_random_values(layer):
