@@ -4,7 +4,7 @@ use std::path::Path;
 
 use lodstone_model::Model;
 
-use crate::{Holds, OpenOptions, Result, WriteOptions};
+use crate::{Holds, OpenOptions, Result, WriteOptions, paddle};
 
 /// A format: what it looks like, what it holds, how it is read and written.
 #[derive(Debug)]
@@ -40,14 +40,23 @@ pub struct Probe<'a> {
 
 /// Every format, in the order in which they are asked whether a file is theirs: those with a
 /// signature first.
-pub static FORMATS: &[Format] = &[];
+pub static FORMATS: &[&Format] = &[
+    &paddle::BUNDLE,
+    &paddle::VARS,
+    &paddle::PARAMS,
+    &paddle::PARAMS_SIZED,
+    &paddle::TENSOR,
+    &paddle::TENSOR_LOD_LAST,
+    &paddle::PROGRAM,
+    &paddle::PROGRAM_TEXT,
+];
 
 /// The format called `name`.
 pub fn named(name: &str) -> Option<&'static Format> {
-    FORMATS.iter().find(|format| format.name == name)
+    FORMATS.iter().copied().find(|format| format.name == name)
 }
 
 /// The first format that something looks like.
 pub fn detect(probe: &Probe<'_>) -> Option<&'static Format> {
-    FORMATS.iter().find(|format| (format.detect)(probe))
+    FORMATS.iter().copied().find(|format| (format.detect)(probe))
 }

@@ -1,1 +1,38 @@
+//! Opens deep-learning models without the framework that wrote them.
+//!
+//! [`open`] gives a [`Model`]: its program, if it has one, and its tensors, none of which is read
+//! before it is asked for. [`inspect`] says what is in it, [`convert`] writes it in another format
+//! or, unharmed, in its own.
+//!
+//! ```
+//! # let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/paddle");
+//! let model = lodstone::open(dir)?;
+//! let weights = model.parameter("conv2d_0.w_0").expect("the first convolution");
+//! assert_eq!(weights.shape[1..], [1, 3, 3]); // [filters, channels, height, width]
+//! assert_eq!(weights.data.bytes()?.len(), weights.shape.iter().product::<u64>() as usize * 4);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod cast;
+mod cat;
+mod convert;
+mod error;
+mod fit;
+mod inspect;
+mod open;
+
+pub use cat::{open_named, open_record, text};
+pub use convert::{Conversion, ConvertOptions, Target, convert};
+pub use error::{Error, Result};
+pub use inspect::{
+    Inspection, OperatorInfo, PartInfo, ProgramInfo, TensorInfo, ValueInfo, inspect,
+};
+pub use lodstone_formats::{Error as FormatError, FORMATS, Format, OpenOptions, WriteOptions};
+pub use lodstone_model::{
+    Attribute, AttributeValue, Block, DType, Dim, Kind, Limits, Lod, Loss, Model, Op, Operand,
+    Parameter, Program, Report, Tensor, TensorType, Var, VarKind,
+};
+pub use lodstone_store::{Blob, Error as StoreError, Links, Progress};
+pub use open::{open, open_with};

@@ -1,1 +1,8 @@
-//! Operators as data.
+//! Operators as data: what the operators of each framework are called, what slots they have, and
+//! the conventions by which a program says what goes in, what comes out and what is saved.
+//!
+//! The tables under `data/` are made by the scripts beside them, with the real frameworks.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+pub mod paddle;

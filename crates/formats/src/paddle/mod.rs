@@ -1,1 +1,96 @@
-//! Being written.
+//! PaddlePaddle models as people have them: a program and its parameters, in files that belong
+//! together.
+//!
+//! | era | program | parameters |
+//! |---|---|---|
+//! | 0.11 to 1.8 | `__model__`, or any name | one file a variable, or `__params__`, `params` |
+//! | 2.0 to 2.6 | `X.pdmodel` | `X.pdiparams` |
+//! | 3.0 on | `X.json` (PIR) | `X.pdiparams` |
+//!
+//! Parameter files hold no names: the n-th record is the n-th of the persistable variables of the
+//! program, sorted by name. A path may be any of the files, a directory, or the prefix `X`. A
+//! program and parameters that do not fit each other are an error that names the first difference.
+//!
+//! Source of truth: `fluid/io.py`, `static/io.py` and `jit/api.py` of PaddlePaddle, and models that
+//! 1.8.5, 2.6.2 and 3.3.1 wrote.
+//!
+//! Not supported: the topology in PIR JSON (the names of the parameters are taken from it), and
+//! pickles (`.pdparams`, `.pdopt`, `.pdiparams.info`).
+
+mod bundle;
+mod detect;
+mod pir;
+mod read;
+mod write;
+
+pub use read::open;
+
+use crate::{Format, Holds};
+
+const ALL: Holds = Holds {
+    program: true,
+    names: true,
+    lod: true,
+    selected_rows: true,
+    vocabulary: true,
+    dtype: |dtype| crate::paddle_program::types::dtype_code(dtype).is_some(),
+};
+
+const TENSORS: Holds = Holds { program: false, names: false, ..ALL };
+
+/// A format that is detected as [`BUNDLE`], whose reader finds out which it is.
+const fn part(name: &'static str, title: &'static str, extension: &'static str) -> Format {
+    let (read, write) = (read::open, write::write_bundle);
+    Format { name, title, holds: TENSORS, extension, detect: |_| false, read, write }
+}
+
+/// A program and its parameters in one file each; also whatever is found of them.
+pub static BUNDLE: Format = Format {
+    holds: ALL,
+    detect: detect::detect,
+    ..part("paddle", "Paddle program and combined parameters", "pdmodel")
+};
+
+/// A directory with a program and a file for each variable.
+pub static VARS: Format = Format {
+    holds: ALL,
+    write: write::write_vars,
+    ..part("paddle-vars", "Paddle program and one file a variable", "")
+};
+
+/// Parameters end to end in one file.
+pub static PARAMS: Format = Format {
+    write: write::write_params,
+    ..part("paddle-params", "Paddle combined parameters", "pdiparams")
+};
+
+/// Parameters in one file, each behind its size.
+pub static PARAMS_SIZED: Format = Format {
+    write: write::write_params_sized,
+    ..part("paddle-params-sized", "Paddle size-prefixed parameters", "")
+};
+
+/// One tensor.
+pub static TENSOR: Format =
+    Format { write: write::write_tensor, ..part("paddle-tensor", "Paddle tensor stream", "") };
+
+/// One tensor in the layout of 2017.
+pub static TENSOR_LOD_LAST: Format = Format {
+    holds: Holds { selected_rows: false, vocabulary: false, ..TENSORS },
+    write: write::write_tensor_lod_last,
+    ..part("paddle-tensor-lod-last", "Paddle tensor stream, LoD last (2017)", "")
+};
+
+/// A program alone.
+pub static PROGRAM: Format = Format {
+    holds: ALL,
+    write: write::write_program,
+    ..part("paddle-program", "Paddle program", "pb")
+};
+
+/// A program alone, in text form.
+pub static PROGRAM_TEXT: Format = Format {
+    holds: ALL,
+    write: write::write_program_text,
+    ..part("paddle-program-text", "Paddle program as text", "pbtxt")
+};

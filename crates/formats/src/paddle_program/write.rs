@@ -5,8 +5,8 @@
 
 use bytes::Bytes;
 use lodstone_model::{
-    Attribute, AttributeValue, Block, Limits, Op, Operand, Program, Residual, Scalar, TensorType,
-    Var, VarKind,
+    Attribute, AttributeValue, Block, Limits, Op, Operand, Program, Scalar, TensorType, Var,
+    VarKind,
 };
 
 use super::types::{TensorDesc, kind_code};
@@ -35,13 +35,13 @@ pub fn write(program: &Program) -> Result<Bytes> {
 /// As [`write`].
 pub fn write_text(program: &Program) -> Result<Bytes> {
     let wire = encode(program)?;
-    let limits = Limits::default();
-    let source = Source::new("the program", &limits);
     if let Some(text) = program.residual.of(TEXT)
-        && wire == text::parse(&source, &schema::PROGRAM, text, &limits)?
+        && program.raw()?.as_ref() == Some(&wire)
     {
         return Ok(text.clone());
     }
+    let limits = Limits::default();
+    let source = Source::new("the program", &limits);
     // 3.x renamed the LoD tensor; its parser knows no other name.
     let modern = program.version.is_some_and(|version| version >= 3_000_000);
     let generation = if modern { Generation::Latest } else { Generation::First };
@@ -53,16 +53,17 @@ trait Node: Sized {
     const SCHEMA: &'static MessageType;
     fn decode(message: &Message<'_>) -> Result<Self>;
     fn canonical(&self) -> Result<Encoder>;
-    fn residual(&self) -> &Residual;
+    /// The encoding that it was read from.
+    fn raw(&self) -> Result<Option<Bytes>>;
 }
 
 fn encode<N: Node>(node: &N) -> Result<Bytes> {
     let now: Bytes = node.canonical()?.finish().into();
-    let Some(raw) = node.residual().of(BINARY) else { return Ok(now) };
+    let Some(raw) = node.raw()? else { return Ok(now) };
     let limits = Limits::default();
     let source = Source::new("the encoding of a node", &limits);
     let then = N::decode(&Message::new(&source, raw.clone()))?.canonical()?.finish().into();
-    patch(N::SCHEMA, raw, &then, &now)
+    patch(N::SCHEMA, &raw, &then, &now)
 }
 
 impl Node for Program {
@@ -93,8 +94,13 @@ impl Node for Program {
         Ok(out)
     }
 
-    fn residual(&self) -> &Residual {
-        &self.residual
+    fn raw(&self) -> Result<Option<Bytes>> {
+        let Some(text) = self.residual.of(TEXT) else {
+            return Ok(self.residual.of(BINARY).cloned());
+        };
+        let limits = Limits::default();
+        let source = Source::new("the program", &limits);
+        Ok(Some(text::parse(&source, &schema::PROGRAM, text, &limits)?.into()))
     }
 }
 
@@ -121,8 +127,8 @@ impl Node for Block {
         Ok(out)
     }
 
-    fn residual(&self) -> &Residual {
-        &self.residual
+    fn raw(&self) -> Result<Option<Bytes>> {
+        Ok(self.residual.of(BINARY).cloned())
     }
 }
 
@@ -154,8 +160,8 @@ impl Node for Var {
         Ok(out)
     }
 
-    fn residual(&self) -> &Residual {
-        &self.residual
+    fn raw(&self) -> Result<Option<Bytes>> {
+        Ok(self.residual.of(BINARY).cloned())
     }
 }
 
@@ -221,8 +227,8 @@ impl Node for Op {
         Ok(out)
     }
 
-    fn residual(&self) -> &Residual {
-        &self.residual
+    fn raw(&self) -> Result<Option<Bytes>> {
+        Ok(self.residual.of(BINARY).cloned())
     }
 }
 

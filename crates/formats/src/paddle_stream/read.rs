@@ -123,7 +123,19 @@ fn body(
         return dense;
     }
     cursor.seek(start);
-    selected_rows(cursor, limits).or(dense)
+    if let Ok(tensor) = selected_rows(cursor, limits) {
+        return Ok(tensor);
+    }
+    // Eight zeros are an empty vocabulary, and the beginning of almost any other record that was
+    // cut off: where nobody tells, they are believed only if more follows.
+    cursor.seek(start);
+    match cursor.u64("a record")? {
+        0 if cursor.remaining() > 0 => {
+            cursor.seek(start);
+            vocabulary(cursor, limits)
+        }
+        _ => dense,
+    }
 }
 
 fn dense(cursor: &mut Cursor<'_>, layout: Layout, limits: &Limits) -> Result<Tensor> {

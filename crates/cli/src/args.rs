@@ -1,0 +1,187 @@
+//! What can be said on the command line.
+
+use std::path::PathBuf;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Args, Parser, Subcommand};
+use lodstone::{DType, FORMATS, Links, Loss, OpenOptions};
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Opens deep-learning models without the framework that wrote them.
+#[derive(Parser)]
+#[command(name = "lodstone", version, styles = STYLES, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Show what a model is: format, version, tensors, operators, warnings
+    Inspect(Inspect),
+    /// Print one tensor, as text or as a NumPy array
+    Cat(Cat),
+    /// Write a model in another format, or unharmed in its own
+    Convert(Convert),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// How a model is opened.
+#[derive(Args)]
+pub(crate) struct Open {
+    /// Take the parameters from this file or directory
+    #[arg(long, value_name = "PATH")]
+    params: Option<PathBuf>,
+    /// Follow symbolic links that lead out of the directory of the model, as download caches
+    /// have them
+    #[arg(long)]
+    follow_links: bool,
+    /// Read files instead of mapping them into memory: for files that others may truncate
+    #[arg(long)]
+    no_mmap: bool,
+}
+
+impl Open {
+    pub(crate) fn options(&self) -> OpenOptions {
+        OpenOptions {
+            params: self.params.clone(),
+            mmap: !self.no_mmap,
+            links: if self.follow_links { Links::Follow } else { Links::Confined },
+            ..OpenOptions::default()
+        }
+    }
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone inspect resnet50/                     a directory, whatever its files are called
+  lodstone inspect inference                     the prefix of inference.pdmodel and .pdiparams
+  lodstone inspect train.pb --params vars/       a program and its variables elsewhere
+  lodstone inspect model.safetensors --json --hash")]
+pub(crate) struct Inspect {
+    /// A file, a directory, or the prefix that the files of a model share
+    pub(crate) path: PathBuf,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Add the SHA-256 of the elements of each tensor; reads all of them
+    #[arg(long)]
+    pub(crate) hash: bool,
+    #[command(flatten)]
+    pub(crate) open: Open,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone cat inference conv2d_0.w_0            as text
+  lodstone cat params.pdiparams --index 17       the 18th record, found by hopping over the others
+  lodstone cat inference fc_0.b_0 -o bias.npy    as a NumPy array")]
+pub(crate) struct Cat {
+    /// A file, a directory, or the prefix that the files of a model share
+    pub(crate) path: PathBuf,
+    /// Name of the tensor
+    #[arg(required_unless_present = "index", conflicts_with = "index")]
+    pub(crate) name: Option<String>,
+    /// Number of the tensor in file order, counted from 0
+    #[arg(long, value_name = "N")]
+    pub(crate) index: Option<usize>,
+    /// Write a NumPy array to this file instead of text to stdout
+    #[arg(short, long, value_name = "FILE.npy")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) open: Open,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone convert resnet50/ resnet50.safetensors
+  lodstone convert resnet50/ copy/ --to same                 byte for byte
+  lodstone convert inference fp16.safetensors --cast float16 --allow fp16-rounding
+  lodstone convert inference vars/ --to paddle-vars --include 'conv*'
+  lodstone convert big.pdmodel big.safetensors --max-shard-size 5GB")]
+pub(crate) struct Convert {
+    /// A file, a directory, or the prefix that the files of a model share
+    pub(crate) input: PathBuf,
+    /// Where to write
+    pub(crate) output: PathBuf,
+    /// Format to write; by the extension of the output if not given
+    #[arg(long, value_name = "FORMAT", value_parser = formats())]
+    pub(crate) to: Option<String>,
+    /// Keep only tensors with names like this (`*`, `?`, `[..]`, `{a,b}`); may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) include: Vec<String>,
+    /// Leave out tensors with names like this; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+    /// Cast floating-point tensors: float16, bfloat16, float32, float64
+    #[arg(long, value_name = "DTYPE", value_parser = dtype)]
+    pub(crate) cast: Option<DType>,
+    /// Allow a loss by its name; may be repeated
+    #[arg(long, value_name = "LOSS", value_parser = loss)]
+    pub(crate) allow: Vec<Loss>,
+    /// Split into files of at most this size, where the format can: 5GB, 512MiB
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) max_shard_size: Option<u64>,
+    /// Align the elements of tensors to this many bytes, where the format leaves it open
+    #[arg(long, value_name = "BYTES", default_value_t = 0, hide_default_value = true, value_parser = alignment)]
+    pub(crate) align: u64,
+    /// Leave out paths and source lines of the training script, with `--to same` too
+    #[arg(long)]
+    pub(crate) strip_source: bool,
+    #[command(flatten)]
+    pub(crate) open: Open,
+}
+
+fn formats() -> clap::builder::PossibleValuesParser {
+    let names = FORMATS.iter().map(|format| (format.name, format.title));
+    let same = ("same", "The format the model was read from, byte for byte");
+    let value = |(name, title)| clap::builder::PossibleValue::new(name).help(title);
+    clap::builder::PossibleValuesParser::new(names.chain([same]).map(value).collect::<Vec<_>>())
+}
+
+fn dtype(text: &str) -> Result<DType, String> {
+    DType::from_name(text).ok_or_else(|| format!("`{text}` is no element type"))
+}
+
+fn loss(text: &str) -> Result<Loss, String> {
+    let found = Loss::ALL.iter().find(|loss| loss.name() == text).copied();
+    found.ok_or_else(|| {
+        let names: Vec<_> = Loss::ALL.iter().map(|loss| loss.name()).collect();
+        format!("no loss is called so; they are {}", names.join(", "))
+    })
+}
+
+fn alignment(text: &str) -> Result<u64, String> {
+    let bytes = text.parse().ok().filter(|bytes: &u64| bytes.is_power_of_two() && *bytes <= 1024);
+    bytes.ok_or_else(|| "expected a power of two up to 1024".to_owned())
+}
+
+/// `5GB` is 5·10⁹ bytes, `5GiB` is 5·2³⁰.
+fn size(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u64); 7] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("KB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("B", 1),
+    ];
+    let unit = UNITS.iter().find(|(unit, _)| text.ends_with(unit)).copied();
+    let (unit, factor) = unit.unwrap_or(("", 1));
+    let number = text.strip_suffix(unit).unwrap_or(text).trim();
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    bytes.filter(|bytes| *bytes > 0).ok_or_else(|| "expected a size like 5GB or 512MiB".to_owned())
+}

@@ -1,0 +1,24 @@
+//! `lodstone cat`.
+
+use lodstone::{ConvertOptions, Model, Parameter, Target};
+
+use crate::args::Cat;
+use crate::{Failure, say};
+
+pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
+    let options = arguments.open.options();
+    let (name, tensor) = match (&arguments.name, arguments.index) {
+        (Some(name), _) => lodstone::open_named(&arguments.path, name, &options)?,
+        (None, index) => lodstone::open_record(&arguments.path, index.unwrap_or(0), &options)?,
+    };
+    let Some(output) = &arguments.output else {
+        return say::out(lodstone::text(&tensor)?.as_bytes());
+    };
+    // The name goes with the command, not into the file.
+    let parameter = Parameter { name: String::new(), tensor };
+    let model = Model { parameters: vec![parameter], ..Model::default() };
+    let to = Some(Target::Format("npy".to_owned()));
+    lodstone::convert(model, output, &ConvertOptions { to, ..ConvertOptions::default() })?;
+    say::note(&format!("wrote `{name}` to {}", output.display()));
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! `lodstone convert`.
+
+use lodstone::{ConvertOptions, Progress, Target, WriteOptions};
+
+use crate::args::Convert;
+use crate::say::{self, count, size};
+use crate::{Failure, progress};
+
+pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
+    let model = lodstone::open_with(&arguments.input, &arguments.open.options())?;
+    let from = model.format.clone();
+    let to = arguments.to.clone().map(|name| match name.as_str() {
+        "same" => Target::Same,
+        _ => Target::Format(name),
+    });
+    let progress = Progress::default();
+    let options = ConvertOptions {
+        to,
+        include: arguments.include.clone(),
+        exclude: arguments.exclude.clone(),
+        cast: arguments.cast,
+        allow: arguments.allow.clone(),
+        strip_source: arguments.strip_source,
+        write: WriteOptions {
+            align: arguments.align,
+            max_shard_size: arguments.max_shard_size,
+            progress: progress.clone(),
+        },
+    };
+    let total = model.nbytes();
+    let convert = || lodstone::convert(model, &arguments.output, &options);
+    let conversion = progress::show(&progress, total, convert)?;
+
+    conversion.report.warnings.iter().for_each(|warning| say::warning(warning));
+    for (loss, places) in &conversion.report.losses {
+        say::warning(&format!("lost {} of {}", loss.describe(), places.join(", ")));
+    }
+    let tensors = count(conversion.tensors, "tensor");
+    let nbytes = size(conversion.nbytes);
+    let mut done = format!("{from} -> {}: {tensors}, {nbytes}\n", conversion.format);
+    match conversion.files.as_slice() {
+        [first, .., last] if conversion.files.len() > 4 => {
+            let number = count(conversion.files.len(), "file");
+            done += &format!("wrote {number}: {} .. {}\n", first.display(), last.display());
+        }
+        files => files.iter().for_each(|file| done += &format!("wrote {}\n", file.display())),
+    }
+    say::out(done.as_bytes())
+}

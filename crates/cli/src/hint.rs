@@ -1,0 +1,33 @@
+//! What can be done about an error.
+
+use std::error::Error;
+
+use lodstone::Error as Lodstone;
+
+pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
+    match failure.downcast_ref::<Lodstone>()? {
+        Lodstone::Lossy(losses) => {
+            let allow: Vec<_> = losses.keys().map(|loss| format!("--allow {loss}")).collect();
+            Some(format!("add {} if that is all right", allow.join(" ")))
+        }
+        Lodstone::UnclearTarget(_) => Some("name the format with --to FORMAT".to_owned()),
+        Lodstone::Format(error) => of_format(error),
+        _ => None,
+    }
+}
+
+fn of_format(error: &lodstone::FormatError) -> Option<String> {
+    use lodstone::FormatError as F;
+    use lodstone::StoreError as S;
+    Some(match error {
+        F::Mismatch { .. } => "name other parameters with --params PATH".to_owned(),
+        F::Inside { source, .. } => return of_format(source),
+        F::Store(S::Escapes { why, .. }) if why.contains("link") => {
+            "--follow-links, if you trust where it leads".to_owned()
+        }
+        F::Store(S::Malformed { found, .. }) if found.ends_with("left") => {
+            "the file looks truncated: compare its size with the original".to_owned()
+        }
+        _ => return None,
+    })
+}

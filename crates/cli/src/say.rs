@@ -1,0 +1,66 @@
+//! Where words go: data to stdout, everything else to stderr.
+
+use std::error::Error;
+use std::io::{self, IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+
+use crate::{Failure, hint};
+
+/// Writes data.
+pub(crate) fn out(bytes: &[u8]) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes)?;
+    Ok(stdout.flush()?)
+}
+
+/// Reports an error and what can be done about it.
+pub(crate) fn error(failure: &(dyn Error + 'static)) {
+    line("error", AnsiColor::Red, &failure.to_string());
+    if let Some(hint) = hint::of(failure) {
+        line("hint", AnsiColor::Cyan, &hint);
+    }
+}
+
+/// Reports what a user should know.
+pub(crate) fn warning(text: &str) {
+    line("warning", AnsiColor::Yellow, text);
+}
+
+/// Reports what was done.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+fn line(label: &str, color: AnsiColor, text: &str) {
+    let colored = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let style =
+        if colored { Style::new().fg_color(Some(color.into())).bold() } else { Style::new() };
+    // Nothing can be said about a stderr that is closed.
+    let _ = writeln!(io::stderr(), "{style}{label}:{style:#} {text}");
+}
+
+/// Whether who reads our output has had enough.
+pub(crate) fn is_broken_pipe(failure: &(dyn Error + 'static)) -> bool {
+    let error = failure.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// A size for people.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 4] =
+        [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
+        // Tenths, in integers: sizes are exact.
+        Some((name, unit)) => {
+            let tenths = u128::from(bytes) * 10 / u128::from(*unit);
+            format!("{}.{} {name}", tenths / 10, tenths % 10)
+        }
+        None => format!("{bytes} B"),
+    }
+}
+
+/// `1 tensor`, `2 tensors`.
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}

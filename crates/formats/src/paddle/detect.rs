@@ -1,0 +1,102 @@
+//! What PaddlePaddle's files look like, and which of them belong together.
+
+use std::path::Path;
+
+use lodstone_store::Entry;
+
+use super::pir;
+use crate::paddle_program::{is_binary, is_text};
+use crate::paddle_stream::is_stream;
+use crate::{Error, Probe, Result};
+
+/// What a file is, by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Program,
+    ProgramText,
+    Pir,
+    Stream,
+    Pickle,
+}
+
+pub(super) fn content(head: &[u8], len: u64) -> Option<Content> {
+    Some(match head {
+        _ if is_binary(head) => Content::Program,
+        _ if is_text(head) => Content::ProgramText,
+        _ if pir::is_pir(head) => Content::Pir,
+        _ if is_stream(head) || is_counted(head, len) => Content::Stream,
+        // PROTO with a known protocol; a pickle ends with STOP, which needs at least a byte more.
+        [0x80, 2..=5, _, ..] => Content::Pickle,
+        _ => return None,
+    })
+}
+
+/// Whether a file may begin with the size of a record or the number of tokens of a vocabulary.
+fn is_counted(head: &[u8], len: u64) -> bool {
+    let Some((count, rest)) = head.split_first_chunk::<8>() else { return false };
+    let (count, left) = (u64::from_le_bytes(*count), len.saturating_sub(8));
+    let Some(inner) = rest.first_chunk::<8>() else { return false };
+    let sized = count <= left && is_stream(rest);
+    sized || (count > 0 && count <= left / 12 && u64::from_le_bytes(*inner) < left)
+}
+
+pub(super) fn detect(probe: &Probe<'_>) -> bool {
+    if let Some(entries) = probe.entries {
+        return !matches!(program_in(probe.path, entries), Ok(None))
+            || entries.iter().any(|entry| !entry.is_dir);
+    }
+    let extension = probe.path.extension().and_then(|extension| extension.to_str());
+    content(probe.head, probe.len).is_some()
+        || matches!(extension, Some("pdmodel" | "pdiparams" | "pdparams" | "pdopt"))
+}
+
+/// The program of a directory: one of the names that PaddlePaddle uses, or the only `.pdmodel`.
+pub(super) fn program_in(directory: &Path, entries: &[Entry]) -> Result<Option<String>> {
+    let names = || entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
+    let usual = ["inference.pdmodel", "model.pdmodel", "__model__", "model"];
+    if let Some(name) = usual.into_iter().find(|usual| names().any(|name| name == *usual)) {
+        return Ok(Some(name.to_owned()));
+    }
+    let programs: Vec<&str> = names().filter(|name| name.ends_with(".pdmodel")).collect();
+    match programs.as_slice() {
+        [] => Ok(None),
+        [program] => Ok(Some((*program).to_owned())),
+        several => {
+            let why = format!("it holds several programs; name one of {}", several.join(", "));
+            Err(Error::NoModel { path: directory.to_path_buf(), why })
+        }
+    }
+}
+
+/// The PIR program of a directory: `inference.json` or the only `.json` that has parameters.
+pub(super) fn pir_in(entries: &[Entry]) -> Option<String> {
+    let names = || entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
+    let with_params = |name: &&str| {
+        let stem = name.strip_suffix(".json");
+        stem.is_some_and(|stem| names().any(|name| name.strip_suffix(".pdiparams") == Some(stem)))
+    };
+    let candidates: Vec<&str> = names().filter(with_params).collect();
+    match candidates.as_slice() {
+        [only] => Some((*only).to_owned()),
+        several => several.iter().find(|name| **name == "inference.json").map(|n| (*n).to_owned()),
+    }
+}
+
+/// Names that the combined parameters of a program may have, the likeliest first.
+pub(super) fn params_of(program: &str) -> Vec<String> {
+    let stem = program.rsplit_once('.').map_or(program, |(stem, _)| stem);
+    let mut names = vec![format!("{stem}.pdiparams")];
+    names.extend(["__params__", "params"].map(str::to_owned));
+    names
+}
+
+/// Names that the program of combined parameters may have, the likeliest first.
+pub(super) fn programs_of(params: &str) -> Vec<String> {
+    match params.strip_suffix(".pdiparams") {
+        Some(stem) => vec![format!("{stem}.pdmodel"), format!("{stem}.json")],
+        None if params == "__params__" || params == "params" => {
+            vec!["__model__".to_owned(), "model".to_owned()]
+        }
+        None => Vec::new(),
+    }
+}

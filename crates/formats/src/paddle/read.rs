@@ -1,0 +1,417 @@
+//! Paths to models.
+
+use std::path::{Path, PathBuf};
+
+use lodstone_model::{Dim, Kind, Model, Parameter, Report, Tensor, Var};
+use lodstone_schema::paddle::saved;
+use lodstone_store::{Blob, Dir, Entry, exists, is_dir, list_dir};
+
+use super::bundle::Bundle;
+use super::detect::{self, Content, content};
+use super::pir;
+use crate::paddle_program;
+use crate::paddle_stream::{self, Expect, is_stream};
+use crate::{Error, OpenOptions, Result};
+
+/// Opens a file, a directory or a prefix.
+///
+/// # Errors
+/// If there is no model, a file is damaged, or the parameters do not fit the program.
+pub fn open(path: &Path, options: &OpenOptions) -> Result<Model> {
+    if is_dir(path) {
+        return open_directory(path, options);
+    }
+    if exists(path) {
+        return open_file(path, options);
+    }
+    for extension in ["pdmodel", "json", "pdiparams"] {
+        let file = with_extension(path, extension);
+        if exists(&file) {
+            return open_file(&file, options);
+        }
+    }
+    let why = "there is no such file or directory, nor one with `.pdmodel`, `.json` or \
+               `.pdiparams` added";
+    Err(Error::NoModel { path: path.to_path_buf(), why: why.to_owned() })
+}
+
+/// `path` with an extension added, not replaced: prefixes may contain dots.
+fn with_extension(path: &Path, extension: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(extension);
+    name.into()
+}
+
+fn open_directory(path: &Path, options: &OpenOptions) -> Result<Model> {
+    let entries = list_dir(path)?;
+    let program = detect::program_in(path, &entries)?;
+    let pir = detect::pir_in(&entries);
+    let mut model = match (&program, &pir) {
+        (Some(program), _) => open_program(path, program, options)?,
+        (None, Some(pir)) => open_pir(path, pir, options)?,
+        (None, None) => open_variables(path, options)?,
+    };
+    if let (Some(program), Some(pir)) = (&program, &pir) {
+        let both = format!("there is a PIR program `{pir}` too; `{program}` was opened");
+        model.report.warn(both);
+    }
+    let mut bundle = Bundle::of(&model).unwrap_or_default();
+    bundle.directory = true;
+    bundle.remember(&mut model);
+    Ok(model)
+}
+
+fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
+    let blob = options.file(path)?;
+    let head = head(&blob)?;
+    let (directory, name) = split(path);
+    match content(&head, blob.len()) {
+        Some(Content::Program | Content::ProgramText) => open_program(directory, name, options),
+        Some(Content::Pir) => open_pir(directory, name, options),
+        Some(Content::Pickle) => {
+            let what = "a pickle (`paddle.save`, `.pdparams`, `.pdopt`)";
+            Err(Error::Unsupported { path: path.to_path_buf(), what })
+        }
+        None if name.ends_with(".pdmodel") => open_program(directory, name, options),
+        Some(Content::Stream) | None => open_params(path, &blob, options),
+    }
+}
+
+fn head(blob: &Blob) -> Result<Vec<u8>> {
+    let mut head = vec![0; usize::try_from(blob.len().min(4096)).unwrap_or(0)];
+    blob.read_at(0, &mut head)?;
+    Ok(head)
+}
+
+fn split(path: &Path) -> (&Path, &str) {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    (path.parent().unwrap_or(Path::new("")), name)
+}
+
+/// A program and the parameters that belong to it.
+fn open_program(directory: &Path, name: &str, options: &OpenOptions) -> Result<Model> {
+    let path = directory.join(name);
+    let blob = options.file(&path)?;
+    let origin = path.display().to_string();
+    let text = content(&head(&blob)?, blob.len()) == Some(Content::ProgramText);
+    let program = if text {
+        paddle_program::read_text(&blob, &origin, &options.limits)?
+    } else {
+        paddle_program::read(&blob, &origin, &options.limits)?
+    };
+    let mut model = Model::default();
+    let mut bundle = Bundle { program: Some(name.to_owned()), ..Bundle::default() };
+
+    let wanted = saved(&program);
+    match find_params(directory, name, &wanted, options) {
+        Params::Combined(path) => {
+            let file = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+            let blob = options.file(&path)?;
+            let expect: Vec<Expect> = wanted.iter().map(|var| var.kind.into()).collect();
+            let (layout, tensors) = match (blob.is_empty(), wanted.is_empty()) {
+                (true, true) => Default::default(),
+                _ => paddle_stream::read(&blob, &expect, &options.limits)
+                    .map_err(|error| explain(error, &wanted))?,
+            };
+            bundle.set_layout(layout);
+            bundle.params = file;
+            let tensors = fit(&path, &wanted, tensors, &mut model.report)?;
+            model.parameters = tensors;
+            model.format = "paddle".to_owned();
+        }
+        Params::Separate(dir) => {
+            let (tensors, lod_last) = read_separate(&dir, &wanted, options, &mut model.report)?;
+            bundle.lod_last = lod_last;
+            model.parameters = tensors;
+            model.format = "paddle-vars".to_owned();
+        }
+        Params::None => {
+            if !wanted.is_empty() {
+                let count = wanted.len();
+                let warning = format!("the {count} parameters of the program were not found");
+                model.report.warn(warning);
+            }
+            let format = if text { "paddle-program-text" } else { "paddle-program" };
+            model.format = format.to_owned();
+        }
+    }
+    model.program = Some(program);
+    bundle.remember(&mut model);
+    check_lods(&mut model);
+    Ok(model)
+}
+
+/// A record that cannot be read is named, as the program tells what it is.
+fn explain(error: Error, wanted: &[&Var]) -> Error {
+    let Error::Inside { place, .. } = &error else { return error };
+    let record = place.strip_prefix("record ").and_then(|rest| rest.split(',').next());
+    let index = record.and_then(|number| number.parse::<usize>().ok());
+    match index.and_then(|index| wanted.get(index)) {
+        Some(var) => error.inside(format!("`{}`", var.name)),
+        None => error,
+    }
+}
+
+/// Where the parameters of a program are.
+enum Params {
+    Combined(PathBuf),
+    Separate(PathBuf),
+    None,
+}
+
+fn find_params(directory: &Path, program: &str, wanted: &[&Var], options: &OpenOptions) -> Params {
+    if let Some(path) = &options.params {
+        return match is_dir(path) {
+            true => Params::Separate(path.clone()),
+            false => Params::Combined(path.clone()),
+        };
+    }
+    let combined = detect::params_of(program).into_iter().map(|name| directory.join(name));
+    if let Some(path) = combined.into_iter().find(|path| exists(path)) {
+        return Params::Combined(path);
+    }
+    let dir = options.dir(directory);
+    let there = |var: &&Var| dir.as_ref().is_ok_and(|dir| is_variable(dir, &var.name));
+    if wanted.iter().any(there) {
+        return Params::Separate(directory.to_path_buf());
+    }
+    Params::None
+}
+
+fn is_variable(dir: &Dir, name: &str) -> bool {
+    let head = |blob: Blob| head(&blob).unwrap_or_default();
+    dir.open_file(name).ok().flatten().is_some_and(|blob| is_stream(&head(blob)))
+}
+
+/// Gives the records of a combined file the names of the program.
+fn fit(
+    path: &Path,
+    wanted: &[&Var],
+    tensors: Vec<Tensor>,
+    report: &mut Report,
+) -> Result<Vec<Parameter>> {
+    let mismatch = |what| Err(Error::Mismatch { path: path.to_path_buf(), what });
+    for (number, (var, tensor)) in wanted.iter().zip(&tensors).enumerate() {
+        if let Some(why) = contradiction(var, tensor) {
+            return mismatch(format!("record {number} should be `{}`, {why}", var.name));
+        }
+    }
+    let (found, expected) = (tensors.len(), wanted.len());
+    if let Some(var) = wanted.get(found) {
+        let missing = format!("it ends before `{}`, which is number {found}", var.name);
+        return mismatch(format!("it holds {found} tensors of {expected}; {missing}"));
+    }
+    if found > expected {
+        return mismatch(format!("it holds {found} tensors, the program declares {expected}"));
+    }
+    for (var, tensor) in wanted.iter().zip(&tensors) {
+        warn_dtype(var, tensor, report);
+    }
+    let named = wanted.iter().zip(tensors);
+    Ok(named.map(|(var, tensor)| Parameter { name: var.name.clone(), tensor }).collect())
+}
+
+/// Why a tensor cannot be the value of a variable.
+fn contradiction(var: &Var, tensor: &Tensor) -> Option<String> {
+    let declared = var.tensors.first()?;
+    if !matches!(tensor.kind, Kind::Dense) {
+        return None;
+    }
+    let fits = |(dim, extent): (&Dim, &u64)| !matches!(dim, Dim::Known(known) if known != extent);
+    let same_rank = declared.shape.len() == tensor.shape.len();
+    if same_rank && declared.shape.iter().zip(&tensor.shape).all(fits) {
+        return None;
+    }
+    let dims: Vec<String> = declared
+        .shape
+        .iter()
+        .map(|dim| if let Dim::Known(n) = dim { n.to_string() } else { "?".to_owned() })
+        .collect();
+    Some(format!("of shape [{}], and is of shape {:?}", dims.join(", "), tensor.shape))
+}
+
+/// `save_as_fp16` and some converters leave the program as it was.
+fn warn_dtype(var: &Var, tensor: &Tensor, report: &mut Report) {
+    if let Some(declared) = var.tensors.first().filter(|declared| declared.dtype != tensor.dtype)
+        && matches!(tensor.kind, Kind::Dense)
+    {
+        let (name, is, was) = (&var.name, tensor.dtype, declared.dtype);
+        report.warn(format!("`{name}` is {is}, the program declares {was}"));
+    }
+}
+
+/// Reads one file for each variable; gives whether they are LoD last.
+fn read_separate(
+    directory: &Path,
+    wanted: &[&Var],
+    options: &OpenOptions,
+    report: &mut Report,
+) -> Result<(Vec<Parameter>, bool)> {
+    let dir = options.dir(directory)?;
+    let (mut parameters, mut missing, mut lod_last) = (Vec::new(), Vec::new(), false);
+    for var in wanted {
+        let Some(blob) = dir.open_file(&var.name)? else {
+            missing.push(format!("`{}`", var.name));
+            continue;
+        };
+        let (tensor, last) = read_variable(&blob, &var.name, var.kind.into(), options)?;
+        lod_last |= last;
+        if let Some(why) = contradiction(var, &tensor) {
+            report.warn(format!("`{}` is declared {why}", var.name));
+        }
+        warn_dtype(var, &tensor, report);
+        parameters.push(Parameter { name: var.name.clone(), tensor });
+    }
+    if !missing.is_empty() {
+        let (count, names) = (missing.len(), missing.join(", "));
+        report.warn(format!("{count} parameters of the program have no file: {names}"));
+    }
+    Ok((parameters, lod_last))
+}
+
+fn read_variable(
+    blob: &Blob,
+    name: &str,
+    expect: Expect,
+    options: &OpenOptions,
+) -> Result<(Tensor, bool)> {
+    let (layout, tensors) = paddle_stream::read(blob, &[expect], &options.limits)
+        .map_err(|error| error.inside(format!("`{name}`")))?;
+    let count = tensors.len();
+    match tensors.into_iter().next().filter(|_| count == 1) {
+        Some(tensor) => Ok((tensor, layout.lod_last)),
+        None => Err(blob.malformed(0, "one record", format!("{count} records")).into()),
+    }
+}
+
+/// A directory of variables without a program: every stream in it, under its relative path.
+fn open_variables(path: &Path, options: &OpenOptions) -> Result<Model> {
+    /// Names of variables contain few slashes.
+    const DEEPEST: usize = 8;
+    let dir = options.dir(path)?;
+    let mut model = Model { format: "paddle-vars".to_owned(), ..Model::default() };
+    let mut bundle = Bundle::default();
+    let mut others = Vec::new();
+    let mut open = vec![(String::new(), 0)];
+    while let Some((prefix, depth)) = open.pop() {
+        for Entry { name, is_dir } in list_dir(&path.join(&prefix))? {
+            let name = format!("{prefix}{name}");
+            if is_dir {
+                if depth < DEEPEST {
+                    open.push((format!("{name}/"), depth + 1));
+                }
+                continue;
+            }
+            let blob = dir.open_file(&name)?.filter(|blob| {
+                head(blob).is_ok_and(|head| content(&head, blob.len()) == Some(Content::Stream))
+            });
+            let Some(blob) = blob else {
+                others.push(format!("`{name}`"));
+                continue;
+            };
+            let (tensor, last) = read_variable(&blob, &name, Expect::Anything, options)?;
+            bundle.lod_last |= last;
+            model.parameters.push(Parameter { name, tensor });
+        }
+    }
+    if model.parameters.is_empty() {
+        let why = "no file in it is a program or a tensor stream".to_owned();
+        return Err(Error::NoModel { path: path.to_path_buf(), why });
+    }
+    model.parameters.sort_by(|left, right| left.name.cmp(&right.name));
+    if !others.is_empty() {
+        let (count, names) = (others.len(), others.join(", "));
+        model.report.warn(format!("{count} files are no tensor streams: {names}"));
+    }
+    bundle.remember(&mut model);
+    check_lods(&mut model);
+    Ok(model)
+}
+
+/// A parameter file, with the names of the program beside it if there is one that fits.
+fn open_params(path: &Path, blob: &Blob, options: &OpenOptions) -> Result<Model> {
+    let (layout, tensors) = paddle_stream::read(blob, &[], &options.limits)?;
+    let (directory, name) = split(path);
+    let format = match (layout.sized, layout.lod_last, tensors.len()) {
+        (true, ..) => "paddle-params-sized",
+        (_, true, 1) => "paddle-tensor-lod-last",
+        (_, _, 1) => "paddle-tensor",
+        _ => "paddle-params",
+    };
+    let mut model = Model { format: format.to_owned(), ..Model::default() };
+    let names = names_beside(directory, name, options, &mut model.report);
+    let names = names.filter(|names| names.len() == tensors.len());
+    let names = names.unwrap_or_else(|| vec![String::new(); tensors.len()]);
+    let named = names.into_iter().zip(tensors);
+    model.parameters = named.map(|(name, tensor)| Parameter { name, tensor }).collect();
+    let mut bundle = Bundle { params: Some(name.to_owned()), ..Bundle::default() };
+    bundle.set_layout(layout);
+    bundle.remember(&mut model);
+    check_lods(&mut model);
+    Ok(model)
+}
+
+/// Names of the parameters by the program beside them; a program that cannot be read is no reason
+/// not to show the parameters.
+fn names_beside(
+    directory: &Path,
+    params: &str,
+    options: &OpenOptions,
+    report: &mut Report,
+) -> Option<Vec<String>> {
+    let programs = detect::programs_of(params);
+    let name = programs.iter().find(|name| exists(&directory.join(name)))?;
+    let path = directory.join(name);
+    let names = || -> Result<Vec<String>> {
+        let blob = options.file(&path)?;
+        if name.ends_with(".json") {
+            return pir::parameter_names(&path, &blob, &options.limits);
+        }
+        let origin = path.display().to_string();
+        let program = paddle_program::read(&blob, &origin, &options.limits)?;
+        Ok(saved(&program).into_iter().map(|var| var.name.clone()).collect())
+    };
+    names().map_err(|error| report.warn(format!("no names: {error}"))).ok()
+}
+
+/// The parameters of a PIR program, by the names in it.
+fn open_pir(directory: &Path, name: &str, options: &OpenOptions) -> Result<Model> {
+    let path = directory.join(name);
+    let names = pir::parameter_names(&path, &options.file(&path)?, &options.limits)?;
+    let params = match &options.params {
+        Some(params) => params.clone(),
+        None => detect::params_of(name)
+            .into_iter()
+            .map(|name| directory.join(name))
+            .find(|path| exists(path))
+            .ok_or(Error::Unsupported { path, what: "a PIR program without parameters" })?,
+    };
+    let blob = options.file(&params)?;
+    let (layout, tensors) = paddle_stream::read(&blob, &[], &options.limits)?;
+    if tensors.len() != names.len() {
+        let what = format!("it holds {} tensors, `{name}` names {}", tensors.len(), names.len());
+        return Err(Error::Mismatch { path: params, what });
+    }
+    let mut model = Model { format: "paddle-params".to_owned(), ..Model::default() };
+    let warning =
+        format!("`{name}` is a PIR program: its parameters were opened, not its topology");
+    model.report.warn(warning);
+    let named = names.into_iter().zip(tensors);
+    model.parameters = named.map(|(name, tensor)| Parameter { name, tensor }).collect();
+    let params = params.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    let mut bundle = Bundle { params, ..Bundle::default() };
+    bundle.set_layout(layout);
+    bundle.remember(&mut model);
+    check_lods(&mut model);
+    Ok(model)
+}
+
+fn check_lods(model: &mut Model) {
+    for Parameter { name, tensor } in &model.parameters {
+        let rows = tensor.shape.first().copied().unwrap_or(0);
+        if let Err(error) = tensor.lod.check(rows) {
+            model.report.warn(format!("`{name}`: {error}"));
+        }
+    }
+}

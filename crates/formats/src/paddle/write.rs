@@ -1,0 +1,203 @@
+//! Models to files. The program is published last, so that one that is there has its parameters.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use lodstone_model::{Model, Parameter, Program, Tensor};
+use lodstone_schema::paddle::saved;
+use lodstone_store::{Commit, is_dir};
+
+use super::bundle::Bundle;
+use crate::paddle_program;
+use crate::paddle_stream::{self, Layout};
+use crate::{Error, Result, WriteOptions};
+
+/// Writes `X.pdmodel` and `X.pdiparams`, or into a directory under the names they had.
+pub(super) fn write_bundle(
+    model: &Model,
+    path: &Path,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    let program = program_of(model, "paddle")?;
+    let bundle = Bundle::of(model).unwrap_or_default();
+    let into = is_dir(path) || (bundle.directory && path.extension().is_none());
+    let (mut commit, program_name, params_name, directory) = if into {
+        let program = bundle.program.clone().unwrap_or_else(|| "inference.pdmodel".to_owned());
+        let params = bundle.params.clone().unwrap_or_else(|| "inference.pdiparams".to_owned());
+        let commit = Commit::directory(path, options.progress.clone())?;
+        (commit, program, params, path.to_path_buf())
+    } else {
+        let path = if path.extension().is_some_and(|extension| extension == "pdmodel") {
+            path.with_extension("")
+        } else {
+            path.to_path_buf()
+        };
+        let (commit, prefix) = Commit::file(&path, options.progress.clone())?;
+        let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        (commit, format!("{prefix}.pdmodel"), format!("{prefix}.pdiparams"), directory)
+    };
+    let layout = Layout { align: options.align, ..bundle.layout() };
+    let parameters = in_order(model, program)?;
+    commit.write(&params_name, |out| paddle_stream::write(out, parameters, layout))?;
+    let encoded = encode(program, &program_name)?;
+    commit.write(&program_name, |out| Ok::<_, Error>(out.put(&encoded)?))?;
+    publish(commit, model)?;
+    Ok(vec![directory.join(params_name), directory.join(program_name)])
+}
+
+/// Writes a directory: a file for each variable, then the program, if there is one.
+pub(super) fn write_vars(
+    model: &Model,
+    path: &Path,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    let bundle = Bundle::of(model).unwrap_or_default();
+    let layout = Layout { sized: false, align: options.align, ..bundle.layout() };
+    let mut commit = Commit::directory(path, options.progress.clone())?;
+    let mut files = Vec::new();
+    for Parameter { name, tensor } in &model.parameters {
+        if name.is_empty() {
+            let what = "a tensor without a name: names are names of files".to_owned();
+            return Err(Error::Incompatible { format: "paddle-vars", what });
+        }
+        commit.write(name, |out| paddle_stream::write_record(out, name, tensor, layout))?;
+        files.push(path.join(name));
+    }
+    if let Some(program) = &model.program {
+        let name = bundle.program.unwrap_or_else(|| "__model__".to_owned());
+        let encoded = encode(program, &name)?;
+        commit.write(&name, |out| Ok::<_, Error>(out.put(&encoded)?))?;
+        files.push(path.join(name));
+    }
+    publish(commit, model)?;
+    Ok(files)
+}
+
+pub(super) fn write_params(
+    model: &Model,
+    path: &Path,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    let layout = Bundle::of(model).unwrap_or_default().layout();
+    write_stream(model, path, Layout { sized: false, align: options.align, ..layout }, options)
+}
+
+pub(super) fn write_params_sized(
+    model: &Model,
+    path: &Path,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    let layout = Bundle::of(model).unwrap_or_default().layout();
+    write_stream(model, path, Layout { sized: true, align: options.align, ..layout }, options)
+}
+
+pub(super) fn write_tensor(
+    model: &Model,
+    path: &Path,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    one_tensor(model, "paddle-tensor")?;
+    write_stream(model, path, Layout { align: options.align, ..Layout::default() }, options)
+}
+
+pub(super) fn write_tensor_lod_last(
+    model: &Model,
+    path: &Path,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    one_tensor(model, "paddle-tensor-lod-last")?;
+    let layout = Layout { lod_last: true, align: options.align, ..Layout::default() };
+    write_stream(model, path, layout, options)
+}
+
+pub(super) fn write_program(
+    model: &Model,
+    path: &Path,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    let encoded = paddle_program::write(program_of(model, "paddle-program")?)?;
+    write_bytes(path, &encoded, options)
+}
+
+pub(super) fn write_program_text(
+    model: &Model,
+    path: &Path,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    let encoded = paddle_program::write_text(program_of(model, "paddle-program-text")?)?;
+    write_bytes(path, &encoded, options)
+}
+
+fn write_bytes(path: &Path, bytes: &[u8], options: &WriteOptions) -> Result<Vec<PathBuf>> {
+    let (mut commit, name) = Commit::file(path, options.progress.clone())?;
+    commit.write(&name, |out| out.put(bytes))?;
+    commit.publish()?;
+    Ok(vec![path.to_path_buf()])
+}
+
+fn write_stream(
+    model: &Model,
+    path: &Path,
+    layout: Layout,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    let mut tensors: Vec<_> =
+        model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect();
+    // A program that will name these records goes by sorted names.
+    if tensors.iter().all(|(name, _)| !name.is_empty()) {
+        tensors.sort_by_key(|(name, _)| *name);
+    }
+    let (mut commit, name) = Commit::file(path, options.progress.clone())?;
+    commit.write(&name, |out| paddle_stream::write(out, tensors, layout))?;
+    publish(commit, model)?;
+    Ok(vec![path.to_path_buf()])
+}
+
+/// Publishes, if what the tensors were read from is still what it was.
+fn publish(commit: Commit, model: &Model) -> Result<()> {
+    model.parameters.iter().try_for_each(|parameter| parameter.tensor.data.check_unchanged())?;
+    Ok(commit.publish()?)
+}
+
+fn encode(program: &Program, name: &str) -> Result<bytes::Bytes> {
+    if name.ends_with(".pbtxt") {
+        return paddle_program::write_text(program);
+    }
+    paddle_program::write(program)
+}
+
+fn program_of<'a>(model: &'a Model, format: &'static str) -> Result<&'a Program> {
+    let what = || "a model without a program; `paddle-params` holds parameters alone".to_owned();
+    model.program.as_ref().ok_or_else(|| Error::Incompatible { format, what: what() })
+}
+
+fn one_tensor(model: &Model, format: &'static str) -> Result<()> {
+    match model.parameters.len() {
+        1 => Ok(()),
+        count => {
+            let what = format!("{count} tensors; it holds one, `paddle-params` several");
+            Err(Error::Incompatible { format, what })
+        }
+    }
+}
+
+/// The parameters that the program will ask for, in the order in which it will.
+fn in_order<'a>(model: &'a Model, program: &'a Program) -> Result<Vec<(&'a str, &'a Tensor)>> {
+    let mut known: HashMap<&str, &Tensor> =
+        model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect();
+    let (mut ordered, mut missing) = (Vec::new(), Vec::new());
+    for var in saved(program) {
+        match known.remove(var.name.as_str()) {
+            Some(tensor) => ordered.push((var.name.as_str(), tensor)),
+            None => missing.push(format!("`{}`", var.name)),
+        }
+    }
+    let mut extra: Vec<_> = known.keys().map(|name| format!("`{name}`")).collect();
+    extra.sort();
+    let what = match (missing.is_empty(), extra.is_empty()) {
+        (true, true) => return Ok(ordered),
+        (false, _) => format!("a program without its parameters {}", missing.join(", ")),
+        (true, false) => format!("tensors that its program does not save: {}", extra.join(", ")),
+    };
+    Err(Error::Incompatible { format: "paddle", what })
+}

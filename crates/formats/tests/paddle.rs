@@ -1,0 +1,327 @@
+//! PaddlePaddle's files: what is in them, and back to the same bytes.
+#![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use lodstone_formats::{FORMATS, OpenOptions, WriteOptions, paddle, paddle_program};
+use lodstone_model::{AttributeValue, Limits, Model};
+use lodstone_schema::paddle::interface;
+use lodstone_store::Blob;
+use support::facts::{Case, cases};
+use support::{blob, bytes, facts_of_all, golden};
+
+fn open(case: &Case) -> Model {
+    let params = case.params.as_ref().map(|params| golden().join(params));
+    let options = OpenOptions { params, ..OpenOptions::default() };
+    paddle::open(&golden().join(&case.path), &options)
+        .unwrap_or_else(|error| panic!("{}: {error}", case.path))
+}
+
+fn write(model: &Model, format: &str, path: &Path, options: &WriteOptions) -> Vec<PathBuf> {
+    let format = FORMATS.iter().find(|known| known.name == format).expect("a format");
+    (format.write)(model, path, options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn every_file_holds_what_the_framework_put_into_it() {
+    for case in cases(&golden()) {
+        // A program alone is opened with whatever parameters lie beside it.
+        if case.format.starts_with("paddle-program") {
+            continue;
+        }
+        let model = open(&case);
+        let format = if case.format == "paddle-pir" { "paddle-params" } else { &case.format };
+        assert_eq!(model.format, format, "{}", case.path);
+        assert_eq!(facts_of_all(&model), case.tensors, "{}", case.path);
+    }
+}
+
+#[test]
+fn every_program_has_its_operators_inputs_and_outputs() {
+    let mut programs = 0;
+    for case in cases(&golden()) {
+        let Some(operators) = &case.operators else { continue };
+        if case.format == "paddle-pir" {
+            continue;
+        }
+        programs += 1;
+        let program = open(&case).program.expect("a program");
+        let kinds = |block: &lodstone_model::Block| {
+            block.ops.iter().map(|op| op.kind.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(&program.blocks.iter().map(kinds).collect::<Vec<_>>(), operators);
+        let interface = interface(&program);
+        if let (Some(inputs), Some(outputs)) = (&case.inputs, &case.outputs) {
+            assert_eq!(&interface.inputs, inputs, "{}", case.path);
+            assert_eq!(&interface.outputs, outputs, "{}", case.path);
+        }
+    }
+    assert!(programs >= 15);
+}
+
+#[test]
+fn what_is_written_back_is_byte_for_byte_what_was_read() {
+    let scratch = tempfile::tempdir().unwrap();
+    for (number, case) in cases(&golden()).iter().enumerate() {
+        let model = open(case);
+        let out = scratch.path().join(format!("{number}"));
+        let files = write(&model, &model.format, &out, &WriteOptions::default());
+        for file in files {
+            let written = bytes(&file);
+            let name = file.strip_prefix(&out).ok().filter(|name| *name != Path::new(""));
+            let original = match (name, file.extension().and_then(|e| e.to_str())) {
+                (Some(name), _) => golden().join(&case.path).join(name),
+                (None, Some("pdmodel")) => {
+                    golden().join(case.files.keys().find(is_program).unwrap())
+                }
+                (None, Some("pdiparams")) => match &case.params {
+                    Some(params) => golden().join(params),
+                    None => golden().join(case.files.keys().find(is_params).unwrap()),
+                },
+                _ if case.format == "paddle-pir" => golden().join("3.3.1/pir/net.pdiparams"),
+                _ => golden().join(&case.path),
+            };
+            assert!(written == bytes(&original), "{}: {}", case.path, file.display());
+        }
+    }
+}
+
+fn is_program(file: &&String) -> bool {
+    ["pdmodel", "pb", "model"].iter().any(|end| file.ends_with(end))
+}
+
+fn is_params(file: &&String) -> bool {
+    file.ends_with("params")
+}
+
+#[test]
+fn programs_survive_text_form() {
+    let mut programs = 0;
+    for case in cases(&golden()).iter().filter(|case| case.operators.is_some()) {
+        let Some(mut program) = open(case).program else { continue };
+        let text = paddle_program::write_text(&program).unwrap();
+        let back =
+            paddle_program::read_text(&Blob::memory(text.clone()), "text", &Limits::default());
+        let mut back = back.unwrap_or_else(|error| panic!("{}: {error}", case.path));
+        assert!(back == program, "{}", case.path);
+        // The encoding survives too: order, presence, unknown fields.
+        if program.residual.of("paddle-program").is_some() {
+            let wire = paddle_program::write(&program).unwrap();
+            assert!(paddle_program::write(&back).unwrap() == wire, "{}", case.path);
+        }
+        // Without what was read, text is printed the way PaddlePaddle 1.8.5 prints it.
+        if case.format == "paddle-program-text" {
+            program.residual.clear();
+            back.residual.clear();
+            let printed = paddle_program::write_text(&program).unwrap();
+            assert!(printed == bytes(&golden().join(&case.path)), "{}", case.path);
+        }
+        programs += 1;
+    }
+    assert!(programs >= 15);
+}
+
+#[test]
+fn an_edited_operator_changes_no_other_byte() {
+    let path = golden().join("2.6.2/lenet/train.pb");
+    let before = bytes(&path);
+    let mut program = paddle_program::read(&blob(&before), "p", &Limits::default()).unwrap();
+    let op = program.blocks[0].ops.iter_mut().find(|op| op.kind == "conv2d").unwrap();
+    let strides = op.attributes.iter_mut().find(|a| a.name == "strides").unwrap();
+    assert_eq!(strides.value, AttributeValue::Ints(vec![1, 1]));
+    strides.value = AttributeValue::Ints(vec![2, 1]);
+    let after = paddle_program::write(&program).unwrap();
+
+    assert_eq!(after.len(), before.len());
+    let changed: Vec<_> = (0..before.len()).filter(|i| before[*i] != after[*i]).collect();
+    assert_eq!(changed.len(), 1, "one stride, one byte");
+    let edited = paddle_program::read(&blob(&after), "p", &Limits::default()).unwrap();
+    assert!(edited == program);
+}
+
+#[test]
+fn an_edit_keeps_unknown_fields_and_odd_encodings_everywhere_else() {
+    // Every message of a real program gets an unknown field, and every block another order.
+    let plain = bytes(&golden().join("2.6.2/control_flow/train.pb"));
+    let read = |bytes: &[u8]| paddle_program::read(&blob(bytes), "p", &Limits::default()).unwrap();
+    let mut odd = plain.clone();
+    odd.extend([0xf8, 0x06, 0x2a]); // field 111, varint 42
+    odd.extend([0xfa, 0x06, 0x02, b'h', b'i']); // field 111, bytes
+    let mut program = read(&odd);
+    assert!(paddle_program::write(&program).unwrap() == odd);
+
+    program.version = Some(2_006_003);
+    let edited = paddle_program::write(&program).unwrap();
+    assert!(edited.ends_with(&odd[plain.len()..]));
+    assert!(read(&edited) == program);
+
+    // An operator that moves to another block takes its unknown fields along.
+    let op_with_unknown = [0x1a, 0x01, b'x', 0xf8, 0x06, 0x01]; // type "x", field 111
+    let mut block = vec![0x08, 0x00, 0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+    block.extend([0x01, 0x22, 6]);
+    block.extend(op_with_unknown);
+    let mut bytes = vec![0x0a, u8::try_from(block.len()).unwrap()];
+    bytes.extend(&block);
+    let mut program = read(&bytes);
+    let op = program.blocks[0].ops.remove(0);
+    program.blocks[0].ops = vec![op.clone(), op];
+    let twice = paddle_program::write(&program).unwrap();
+    let found = twice.windows(6).filter(|window| **window == op_with_unknown).count();
+    assert_eq!(found, 2);
+}
+
+#[test]
+fn a_program_rebuilt_without_its_encoding_is_what_protobuf_writes() {
+    // A writer that has nothing but the model gives the bytes of protobuf's own writer, but for
+    // fields that are written although they have their default.
+    for case in cases(&golden()).iter().filter(|case| case.format == "paddle-program") {
+        let Some(mut program) = open(case).program else { continue };
+        let original = paddle_program::write(&program).unwrap();
+        program.residual.clear();
+        for block in &mut program.blocks {
+            block.residual.clear();
+            block.vars.iter_mut().for_each(|var| var.residual.clear());
+            block.ops.iter_mut().for_each(|op| op.residual.clear());
+        }
+        let fresh = paddle_program::write(&program).unwrap();
+        let back = paddle_program::read(&Blob::memory(fresh.clone()), "p", &Limits::default());
+        assert!(back.unwrap() == program, "{}", case.path);
+        assert!(fresh.len() <= original.len(), "{}", case.path);
+    }
+}
+
+#[test]
+fn aligned_elements_begin_at_multiples_of_64_and_read_back_equal() {
+    let scratch = tempfile::tempdir().unwrap();
+    let options = WriteOptions { align: 64, ..WriteOptions::default() };
+    for (number, case) in cases(&golden()).iter().enumerate() {
+        let model = open(case);
+        if model.parameters.is_empty() {
+            continue;
+        }
+        let out = scratch.path().join(number.to_string());
+        write(&model, &model.format, &out, &options);
+        let back = paddle::open(&out, &OpenOptions::default()).unwrap();
+        let tensors = back.parameters.iter().map(|parameter| &parameter.tensor);
+        for tensor in tensors.filter(|tensor| !tensor.data.is_empty()) {
+            let (_, offset) = tensor.data.file_range().unwrap();
+            assert!(offset.is_multiple_of(64), "{} at {offset}", case.path);
+        }
+        let (mut now, mut then) = (facts_of_all(&back), facts_of_all(&model));
+        now.iter_mut().chain(&mut then).for_each(|tensor| tensor.name.clear());
+        assert_eq!(now, then, "{}", case.path);
+    }
+}
+
+#[test]
+fn the_record_of_a_number_is_found_by_hopping_over_the_others() {
+    for case in cases(&golden()).iter().filter(|case| case.format.starts_with("paddle-params")) {
+        let file = Blob::open(&golden().join(&case.path), true).unwrap();
+        for (index, expected) in case.tensors.iter().enumerate() {
+            let tensor =
+                lodstone_formats::paddle_stream::read_record(&file, index, &Limits::default());
+            assert_eq!(support::facts_of(&expected.name, &tensor.unwrap()), *expected);
+        }
+        let beyond = case.tensors.len();
+        let none = lodstone_formats::paddle_stream::read_record(&file, beyond, &Limits::default());
+        assert!(none.unwrap_err().to_string().contains("records"), "{}", case.path);
+    }
+}
+
+#[test]
+fn a_tensor_past_4_gib_is_hopped_over_in_every_layout() {
+    use std::io::{Seek, SeekFrom, Write};
+    const ROWS: u64 = (1 << 32) / 4 + 3;
+    let scratch = tempfile::tempdir().unwrap();
+    let desc: Vec<u8> = [vec![0x08, 0x05, 0x10], varint(ROWS)].concat();
+    let size = u32::try_from(desc.len()).unwrap().to_le_bytes();
+    let small = [&[0; 16][..], &[2, 0, 0, 0, 0x08, 0x05], &1.5f32.to_le_bytes()].concat();
+    let first = [&[0; 16][..], &size, &desc].concat();
+    let last = [&[0; 4][..], &size, &desc].concat();
+    let sized = |body: u64| (body).to_le_bytes();
+    let data = ROWS * 4;
+    let cases = [
+        (first.clone(), small.clone(), false),
+        (
+            [&sized(first.len() as u64 + data)[..], &first].concat(),
+            [&sized(small.len() as u64)[..], &small].concat(),
+            true,
+        ),
+        (last, [0; 8].to_vec(), false),
+    ];
+    for (number, (head, tail, is_sized)) in cases.into_iter().enumerate() {
+        let path = scratch.path().join(number.to_string());
+        let mut file = std::fs::File::create(&path).unwrap();
+        file.write_all(&head).unwrap();
+        file.seek(SeekFrom::Current(data.cast_signed())).unwrap();
+        file.write_all(&tail).unwrap();
+        let model = paddle::open(&path, &OpenOptions::default()).unwrap();
+        let tensor = &model.parameters[0].tensor;
+        assert_eq!((tensor.shape.as_slice(), tensor.data.len()), (&[ROWS][..], data));
+        assert_eq!(model.format == "paddle-params-sized", is_sized);
+        if let Some(second) = model.parameters.get(1) {
+            assert_eq!(*second.tensor.data.bytes().unwrap(), 1.5f32.to_le_bytes());
+        }
+    }
+}
+
+fn varint(mut value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value >= 0x80 {
+        bytes.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
+#[test]
+fn parameters_that_do_not_fit_the_program_name_the_first_difference() {
+    let open = |program: &str, params: &str| {
+        let params = Some(golden().join(params));
+        let options = OpenOptions { params, ..OpenOptions::default() };
+        paddle::open(&golden().join(program), &options).unwrap_err().to_string()
+    };
+    let other = open("2.6.2/lenet/inference/lenet.pdmodel", "1.8.5/lenet/combined/params");
+    assert!(other.contains("record 4 should be"), "{other}");
+    let fewer = open("2.6.2/lenet/train.pb", "2.6.2/lenet/inference/lenet.pdiparams");
+    assert!(fewer.contains("should be `batch_norm_0.b_0_beta1_pow_acc_0`"), "{fewer}");
+}
+
+#[test]
+fn names_of_variables_do_not_leave_the_directory() {
+    let scratch = tempfile::tempdir().unwrap();
+    let inside = scratch.path().join("model");
+    std::fs::create_dir(&inside).unwrap();
+    std::fs::copy(golden().join("2.6.2/float32.lodtensor"), scratch.path().join("secret")).unwrap();
+    for name in ["../secret", "a/../../secret", "/etc/hostname", "link"] {
+        let link = inside.join("link");
+        if !link.exists() {
+            std::os::unix::fs::symlink("../secret", link).unwrap();
+        }
+        let var = lodstone_model::Var {
+            name: name.to_owned(),
+            kind: lodstone_model::VarKind::Tensor,
+            tensors: vec![],
+            members: vec![],
+            persistable: true,
+            need_check_feed: false,
+            is_parameter: false,
+            stop_gradient: false,
+            attributes: vec![],
+            residual: Default::default(),
+        };
+        let block = lodstone_model::Block { parent: -1, vars: vec![var], ..Default::default() };
+        let program = lodstone_model::Program { blocks: vec![block], ..Default::default() };
+        let model = inside.join("__model__");
+        std::fs::write(&model, paddle_program::write(&program).unwrap()).unwrap();
+
+        let options = OpenOptions { params: Some(inside.clone()), ..OpenOptions::default() };
+        let error = paddle::open(&model, &options).unwrap_err().to_string();
+        assert!(error.contains("leads out of the directory"), "{name}: {error}");
+        let found = paddle::open(&model, &OpenOptions::default()).unwrap();
+        assert!(found.parameters.is_empty(), "{name}");
+    }
+}

@@ -1,0 +1,60 @@
+//! `index.json`: what the framework that wrote each golden file put into it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+#[derive(Debug, Deserialize)]
+pub struct Index {
+    pub cases: Vec<Case>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Case {
+    /// What a user would open.
+    pub path: String,
+    /// Where the parameters are, if elsewhere.
+    pub params: Option<String>,
+    pub format: String,
+    /// All files of the case, with their SHA-256.
+    pub files: BTreeMap<String, String>,
+    #[serde(default)]
+    pub tensors: Vec<Tensor>,
+    pub operators: Option<Vec<Vec<String>>>,
+    pub inputs: Option<Vec<String>>,
+    pub outputs: Option<Vec<String>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+pub struct Tensor {
+    pub name: String,
+    pub kind: String,
+    #[serde(default)]
+    pub dtype: String,
+    #[serde(default)]
+    pub shape: Vec<u64>,
+    #[serde(default)]
+    pub sha256: Option<String>,
+    #[serde(default)]
+    pub lod: Vec<Vec<u64>>,
+    #[serde(default)]
+    pub rows: Vec<i64>,
+    #[serde(default)]
+    pub height: Option<i64>,
+    #[serde(default)]
+    pub tokens: BTreeMap<String, i32>,
+}
+
+/// The cases of the golden files, each checked to be the bytes that were recorded.
+pub fn cases(directory: &Path) -> Vec<Case> {
+    let index = super::bytes(&directory.join("index.json"));
+    let mut cases = serde_json::from_slice::<Index>(&index).expect("an index").cases;
+    assert!(!cases.is_empty());
+    for case in &mut cases {
+        for (file, sha256) in &case.files {
+            assert_eq!(&super::sha256(&super::bytes(&directory.join(file))), sha256, "{file}");
+        }
+    }
+    cases
+}

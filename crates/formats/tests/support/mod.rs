@@ -1,0 +1,85 @@
+//! What the suites share: cases with recorded facts, hashes, scratch directories, a counter of
+//! allocated bytes.
+#![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
+#![allow(dead_code, unreachable_pub, reason = "each suite uses a part")]
+
+pub mod counting;
+pub mod facts;
+
+use std::path::{Path, PathBuf};
+
+use lodstone_model::{Kind, Model, Tensor};
+use lodstone_store::Blob;
+use sha2::{Digest, Sha256};
+
+/// The golden files of PaddlePaddle.
+pub fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/paddle")
+}
+
+/// SHA-256 in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A file in memory.
+pub fn bytes(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What a tensor is, in one comparable value.
+pub fn facts_of(name: &str, tensor: &Tensor) -> facts::Tensor {
+    let mut facts = facts::Tensor {
+        name: name.to_owned(),
+        kind: tensor.kind.name().to_owned(),
+        dtype: tensor.dtype.to_string(),
+        shape: tensor.shape.clone(),
+        sha256: Some(sha256(&tensor.data.bytes().unwrap())),
+        lod: tensor.lod.0.clone(),
+        ..facts::Tensor::default()
+    };
+    match &tensor.kind {
+        Kind::SelectedRows { rows, height } => {
+            let rows = rows.bytes().unwrap();
+            facts.rows = rows.as_chunks().0.iter().map(|row| i64::from_le_bytes(*row)).collect();
+            facts.height = Some(*height);
+        }
+        Kind::Vocabulary { tokens } => {
+            // It has tokens, and no elements.
+            (facts.dtype, facts.shape, facts.sha256) = Default::default();
+            facts.tokens = tokens.iter().cloned().collect();
+        }
+        Kind::Dense => {}
+    }
+    facts
+}
+
+/// What all tensors of a model are.
+pub fn facts_of_all(model: &Model) -> Vec<facts::Tensor> {
+    model.parameters.iter().map(|p| facts_of(&p.name, &p.tensor)).collect()
+}
+
+/// Numbers that look random and are the same every time (xorshift64*).
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+}
+
+/// The bytes of a file as a blob in memory.
+pub fn blob(bytes: &[u8]) -> Blob {
+    Blob::memory(bytes.to_vec())
+}

@@ -1,0 +1,155 @@
+//! Any format to any format that can hold it, and back to its own unharmed.
+
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use lodstone_formats::{FORMATS, Format, WriteOptions};
+use lodstone_model::{DType, Loss, Model, Report};
+use lodstone_schema::paddle;
+
+use crate::cast::cast;
+use crate::fit::fit;
+use crate::{Error, Result};
+
+/// What to convert to, and what of a model.
+#[derive(Clone, Debug, Default)]
+pub struct ConvertOptions {
+    /// The format; by the name of the output if not given.
+    pub to: Option<Target>,
+    /// Patterns of names of tensors to keep; all if empty.
+    pub include: Vec<String>,
+    /// Patterns of names of tensors to leave out.
+    pub exclude: Vec<String>,
+    /// Element type for floating-point tensors.
+    pub cast: Option<DType>,
+    /// Losses that are allowed.
+    pub allow: Vec<Loss>,
+    /// Leaves out what operators say about the training script, which only [`Target::Same`] keeps.
+    pub strip_source: bool,
+    /// How to write.
+    pub write: WriteOptions,
+}
+
+/// A format to convert to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The one that the model was read from, byte for byte.
+    Same,
+    /// The one of this name.
+    Format(String),
+}
+
+/// What a conversion did.
+#[derive(Clone, Debug)]
+pub struct Conversion {
+    /// The format that was written.
+    pub format: &'static str,
+    /// The files that were written.
+    pub files: Vec<PathBuf>,
+    /// How many tensors they hold.
+    pub tensors: usize,
+    /// Size of their elements in bytes.
+    pub nbytes: u64,
+    /// What was noticed, and what was lost with leave.
+    pub report: Report,
+}
+
+/// Writes a model.
+///
+/// # Errors
+/// [`Error::Lossy`] if something would be lost that is not allowed; then nothing is written.
+/// Otherwise if the format cannot hold the model, or reading or writing fails.
+pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result<Conversion> {
+    let format = target(&model, out, options.to.as_ref())?;
+    let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
+    select(&mut model, options)?;
+    if let Some(program) = &mut model.program
+        && (options.strip_source || options.to != Some(Target::Same))
+    {
+        let count = paddle::count_source(program);
+        paddle::strip_source(program);
+        if count > 0 && format.holds.program {
+            report.warn(format!("source lines of {count} operators were left out"));
+        }
+    }
+    if let Some(dtype) = options.cast {
+        for parameter in &mut model.parameters {
+            if cast(&mut parameter.tensor, dtype)? {
+                report.lose(Loss::Rounding, &parameter.name);
+            }
+        }
+        declare(&mut model, dtype);
+    }
+    fit(&mut model, format, &mut report);
+
+    let mut refused = report.losses.clone();
+    refused.retain(|loss, _| !options.allow.contains(loss));
+    if !refused.is_empty() {
+        return Err(Error::Lossy(refused));
+    }
+    let files = (format.write)(&model, out, &options.write)?;
+    let (tensors, nbytes) = (model.parameters.len(), model.nbytes());
+    Ok(Conversion { format: format.name, files, tensors, nbytes, report })
+}
+
+fn target(model: &Model, out: &Path, to: Option<&Target>) -> Result<&'static Format> {
+    let named = |name: &str| {
+        lodstone_formats::named(name).ok_or_else(|| Error::UnknownFormat(name.to_owned()))
+    };
+    match to {
+        Some(Target::Same) => named(&model.format),
+        Some(Target::Format(name)) => named(name),
+        None => {
+            let extension = out.extension().and_then(|extension| extension.to_str());
+            let by_name = FORMATS
+                .iter()
+                .find(|format| !format.extension.is_empty() && Some(format.extension) == extension);
+            by_name.copied().ok_or_else(|| Error::UnclearTarget(out.display().to_string()))
+        }
+    }
+}
+
+/// Keeps the tensors that the patterns choose.
+fn select(model: &mut Model, options: &ConvertOptions) -> Result<()> {
+    let include = patterns(&options.include)?;
+    let exclude = patterns(&options.exclude)?;
+    let before = model.parameters.len();
+    model.parameters.retain(|parameter| {
+        (include.is_empty() || include.is_match(&parameter.name))
+            && !exclude.is_match(&parameter.name)
+    });
+    if before > 0 && model.parameters.is_empty() {
+        return Err(Error::Absent(format!("the patterns choose none of the {before} tensors")));
+    }
+    Ok(())
+}
+
+fn patterns(patterns: &[String]) -> Result<GlobSet> {
+    let mut set = GlobSetBuilder::new();
+    let fail = |pattern: &str, error: &globset::Error| Error::Pattern {
+        pattern: pattern.to_owned(),
+        why: error.kind().to_string(),
+    };
+    for pattern in patterns {
+        // Names of tensors are no paths: `*` crosses slashes.
+        let glob = GlobBuilder::new(pattern).literal_separator(false).build();
+        set.add(glob.map_err(|error| fail(pattern, &error))?);
+    }
+    set.build().map_err(|error| fail(&patterns.join(" "), &error))
+}
+
+/// Lets the program declare what its parameters now are.
+fn declare(model: &mut Model, dtype: DType) {
+    let Some(program) = &mut model.program else { return };
+    let cast: std::collections::HashSet<&str> = model
+        .parameters
+        .iter()
+        .filter(|parameter| parameter.tensor.dtype == dtype)
+        .map(|parameter| parameter.name.as_str())
+        .collect();
+    for var in program.blocks.iter_mut().flat_map(|block| &mut block.vars) {
+        if cast.contains(var.name.as_str()) {
+            var.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What can go wrong when a model is opened or converted.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use lodstone_model::{DType, Loss};
+
+/// The result of an operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of opening or converting a model.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file that cannot be read or written in its format.
+    #[error(transparent)]
+    Format(#[from] lodstone_formats::Error),
+    /// A conversion would lose something that was not allowed.
+    #[error("{}", describe(.0))]
+    Lossy(BTreeMap<Loss, Vec<String>>),
+    /// There is no format of this name.
+    #[error("there is no format `{0}`; the formats are {names}", names = format_names())]
+    UnknownFormat(String),
+    /// The output path does not say which format is wanted.
+    #[error("the format of `{0}` is not clear from its name; name one of {names}", names = format_names())]
+    UnclearTarget(String),
+    /// A pattern for names of tensors that is none.
+    #[error("`{pattern}` is no pattern: {why}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Numbers that cannot be cast.
+    #[error("casting to {to} is not possible; it is to float16, bfloat16, float32 and float64")]
+    Cast {
+        /// The element type asked for.
+        to: DType,
+    },
+    /// Something that the model does not have.
+    #[error("{0}")]
+    Absent(String),
+}
+
+impl From<lodstone_store::Error> for Error {
+    fn from(error: lodstone_store::Error) -> Self {
+        Self::Format(error.into())
+    }
+}
+
+fn format_names() -> String {
+    let names: Vec<_> = lodstone_formats::FORMATS.iter().map(|format| format.name).collect();
+    names.join(", ")
+}
+
+fn describe(losses: &BTreeMap<Loss, Vec<String>>) -> String {
+    /// Places that are listed before the rest is only counted.
+    const LISTED: usize = 5;
+    let mut text = String::from("the conversion would lose");
+    for (index, (loss, places)) in losses.iter().enumerate() {
+        let comma = if index > 0 { "; and" } else { "" };
+        let listed: Vec<_> = places.iter().take(LISTED).map(|place| format!("`{place}`")).collect();
+        let _ = write!(text, "{comma} {} (`{loss}`) of {}", loss.describe(), listed.join(", "));
+        if places.len() > LISTED {
+            let _ = write!(text, " and {} more", places.len() - LISTED);
+        }
+    }
+    text
+}

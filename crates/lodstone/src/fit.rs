@@ -1,0 +1,85 @@
+//! Makes a model fit a format that has no place for all of it, and records what that loses.
+
+use lodstone_formats::Format;
+use lodstone_model::{DType, Kind, Lod, Loss, Model, Parameter, Report, Tensor};
+
+/// Changes `model` so that `format` can hold it.
+pub(crate) fn fit(model: &mut Model, format: &Format, report: &mut Report) {
+    let holds = &format.holds;
+    if !holds.program
+        && let Some(program) = model.program.take()
+    {
+        let operators = program.ops().count();
+        let title = format.title;
+        report.warn(format!("{title} holds tensors alone: {operators} operators stay behind"));
+    }
+    name(model, format, report);
+    let mut fitted = Vec::with_capacity(model.parameters.len());
+    for Parameter { name, mut tensor } in std::mem::take(&mut model.parameters) {
+        if !tensor.lod.is_empty() && !holds.lod {
+            report.lose(Loss::Lod, &name);
+            tensor.lod = Lod::default();
+        }
+        let kind = tensor.kind.clone();
+        match kind {
+            Kind::Vocabulary { .. } if !holds.vocabulary => {
+                report.lose(Loss::Vocabulary, &name);
+                continue;
+            }
+            Kind::SelectedRows { rows, height } if !holds.selected_rows => {
+                report.lose(Loss::SelectedRows, &name);
+                tensor.kind = Kind::Dense;
+                let count = tensor.shape.first().copied().unwrap_or(0);
+                let rows = Tensor::dense(DType::Int64, vec![count], rows);
+                model.metadata.insert(format!("{name}.height"), height.to_string());
+                fitted.push(Parameter { name: format!("{name}.rows"), tensor: rows });
+            }
+            _ => {}
+        }
+        if matches!(tensor.kind, Kind::Dense)
+            && !(holds.dtype)(tensor.dtype)
+            && let Some((dtype, pair)) = stand_in(tensor.dtype)
+        {
+            report.lose(Loss::DType, &name);
+            tensor.dtype = dtype;
+            tensor.shape.extend(pair.then_some(2));
+        }
+        fitted.push(Parameter { name, tensor });
+    }
+    model.parameters = fitted;
+}
+
+/// Names what has no name, where names are needed; loses names where there is no place for them.
+fn name(model: &mut Model, format: &Format, report: &mut Report) {
+    if !format.holds.names {
+        // A file in the same format never had them: they came from a program beside it.
+        if format.name != model.format {
+            let named = model.parameters.iter().filter(|parameter| !parameter.name.is_empty());
+            named.for_each(|parameter| report.lose(Loss::Names, &parameter.name));
+        }
+        return;
+    }
+    let mut count = 0;
+    for (index, parameter) in model.parameters.iter_mut().enumerate() {
+        if parameter.name.is_empty() {
+            parameter.name = index.to_string();
+            count += 1;
+        }
+    }
+    if count > 0 {
+        report.warn(format!("{count} tensors have no names and are called by their number"));
+    }
+}
+
+/// The element type under which the bits of another can be kept, and whether an element becomes a
+/// pair.
+fn stand_in(dtype: DType) -> Option<(DType, bool)> {
+    Some(match dtype {
+        DType::Complex128 => (DType::Float64, true),
+        DType::Complex64 => (DType::Float32, true),
+        DType::Complex32 => (DType::Float16, true),
+        DType::BFloat16 => (DType::Uint16, false),
+        dtype if dtype.is_float() && dtype.bits() == Some(8) => (DType::Uint8, false),
+        _ => return None,
+    })
+}

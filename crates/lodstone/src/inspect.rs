@@ -1,0 +1,300 @@
+//! What is in a model, as data. The JSON form of [`Inspection`] is a contract, versioned by
+//! `schema`.
+
+use std::collections::BTreeMap;
+
+use lodstone_model::{
+    AttributeValue, DType, Dim, Kind, Model, Op, Operand, Program, Scalar, Tensor,
+};
+use lodstone_schema::paddle;
+use lodstone_store::Blob;
+use serde::{Serialize, Serializer};
+use sha2::{Digest, Sha256};
+
+use crate::Result;
+
+/// What is in a model.
+#[derive(Clone, Debug, Serialize)]
+pub struct Inspection {
+    /// Version of this structure.
+    pub schema: u32,
+    /// The format it was read from.
+    pub format: String,
+    /// What the program is, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramInfo>,
+    /// Tensors in file order.
+    pub tensors: Vec<TensorInfo>,
+    /// What goes in, in order.
+    pub inputs: Vec<ValueInfo>,
+    /// What comes out, in order.
+    pub outputs: Vec<ValueInfo>,
+    /// Operators, block by block.
+    pub operators: Vec<OperatorInfo>,
+    /// Free-form facts of the file.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+    /// What a user should know.
+    pub warnings: Vec<String>,
+}
+
+/// A program in numbers.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProgramInfo {
+    /// The framework's version: `2.6.2`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Number of blocks.
+    pub blocks: usize,
+    /// Number of variables.
+    pub variables: usize,
+    /// Number of operators.
+    pub operators: usize,
+    /// Number of operators that carry paths and source lines of the training script.
+    pub operators_with_source: usize,
+}
+
+/// A tensor.
+#[derive(Clone, Debug, Serialize)]
+pub struct TensorInfo {
+    /// Its name; empty if the files do not say one.
+    pub name: String,
+    /// `dense`, `selected_rows` or `vocab`.
+    pub kind: &'static str,
+    /// Element type, as NumPy or `ml_dtypes` spell it.
+    #[serde(serialize_with = "display")]
+    pub dtype: DType,
+    /// Extents.
+    pub shape: Vec<u64>,
+    /// Size of the elements in bytes.
+    pub nbytes: u64,
+    /// Hash of the elements, if it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// LoD offsets, if there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lod: Vec<Vec<u64>>,
+    /// Rows of the whole tensor, for `selected_rows`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub height: Option<i64>,
+    /// The parts of a sparse tensor.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub parts: BTreeMap<&'static str, PartInfo>,
+}
+
+/// A part of a sparse tensor.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartInfo {
+    /// Element type.
+    #[serde(serialize_with = "display")]
+    pub dtype: DType,
+    /// Extents.
+    pub shape: Vec<u64>,
+    /// Hash of the elements, if it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+/// An input or output.
+#[derive(Clone, Debug, Serialize)]
+pub struct ValueInfo {
+    /// Its name.
+    pub name: String,
+    /// Element type, if the program declares it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<String>,
+    /// Extents, if the program declares them; -1 for any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Vec<i64>>,
+    /// Number of LoD levels, if not 0.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub lod_level: u32,
+}
+
+/// An operator.
+#[derive(Clone, Debug, Serialize)]
+pub struct OperatorInfo {
+    /// The block it is in.
+    pub block: usize,
+    /// What it does.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Variables by input slot.
+    pub inputs: serde_json::Map<String, serde_json::Value>,
+    /// Variables by output slot.
+    pub outputs: serde_json::Map<String, serde_json::Value>,
+    /// Constants, but for where in a training script it was made.
+    pub attributes: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Says what is in a model; with `hash`, all tensors are read.
+///
+/// # Errors
+/// What reading tensors gives.
+pub fn inspect(model: &Model, hash: bool) -> Result<Inspection> {
+    let tensors = model.parameters.iter().map(|p| tensor_info(&p.name, &p.tensor, hash));
+    let mut inspection = Inspection {
+        schema: 1,
+        format: model.format.clone(),
+        program: None,
+        tensors: tensors.collect::<Result<_>>()?,
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        operators: Vec::new(),
+        metadata: model.metadata.clone(),
+        warnings: model.report.warnings.clone(),
+    };
+    if let Some(program) = &model.program {
+        describe_program(program, &mut inspection);
+    }
+    Ok(inspection)
+}
+
+fn describe_program(program: &Program, inspection: &mut Inspection) {
+    let interface = paddle::interface(program);
+    let value = |name: &&str| value_info(program, name);
+    inspection.inputs = interface.inputs.iter().map(value).collect();
+    inspection.outputs = interface.outputs.iter().map(value).collect();
+    let blocks = program.blocks.iter().enumerate();
+    let ops = blocks.flat_map(|(block, contents)| contents.ops.iter().map(move |op| (block, op)));
+    inspection.operators = ops.map(|(block, op)| operator_info(block, op)).collect();
+    let operators_with_source = paddle::count_source(program);
+    inspection.program = Some(ProgramInfo {
+        version: program.version.map(version_text),
+        blocks: program.blocks.len(),
+        variables: program.vars().count(),
+        operators: inspection.operators.len(),
+        operators_with_source,
+    });
+    if operators_with_source > 0 {
+        inspection.warnings.push(format!(
+            "{operators_with_source} operators carry paths and source lines of the training script \
+             (`{}`)",
+            paddle::CALLSTACK
+        ));
+    }
+    for kind in paddle::unknown_operators(program) {
+        let known = "PaddlePaddle 1.8.5, 2.6.2 and 3.3.1";
+        inspection.warnings.push(format!("`{kind}` is no operator of {known}: a custom operator"));
+    }
+}
+
+/// `2006002` is 2.6.2; 0 is what 1.2 and older, and development builds, write.
+fn version_text(version: i64) -> String {
+    if version < 1_000_000 {
+        return version.to_string();
+    }
+    format!("{}.{}.{}", version / 1_000_000, version / 1000 % 1000, version % 1000)
+}
+
+fn value_info(program: &Program, name: &str) -> ValueInfo {
+    let declared = program.vars().find(|var| var.name == name).and_then(|var| var.tensors.first());
+    let extent = |dim: &Dim| match dim {
+        Dim::Known(extent) => i64::try_from(*extent).unwrap_or(i64::MAX),
+        _ => -1,
+    };
+    ValueInfo {
+        name: name.to_owned(),
+        dtype: declared.map(|declared| declared.dtype.to_string()),
+        shape: declared.map(|declared| declared.shape.iter().map(extent).collect()),
+        lod_level: declared.map_or(0, |declared| declared.lod_level),
+    }
+}
+
+fn operator_info(block: usize, op: &Op) -> OperatorInfo {
+    let slots = |operands: &[Operand]| {
+        operands.iter().map(|o| (o.slot.clone(), o.args.clone().into())).collect()
+    };
+    let attributes = op.attributes.iter().filter(|attribute| attribute.name != paddle::CALLSTACK);
+    OperatorInfo {
+        block,
+        kind: op.kind.clone(),
+        inputs: slots(&op.inputs),
+        outputs: slots(&op.outputs),
+        attributes: attributes.map(|a| (a.name.clone(), json(&a.value))).collect(),
+    }
+}
+
+fn json(value: &AttributeValue) -> serde_json::Value {
+    use AttributeValue as A;
+    match value {
+        A::Bool(value) => (*value).into(),
+        A::Int(value) | A::Block(value) => (*value).into(),
+        A::Long(value) => (*value).into(),
+        A::Float(value) => float(f64::from(*value)),
+        A::Double(value) => float(*value),
+        A::String(value) => value.to_string().into(),
+        A::Bools(values) => values.clone().into(),
+        A::Ints(values) | A::Blocks(values) => values.clone().into(),
+        A::Longs(values) => values.clone().into(),
+        A::Floats(values) => values.iter().map(|value| float(f64::from(*value))).collect(),
+        A::Doubles(values) => values.iter().map(|value| float(*value)).collect(),
+        A::Strings(values) => values.iter().map(ToString::to_string).collect(),
+        A::Var(value) => value.clone().into(),
+        A::Vars(values) => values.clone().into(),
+        A::Scalar(value) => scalar(value),
+        A::Scalars(values) => values.iter().map(scalar).collect(),
+        _ => serde_json::Value::Null,
+    }
+}
+
+fn scalar(value: &Scalar) -> serde_json::Value {
+    match value {
+        Scalar::Bool(value) => (*value).into(),
+        Scalar::Long(value) => (*value).into(),
+        Scalar::Double(value) => float(*value),
+        Scalar::Complex(value) => [float(value.re), float(value.im)].into_iter().collect(),
+        Scalar::Unknown(_) => serde_json::Value::Null,
+    }
+}
+
+/// JSON has no infinities and no NaN: they are spelled.
+fn float(value: f64) -> serde_json::Value {
+    serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Into::into)
+}
+
+fn tensor_info(name: &str, tensor: &Tensor, hash: bool) -> Result<TensorInfo> {
+    let hashed = |blob: &Blob| if hash { sha256(blob).map(Some) } else { Ok(None) };
+    let mut info = TensorInfo {
+        name: name.to_owned(),
+        kind: tensor.kind.name(),
+        dtype: tensor.dtype,
+        shape: tensor.shape.clone(),
+        nbytes: tensor.data.len(),
+        sha256: hashed(&tensor.data)?,
+        lod: tensor.lod.0.clone(),
+        height: None,
+        parts: BTreeMap::new(),
+    };
+    match &tensor.kind {
+        Kind::Dense => {}
+        Kind::SelectedRows { rows, height } => {
+            info.height = Some(*height);
+            let part = |dtype, shape, sha256| PartInfo { dtype, shape, sha256 };
+            let data = part(tensor.dtype, tensor.shape.clone(), info.sha256.clone());
+            let rows = part(DType::Int64, vec![rows.len() / 8], hashed(rows)?);
+            info.parts = BTreeMap::from([("data", data), ("rows", rows)]);
+        }
+        Kind::Vocabulary { .. } => info.nbytes = tensor.nbytes(),
+    }
+    Ok(info)
+}
+
+/// The SHA-256 of all bytes, in hexadecimal.
+fn sha256(blob: &Blob) -> Result<String> {
+    let mut hasher = Sha256::new();
+    blob.for_each_chunk::<lodstone_store::Error>(|piece| {
+        hasher.update(piece);
+        Ok(())
+    })?;
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn display<S: Serializer>(dtype: &DType, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(dtype)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(level: &u32) -> bool {
+    *level == 0
+}

@@ -1,0 +1,59 @@
+//! Paths to models.
+
+use std::path::Path;
+
+use lodstone_formats::{OpenOptions, Probe, detect};
+use lodstone_model::Model;
+use lodstone_store::{exists, is_dir, list_dir};
+
+use crate::Result;
+
+/// Opens a model: a file, a directory, or the prefix that its files share.
+///
+/// The format is found by content. Tensors are not read.
+///
+/// # Errors
+/// If there is no model at `path`, no format knows it, or it is damaged.
+pub fn open(path: impl AsRef<Path>) -> Result<Model> {
+    open_with(path, &OpenOptions::default())
+}
+
+/// Opens a model with options.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Model> {
+    let path = path.as_ref();
+    if !exists(path) {
+        // Only Paddle models are known by a prefix.
+        return Ok(lodstone_formats::paddle::open(path, options)?);
+    }
+    let (mut head, mut len, mut entries) = (Vec::new(), 0, None);
+    if is_dir(path) {
+        entries = Some(list_dir(path)?);
+    } else {
+        let blob = options.file(path)?;
+        len = blob.len();
+        head.resize(usize::try_from(len.min(4096)).unwrap_or(0), 0);
+        blob.read_at(0, &mut head)?;
+    }
+    let probe = Probe { path, head: &head, len, entries: entries.as_deref() };
+    match detect(&probe) {
+        Some(format) => Ok((format.read)(path, options)?),
+        None => Err(unrecognized(path, &head, entries.is_some()).into()),
+    }
+}
+
+fn unrecognized(path: &Path, head: &[u8], is_dir: bool) -> lodstone_formats::Error {
+    let path = path.to_path_buf();
+    if is_dir {
+        let why = "no file in the directory is one of a model".to_owned();
+        return lodstone_formats::Error::NoModel { path, why };
+    }
+    let found = match head.first_chunk::<16>() {
+        Some(start) => format!("`{}`", start.escape_ascii()),
+        None if head.is_empty() => "nothing: it is empty".to_owned(),
+        None => format!("`{}`", head.escape_ascii()),
+    };
+    lodstone_formats::Error::Unrecognized { path, found }
+}

@@ -1,0 +1,140 @@
+//! PaddlePaddle's conventions and operators.
+//!
+//! - `feed` operators read column `col` of the feed holder into a variable, `fetch` operators write
+//!   a variable to column `col`; their order in the file says nothing (they are prepended).
+//! - What is saved are the persistable variables of all blocks that hold values, each name once,
+//!   sorted by name (as bytes).
+//! - `op_callstack` holds paths and source lines of the training script.
+//!
+//! Source of truth: `fluid/io.py` and `static/io.py` of PaddlePaddle; the registries of 1.8.5, 2.6.2
+//! and 3.3.1.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
+
+use lodstone_model::{AttributeValue, Op, Program, Var, VarKind};
+
+/// The attribute in which PaddlePaddle keeps where an operator was made.
+pub const CALLSTACK: &str = "op_callstack";
+
+/// What PaddlePaddle's registries say about an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operator {
+    /// Releases that have it.
+    pub releases: Vec<&'static str>,
+    /// Input slots in the order of the registry.
+    pub inputs: Vec<Slot>,
+    /// Output slots in the order of the registry.
+    pub outputs: Vec<Slot>,
+}
+
+/// A slot of an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Its name: `Filter`.
+    pub name: &'static str,
+    /// Whether it may be absent.
+    pub optional: bool,
+    /// Whether it may hold several variables.
+    pub several: bool,
+}
+
+/// What PaddlePaddle knows about the operator `name`; `None` if no release has it.
+pub fn operator(name: &str) -> Option<&'static Operator> {
+    static OPERATORS: LazyLock<HashMap<&str, Operator>> =
+        LazyLock::new(|| include_str!("../data/paddle_operators.tsv").lines().map(parse).collect());
+    OPERATORS.get(name)
+}
+
+fn parse(line: &'static str) -> (&'static str, Operator) {
+    let mut columns = line.split('\t');
+    let name = columns.next().unwrap_or_default();
+    let releases = columns.next().unwrap_or_default().split(' ').collect();
+    let mut slots = || columns.next().unwrap_or_default().split_whitespace().map(slot).collect();
+    let (inputs, outputs) = (slots(), slots());
+    (name, Operator { releases, inputs, outputs })
+}
+
+fn slot(word: &'static str) -> Slot {
+    let name = word.trim_end_matches(['?', '*']);
+    Slot { name, optional: word.contains('?'), several: word.contains('*') }
+}
+
+/// Whether PaddlePaddle saves the value of a variable with a model.
+pub fn is_saved(var: &Var) -> bool {
+    let holder = matches!(
+        var.kind,
+        VarKind::FeedMinibatch
+            | VarKind::FeedList
+            | VarKind::FetchList
+            | VarKind::Reader
+            | VarKind::Raw
+    );
+    var.persistable && !holder
+}
+
+/// The variables that are saved with a program, in the order in which a combined file has them.
+pub fn saved(program: &Program) -> Vec<&Var> {
+    let by_name: BTreeMap<&str, &Var> =
+        program.vars().filter(|var| is_saved(var)).map(|var| (var.name.as_str(), var)).collect();
+    by_name.into_values().collect()
+}
+
+/// What goes into a program and what comes out of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Interface<'a> {
+    /// Names of the variables that are fed, by column.
+    pub inputs: Vec<&'a str>,
+    /// Names of the variables that are fetched, by column.
+    pub outputs: Vec<&'a str>,
+}
+
+/// What goes in and out. A program without `feed` operators (one that trains) is fed by the
+/// variables that it declares to check.
+pub fn interface(program: &Program) -> Interface<'_> {
+    let column = |op: &Op| match op.attribute("col") {
+        Some(AttributeValue::Int(column)) => *column,
+        _ => 0,
+    };
+    let in_order = |kind: &str, args: fn(&Op) -> &[String]| {
+        let mut ops: Vec<_> = program.ops().filter(|op| op.kind == kind).collect();
+        ops.sort_by_key(|op| column(op));
+        ops.into_iter().flat_map(args).map(String::as_str).collect::<Vec<_>>()
+    };
+    let mut inputs = in_order("feed", |op| op.output("Out"));
+    if inputs.is_empty() {
+        let fed = program.vars().filter(|var| var.need_check_feed && !var.persistable);
+        inputs = fed.map(|var| var.name.as_str()).collect();
+    }
+    Interface { inputs, outputs: in_order("fetch", |op| op.input("X")) }
+}
+
+/// How many operators say where in a training script they were made.
+pub fn count_source(program: &Program) -> usize {
+    program.ops().filter(|op| op.attribute(CALLSTACK).is_some_and(|value| !is_empty(value))).count()
+}
+
+fn is_empty(value: &AttributeValue) -> bool {
+    matches!(value, AttributeValue::Strings(lines) if lines.is_empty())
+}
+
+/// Removes what operators say about where they were made.
+pub fn strip_source(program: &mut Program) {
+    for op in program.blocks.iter_mut().flat_map(|block| &mut block.ops) {
+        op.attributes.retain(|attribute| attribute.name != CALLSTACK);
+    }
+}
+
+/// Operators that no release of PaddlePaddle has, each name once, sorted. Gradients are not in the
+/// registries: they are known if what they are the gradient of is.
+pub fn unknown_operators(program: &Program) -> Vec<&str> {
+    let is_known = |kind: &str| {
+        let forward = kind.trim_end_matches("_grad");
+        operator(kind).is_some() || operator(forward).is_some()
+    };
+    let mut unknown: Vec<_> =
+        program.ops().map(|op| op.kind.as_str()).filter(|kind| !is_known(kind)).collect();
+    unknown.sort_unstable();
+    unknown.dedup();
+    unknown
+}
