@@ -56,7 +56,7 @@ fn written(model: &Model, format: &Format) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x").with_extension(format.extension);
     let files = (format.write)(model, &path, &WriteOptions::default()).unwrap();
-    assert_eq!(files, [path.clone()]);
+    assert_eq!(files.as_slice(), std::slice::from_ref(&path));
     bytes(&path)
 }
 
@@ -306,7 +306,7 @@ fn any_range_of_reordered_elements_is_right() {
             }
             for chunk in [7, 4096, 65_536] {
                 let mut whole = Vec::new();
-                while whole.len() < size.min(1 << 20) {
+                while whole.len() < size.min(chunk * 8000) {
                     let mut piece = vec![0; chunk.min(size - whole.len())];
                     data.read_at(whole.len() as u64, &mut piece).unwrap();
                     whole.extend(piece);
@@ -369,7 +369,7 @@ fn an_array_that_breaks_a_rule_is_refused() {
     let dict = |descr: &str, shape: &str| header(descr, false, shape);
     let good = dict("<i2", "(3,)");
     let cases = [
-        (good.replace("'shape'", "'descr'"), "each key once"),
+        (good.replace("'shape': (3,)", "'descr': '<i2'"), "each key once"),
         (good.replace("'shape': (3,), ", ""), "the key `shape`"),
         (good.replace("'fortran_order': False, ", ""), "the key `fortran_order`"),
         (good.replace("}", "'x': 1}"), "the key `descr`, `fortran_order` or `shape`"),
@@ -447,9 +447,9 @@ fn an_archive_that_breaks_a_rule_is_refused() {
         (archive(&[Entry { offset: Some(0), name: b"y.npy", ..x() }, x()]), "directory has"),
         (archive(&[x(), Entry { offset: Some(1 << 30), ..y() }]), "a member"),
         (archive(&[Entry { name: b"\xff.npy", local_name: b"\xff.npy", ..x() }]), "UTF-8"),
-        (archive(&[Entry { size: size - 35 + 1, ..deflated() }]), "bytes left"),
-        (archive(&[Entry { size: u32::MAX - 1, ..deflated() }]), "bytes left"),
-        (archive(&[Entry { size: 4, ..deflated() }]), "bytes left"),
+        (archive(&[Entry { size: size - 35 + 1, ..deflated() }]), "a deflate stream"),
+        (archive(&[Entry { size: u32::MAX - 1, ..deflated() }]), "a deflate stream"),
+        (archive(&[Entry { size: 4, ..deflated() }]), "found 4 bytes left"),
         (
             archive(&[Entry { data: b"no deflate stream".to_vec(), ..deflated() }]),
             "a deflate stream",

@@ -56,7 +56,8 @@ const STRIPE: u64 = 32 << 20;
 /// Up to so many elements are fetched one by one.
 const FEW: usize = 1024;
 
-/// The source is read in pieces of this size.
+/// Runs shorter than `LONG` bytes are read many at once, in pieces of `WINDOW` bytes.
+const LONG: u64 = 2 << 10;
 const WINDOW: u64 = 64 << 10;
 
 impl Elements {
@@ -242,7 +243,8 @@ impl Window<'_> {
     fn read(&mut self, offset: u64, len: u64) -> Result<&[u8]> {
         let end = self.start + self.bytes.len() as u64;
         if offset < self.start || offset + len > end {
-            let size = len.max(WINDOW).min(self.source.len() - offset);
+            let size = if len < LONG { WINDOW } else { len };
+            let size = size.min(self.source.len() - offset);
             self.bytes.resize(usize::try_from(size).unwrap_or(0), 0);
             self.source.read_at(offset, &mut self.bytes)?;
             self.start = offset;
