@@ -29,6 +29,10 @@ pub(super) struct Member {
 /// Bytes for the largest entry of the directory: three fields of 64 KiB.
 const ENTRY: usize = 200 << 10;
 
+/// How many bytes one deflated byte can stand for: four matches of 258 bytes, in two bits each.
+/// Without this, a member of no size could claim more than any machine can allocate.
+const RATIO: u64 = 4 * 258;
+
 /// The members of an archive in the order of its directory.
 ///
 /// # Errors
@@ -113,6 +117,10 @@ fn member(
     if !deflated && size != data.len() {
         let expected = format!("{size} bytes, stored");
         return Err(malformed(blob, start, expected, data.len().to_string()));
+    }
+    if deflated && size > data.len().saturating_mul(RATIO) {
+        let expected = format!("a size that {} deflated bytes can have", data.len());
+        return Err(malformed(blob, start, expected, size.to_string()));
     }
     let marked = name.is_ascii() || entry.flags().is_utf8();
     let crc = entry.crc32();

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use lodstone_model::{Limits, Model, Parameter, Residual, Tensor};
 use lodstone_store::{Blob, Cursor, Dir, is_dir, list_dir};
 
-use super::header::{Header, Index};
+use super::header::{Entry, Header, Index};
 use super::{HEADER, NAME, detect};
 use crate::{Error, OpenOptions, Result};
 
@@ -41,7 +41,7 @@ pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let (json, header) = header(blob, limits)?;
     Ok(Model {
         format: NAME.to_owned(),
-        parameters: parameters(blob, &header, 8 + json.len() as u64)?,
+        parameters: parameters(blob, header.tensors, 8 + json.len() as u64)?,
         metadata: header.metadata,
         residual: Residual::new(NAME, json),
         ..Model::default()
@@ -79,7 +79,7 @@ fn sharded(blob: &Blob, path: &Path, dir: &Dir, limits: &Limits) -> Result<Model
             let expected = format!("a tensor `{name}`, which the index places here");
             return Err(blob.malformed(8, expected, "none of that name").into());
         }
-        for parameter in parameters(&blob, &header, 8 + json.len() as u64)? {
+        for parameter in parameters(&blob, header.tensors, 8 + json.len() as u64)? {
             let name = &parameter.name;
             let Some(file) = files.get(name) else {
                 model.report.warn(format!("`{shard}`: the index lacks the tensor `{name}`"));
@@ -134,12 +134,10 @@ fn limited(blob: &Blob, offset: u64, size: u64, limits: &Limits) -> Result<u64> 
 }
 
 /// The tensors of a checked header that ends at offset `start`.
-fn parameters(blob: &Blob, header: &Header, start: u64) -> Result<Vec<Parameter>> {
-    let tensors = header.tensors.iter().map(|(name, entry)| {
-        let (begin, end) = entry.offsets;
-        let data = blob.slice(start + begin, end - begin)?;
-        let tensor = Tensor::dense(entry.dtype, entry.shape.clone(), data);
-        Ok(Parameter { name: name.clone(), tensor })
+fn parameters(blob: &Blob, tensors: Vec<(String, Entry)>, start: u64) -> Result<Vec<Parameter>> {
+    let parameters = tensors.into_iter().map(|(name, Entry { dtype, shape, offsets })| {
+        let data = blob.slice(start + offsets.0, offsets.1 - offsets.0)?;
+        Ok(Parameter { name, tensor: Tensor::dense(dtype, shape, data) })
     });
-    tensors.collect()
+    parameters.collect()
 }
