@@ -1,6 +1,9 @@
 //! Damaged and hostile files: an error that says where, what was expected and what was found; no
 //! panic, and no more memory than the file justifies.
 
+#![expect(clippy::cast_possible_truncation, reason = "golden files are small")]
+#![expect(clippy::print_stdout, reason = "says how much was tried")]
+
 mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +14,7 @@ use lodstone_model::{Kind, Limits};
 use lodstone_store::{Blob, list_dir};
 use support::counting::{Counting, peak_of};
 use support::facts::cases;
-use support::{Random, blob, bytes, golden};
+use support::{Random, blob, bytes, golden, varint};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -271,14 +274,7 @@ fn hostile_programs_are_refused_within_bounds() {
         let ops: Vec<u8> = element.iter().copied().cycle().take(1 << 20).collect();
         let mut block = vec![0x08, 0x00, 0x10, 0x00];
         block.extend(&ops[..ops.len() - ops.len() % element.len()]);
-        let mut program = vec![0x0a];
-        let mut length = block.len();
-        while length >= 0x80 {
-            program.push((length & 0x7f) as u8 | 0x80);
-            length >>= 7;
-        }
-        program.push(length as u8);
-        program.extend(block);
+        let program = [&[0x0a][..], &varint(block.len() as u64), &block].concat();
         let _ = read_safely("paddle-program", &program, "many small operators");
     }
 }

@@ -1,5 +1,9 @@
 //! PaddlePaddle's files: what is in them, and back to the same bytes.
-#![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests read and write files directly"
+)]
 
 mod support;
 
@@ -10,7 +14,7 @@ use lodstone_model::{AttributeValue, ByteString, Limits, Model, Scalar};
 use lodstone_schema::paddle::interface;
 use lodstone_store::Blob;
 use support::facts::{Case, cases};
-use support::{blob, bytes, facts_of_all, golden};
+use support::{blob, bytes, facts_of_all, golden, varint};
 
 fn open(case: &Case) -> Model {
     let params = case.params.as_ref().map(|params| golden().join(params));
@@ -323,16 +327,6 @@ fn a_tensor_past_4_gib_is_hopped_over_in_every_layout() {
             assert_eq!(*second.tensor.data.bytes().unwrap(), 1.5f32.to_le_bytes());
         }
     }
-}
-
-fn varint(mut value: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while value >= 0x80 {
-        bytes.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-    bytes
 }
 
 #[test]

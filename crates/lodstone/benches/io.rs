@@ -71,15 +71,15 @@ fn write_model(path: &Path, count: u64, bytes: u64) {
     let mut desc = vec![0x08, 0x05, 0x10];
     let mut rest = elements;
     while rest >= 0x80 {
-        desc.push((rest & 0x7f) as u8 | 0x80);
+        desc.push(rest.to_le_bytes()[0] | 0x80);
         rest >>= 7;
     }
-    desc.push(rest as u8);
+    desc.push(rest.to_le_bytes()[0]);
     let data: Vec<u8> = (0..elements).flat_map(|i| (i as f32).to_le_bytes()).collect();
     let mut file = std::io::BufWriter::new(File::create(path).expect("a file"));
     for _ in 0..count {
         file.write_all(&[0; 16]).expect("written");
-        file.write_all(&(desc.len() as u32).to_le_bytes()).expect("written");
+        file.write_all(&desc.len().to_le_bytes()[..4]).expect("written");
         file.write_all(&desc).expect("written");
         file.write_all(&data).expect("written");
     }

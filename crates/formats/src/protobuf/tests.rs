@@ -1,4 +1,4 @@
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests say what they expect")]
+#![expect(clippy::unwrap_used, reason = "tests say what they expect")]
 
 use bytes::Bytes;
 use lodstone_model::Limits;
