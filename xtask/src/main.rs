@@ -1,1 +1,48 @@
-fn main() {}
+//! `cargo xtask TASK`.
+//!
+//! | task | what it does |
+//! |---|---|
+//! | `test` | all tests of the workspace |
+//! | `interop` | writes files with `lodstone` and loads them with the real frameworks |
+//! | `bench` | the benchmarks, beside their physical limits |
+//!
+//! Exit codes: 0 passed, 1 failed, 2 could not run.
+
+#![expect(clippy::print_stderr, reason = "a task talks to who runs it")]
+#![expect(clippy::disallowed_methods, reason = "tasks prepare files for other programs")]
+
+mod interop;
+mod run;
+
+use std::process::ExitCode;
+
+use run::{Outcome, cargo};
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let task = arguments.next().unwrap_or_default();
+    let rest: Vec<String> = arguments.collect();
+    let outcome = match task.as_str() {
+        "test" => test(&rest),
+        "interop" => interop::interop(),
+        "bench" => cargo(&["bench", "--workspace", "--benches"], &rest),
+        _ => Err(Outcome::CouldNotRun("usage: cargo xtask test | interop | bench".to_owned())),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Outcome::Failed(what)) => {
+            eprintln!("failed: {what}");
+            ExitCode::from(1)
+        }
+        Err(Outcome::CouldNotRun(why)) => {
+            eprintln!("could not run: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Everything else that is given is passed on: `cargo xtask test -p lodstone-store`.
+fn test(rest: &[String]) -> Result<(), Outcome> {
+    let workspace: &[&str] = if rest.is_empty() { &["test", "--workspace"] } else { &["test"] };
+    cargo(workspace, rest)
+}

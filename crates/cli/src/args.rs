@@ -164,8 +164,9 @@ fn loss(text: &str) -> Result<Loss, String> {
 }
 
 fn alignment(text: &str) -> Result<u64, String> {
-    let bytes = text.parse().ok().filter(|bytes: &u64| bytes.is_power_of_two() && *bytes <= 1024);
-    bytes.ok_or_else(|| "expected a power of two up to 1024".to_owned())
+    let fits = |bytes: &u64| *bytes == 0 || (bytes.is_power_of_two() && *bytes <= 1024);
+    let bytes = text.parse().ok().filter(fits);
+    bytes.ok_or_else(|| "expected 0 or a power of two up to 1024".to_owned())
 }
 
 /// `5GB` is 5·10⁹ bytes, `5GiB` is 5·2³⁰.

@@ -1,16 +1,20 @@
 //! PaddlePaddle's files: what is in them, and back to the same bytes.
-#![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests read and write files directly"
+)]
 
 mod support;
 
 use std::path::{Path, PathBuf};
 
 use lodstone_formats::{FORMATS, OpenOptions, WriteOptions, paddle, paddle_program};
-use lodstone_model::{AttributeValue, Limits, Model};
+use lodstone_model::{AttributeValue, ByteString, Limits, Model, Scalar};
 use lodstone_schema::paddle::interface;
 use lodstone_store::Blob;
 use support::facts::{Case, cases};
-use support::{blob, bytes, facts_of_all, golden};
+use support::{blob, bytes, facts_of_all, golden, varint};
 
 fn open(case: &Case) -> Model {
     let params = case.params.as_ref().map(|params| golden().join(params));
@@ -59,6 +63,64 @@ fn every_program_has_its_operators_inputs_and_outputs() {
         }
     }
     assert!(programs >= 15);
+}
+
+#[test]
+fn attributes_of_every_type_have_the_values_that_were_set() {
+    use serde_json::{Value, json};
+    let scalar = |value: &Scalar| match value {
+        Scalar::Bool(value) => json!(value),
+        Scalar::Long(value) => json!(value),
+        Scalar::Double(value) => json!(value),
+        Scalar::Complex(value) => json!({"real": value.re, "imag": value.im}),
+        Scalar::Unknown(code) => panic!("scalar of type {code}"),
+    };
+    let text = |value: &ByteString| match std::str::from_utf8(&value.0) {
+        Ok(text) => json!(text),
+        Err(_) => {
+            let hex: String = value.0.iter().map(|byte| format!("{byte:02x}")).collect();
+            json!({ "hex": hex })
+        }
+    };
+    let describe = |value: &AttributeValue| -> (&'static str, Value) {
+        use AttributeValue as A;
+        match value {
+            A::Int(value) => ("INT", json!(value)),
+            A::Long(value) => ("LONG", json!(value)),
+            A::Float(value) => ("FLOAT", json!(value)),
+            A::Double(value) => ("FLOAT64", json!(value)),
+            A::Bool(value) => ("BOOLEAN", json!(value)),
+            A::String(value) => ("STRING", text(value)),
+            A::Ints(values) => ("INTS", json!(values)),
+            A::Longs(values) => ("LONGS", json!(values)),
+            A::Floats(values) => ("FLOATS", json!(values)),
+            A::Doubles(values) => ("FLOAT64S", json!(values)),
+            A::Bools(values) => ("BOOLEANS", json!(values)),
+            A::Strings(values) => ("STRINGS", values.iter().map(text).collect()),
+            A::Scalar(value) => ("SCALAR", scalar(value)),
+            A::Scalars(values) => ("SCALARS", values.iter().map(scalar).collect()),
+            A::Block(value) => ("BLOCK", json!(value)),
+            A::Blocks(values) => ("BLOCKS", json!(values)),
+            A::Var(value) => ("VAR", json!(value)),
+            A::Vars(values) => ("VARS", json!(values)),
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut types = std::collections::BTreeSet::new();
+    for case in cases(&golden()) {
+        let Some(attributes) = &case.attributes else { continue };
+        let program = open(&case).program.unwrap();
+        let (block, index) = attributes.operator;
+        let op = &program.blocks[block].ops[index];
+        for (name, (kind, value)) in &attributes.values {
+            let found = describe(op.attribute(name).unwrap());
+            assert_eq!(found, (kind.as_str(), value.clone()), "{name}");
+            types.insert(kind.clone());
+        }
+        assert!(op.reads().any(|name| name == "fill_constant_3.tmp_0"), "named by an attribute");
+        assert_eq!(op.blocks().collect::<Vec<_>>(), [2, 1, 2]);
+    }
+    assert_eq!(types.len(), 18);
 }
 
 #[test]
@@ -265,16 +327,6 @@ fn a_tensor_past_4_gib_is_hopped_over_in_every_layout() {
             assert_eq!(*second.tensor.data.bytes().unwrap(), 1.5f32.to_le_bytes());
         }
     }
-}
-
-fn varint(mut value: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while value >= 0x80 {
-        bytes.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-    bytes
 }
 
 #[test]

@@ -14,27 +14,25 @@ pub(crate) fn fit(model: &mut Model, format: &Format, report: &mut Report) {
         report.warn(format!("{title} holds tensors alone: {operators} operators stay behind"));
     }
     name(model, format, report);
-    let mut fitted = Vec::with_capacity(model.parameters.len());
-    for Parameter { name, mut tensor } in std::mem::take(&mut model.parameters) {
+    let parameters = std::mem::take(&mut model.parameters);
+    for Parameter { name, mut tensor } in parameters {
         if !tensor.lod.is_empty() && !holds.lod {
             report.lose(Loss::Lod, &name);
             tensor.lod = Lod::default();
         }
-        let kind = tensor.kind.clone();
-        match kind {
-            Kind::Vocabulary { .. } if !holds.vocabulary => {
-                report.lose(Loss::Vocabulary, &name);
-                continue;
-            }
-            Kind::SelectedRows { rows, height } if !holds.selected_rows => {
-                report.lose(Loss::SelectedRows, &name);
-                tensor.kind = Kind::Dense;
-                let count = tensor.shape.first().copied().unwrap_or(0);
-                let rows = Tensor::dense(DType::Int64, vec![count], rows);
-                model.metadata.insert(format!("{name}.height"), height.to_string());
-                fitted.push(Parameter { name: format!("{name}.rows"), tensor: rows });
-            }
-            _ => {}
+        if matches!(tensor.kind, Kind::Vocabulary { .. }) && !holds.vocabulary {
+            report.lose(Loss::Vocabulary, &name);
+            continue;
+        }
+        let mut rows_of = None;
+        if let Kind::SelectedRows { rows, height } = &tensor.kind
+            && !holds.selected_rows
+        {
+            report.lose(Loss::SelectedRows, &name);
+            model.metadata.insert(format!("{name}.height"), height.to_string());
+            let count = tensor.shape.first().copied().unwrap_or(0);
+            rows_of = Some(Tensor::dense(DType::Int64, vec![count], rows.clone()));
+            tensor.kind = Kind::Dense;
         }
         if matches!(tensor.kind, Kind::Dense)
             && !(holds.dtype)(tensor.dtype)
@@ -44,9 +42,10 @@ pub(crate) fn fit(model: &mut Model, format: &Format, report: &mut Report) {
             tensor.dtype = dtype;
             tensor.shape.extend(pair.then_some(2));
         }
-        fitted.push(Parameter { name, tensor });
+        let rows = rows_of.map(|tensor| Parameter { name: format!("{name}.rows"), tensor });
+        model.parameters.push(Parameter { name, tensor });
+        model.parameters.extend(rows);
     }
-    model.parameters = fitted;
 }
 
 /// Names what has no name, where names are needed; loses names where there is no place for them.

@@ -1,5 +1,7 @@
 //! What a program looks like.
 
+use super::schema::PROGRAM;
+
 /// Whether a file may be a binary `ProgramDesc`: it begins with the tag of a block (field 1,
 /// length-delimited) whose first field is its number (field 1, varint).
 pub fn is_binary(head: &[u8]) -> bool {
@@ -8,9 +10,19 @@ pub fn is_binary(head: &[u8]) -> bool {
     rest.get(length) == Some(&0x08)
 }
 
-/// Whether a file may be a `ProgramDesc` in text form.
+/// Whether a file may be a `ProgramDesc` in text form: it begins, after comments, with the name of
+/// one of its fields and a bracket.
 pub fn is_text(head: &[u8]) -> bool {
-    let text = head.trim_ascii_start();
-    let Some(rest) = text.strip_prefix(b"blocks") else { return false };
-    matches!(rest.trim_ascii_start().first(), Some(b'{' | b'<' | b':'))
+    let mut text = head.trim_ascii_start();
+    while text.first() == Some(&b'#') {
+        let Some(end) = text.iter().position(|byte| *byte == b'\n') else { return false };
+        text = text.get(end..).unwrap_or_default().trim_ascii_start();
+    }
+    let name =
+        text.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+    let (name, rest) = text.split_at(name);
+    let known = std::str::from_utf8(name).ok().and_then(|name| PROGRAM.field_named(name));
+    let rest = rest.trim_ascii_start();
+    let rest = rest.strip_prefix(b":").unwrap_or(rest).trim_ascii_start();
+    known.is_some() && matches!(rest.first(), Some(b'{' | b'<'))
 }

@@ -24,6 +24,15 @@ pub struct Case {
     pub operators: Option<Vec<Vec<String>>>,
     pub inputs: Option<Vec<String>>,
     pub outputs: Option<Vec<String>>,
+    /// Attributes of one operator, each with its type and value.
+    pub attributes: Option<Attributes>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Attributes {
+    /// Block and number of the operator.
+    pub operator: (usize, usize),
+    pub values: BTreeMap<String, (String, serde_json::Value)>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]

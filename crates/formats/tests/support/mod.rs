@@ -1,6 +1,10 @@
 //! What the suites share: cases with recorded facts, hashes, scratch directories, a counter of
 //! allocated bytes.
-#![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::cast_possible_truncation,
+    reason = "tests read files directly, and their numbers are small"
+)]
 #![allow(dead_code, unreachable_pub, reason = "each suite uses a part")]
 
 pub mod counting;
@@ -82,4 +86,15 @@ impl Random {
 /// The bytes of a file as a blob in memory.
 pub fn blob(bytes: &[u8]) -> Blob {
     Blob::memory(bytes.to_vec())
+}
+
+/// A protobuf varint.
+pub fn varint(mut value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value >= 0x80 {
+        bytes.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
 }

@@ -383,7 +383,8 @@ def read_many(case, directory):
     contents = [read_file(os.path.join(directory, name)) for name in names]
     kinds = [tensor["kind"] for tensor in case["tensors"]]
     if kind in ("paddle-tensor", "paddle-params"):
-        return read_records(contents[0], kinds)
+        # Where there are names, they are those of the program beside the file.
+        return name_tensors(read_records(contents[0], kinds), case["tensors"])
     if kind == "paddle-params-sized":
         return read_records(contents[0], kinds, sized=True)
     if kind == "paddle-tensor-lod-last":

@@ -1,0 +1,193 @@
+//! A larger collection of PaddlePaddle's files, where there is one: `LODSTONE_CASES` names a
+//! directory in which `X.facts.json` says what the framework put into the file or directory `X`.
+//! Without it the golden files, which always run, are all there is.
+#![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
+#![expect(clippy::print_stdout, reason = "says what was tried")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use lodstone_formats::{Error, FORMATS, OpenOptions, WriteOptions, paddle};
+use lodstone_model::Model;
+use lodstone_store::list_dir;
+use serde::Deserialize;
+use support::{bytes, facts_of_all};
+
+/// Files that are damaged: paths in them were rewritten without the lengths before them, and
+/// PaddlePaddle's own protobuf refuses them too.
+const DAMAGED: [&str; 5] = [
+    "paddle-1.8.5/dynamic_rnn/program_main.pb",
+    "paddle-1.8.5/dynamic_rnn/save/m.pdmodel",
+    "paddle-1.8.5/dynamic_rnn/infer/__model__",
+    "paddle-1.8.5/dynamic_rnn/infer_combined/model",
+    "paddle-1.8.5/dynamic_rnn/infer",
+];
+
+fn is_damaged(path: &Path) -> bool {
+    DAMAGED.iter().any(|damaged| path.ends_with(damaged))
+}
+
+#[derive(Deserialize)]
+struct Facts {
+    tensors: Option<Vec<Tensor>>,
+    lod: Option<Vec<Vec<u64>>>,
+    rows: Option<Vec<i64>>,
+    height: Option<i64>,
+    ops: Option<Vec<Vec<String>>>,
+    feeds: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct Tensor {
+    name: String,
+    dtype: Option<String>,
+    shape: Vec<u64>,
+    sha256: String,
+    lod: Option<Vec<Vec<u64>>>,
+    /// The name in the file, where `name` is one of the framework's objects.
+    tensor_name: Option<String>,
+}
+
+/// Files below the directories of PaddlePaddle, or none if there is no collection.
+fn files() -> Vec<PathBuf> {
+    let Some(cases) = std::env::var_os("LODSTONE_CASES").map(PathBuf::from) else {
+        println!("LODSTONE_CASES is not set: only the golden files were tried");
+        return Vec::new();
+    };
+    let mut open: Vec<PathBuf> = [cases.join("peers"), cases.clone()]
+        .iter()
+        .flat_map(|parent| list_dir(parent).unwrap().into_iter().map(|e| parent.join(e.name)))
+        .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("paddle-"))
+        .filter(|path| path.is_dir())
+        .collect();
+    assert!(!open.is_empty(), "no directory paddle-* in {}", cases.display());
+    let mut files = Vec::new();
+    while let Some(directory) = open.pop() {
+        for entry in list_dir(&directory).unwrap() {
+            let path = directory.join(entry.name);
+            if entry.is_dir { open.push(path) } else { files.push(path) }
+        }
+    }
+    files
+}
+
+fn open(path: &Path) -> Result<Model, Error> {
+    paddle::open(path, &OpenOptions::default())
+}
+
+#[test]
+fn every_file_with_recorded_facts_holds_them() {
+    let mut count = 0;
+    for facts_path in files() {
+        let Some(path) = facts_path.to_str().unwrap().strip_suffix(".facts.json") else { continue };
+        let path = Path::new(path);
+        let facts: Facts = serde_json::from_slice(&bytes(&facts_path)).unwrap();
+        let model = match open(path) {
+            Ok(model) => model,
+            Err(Error::Unsupported { .. }) => continue,
+            Err(_) if is_damaged(path) => continue,
+            // Other formats, and facts about several files that are not one model.
+            Err(_) if !is_ours(path) => continue,
+            Err(error) => panic!("{}: {error}", path.display()),
+        };
+        check(path, &model, &facts);
+        count += 1;
+    }
+    println!("{count} files and directories hold what was recorded");
+}
+
+/// Whether a failure to open `path` is one of ours.
+fn is_ours(path: &Path) -> bool {
+    let name = path.file_name().unwrap().to_str().unwrap();
+    !name.ends_with(".safetensors") && name != "dist" && path.exists()
+}
+
+fn check(path: &Path, model: &Model, facts: &Facts) {
+    let place = path.display();
+    let found = facts_of_all(model);
+    // A pickle of parameters beside a program is not read yet.
+    let unread = found.is_empty() && model.program.is_some();
+    if let Some(tensors) = facts.tensors.as_ref().filter(|_| !unread) {
+        let by_object = tensors.iter().any(|tensor| tensor.tensor_name.is_some());
+        assert!(by_object || found.len() == tensors.len(), "{place}");
+        for (number, found) in found.iter().enumerate() {
+            let expected = match by_object {
+                true => tensors.iter().find(|t| t.tensor_name.as_ref() == Some(&found.name)),
+                false => tensors.get(number),
+            };
+            let expected = expected.unwrap_or_else(|| panic!("{place}: {}", found.name));
+            let name = expected.tensor_name.as_ref().unwrap_or(&expected.name);
+            if !found.name.is_empty() && !name.is_empty() {
+                assert_eq!(&found.name, name, "{place}");
+            }
+            if let Some(dtype) = &expected.dtype {
+                assert_eq!(&found.dtype, dtype, "{place}: {name}");
+            }
+            assert_eq!(found.shape, expected.shape, "{place}: {name}");
+            assert_eq!(found.sha256.as_ref(), Some(&expected.sha256), "{place}: {name}");
+            if let Some(lod) = expected.lod.as_ref().or(facts.lod.as_ref()) {
+                assert_eq!(&found.lod, lod, "{place}");
+            }
+            if let Some(rows) = &facts.rows {
+                assert_eq!((&found.rows, found.height), (rows, facts.height), "{place}");
+            }
+        }
+    }
+    let Some(program) = &model.program else { return };
+    if let Some(ops) = &facts.ops {
+        let kinds: Vec<Vec<&str>> = program
+            .blocks
+            .iter()
+            .map(|block| block.ops.iter().map(|op| op.kind.as_str()).collect())
+            .collect();
+        assert_eq!(&kinds, ops, "{place}");
+    }
+    if let Some(feeds) = &facts.feeds {
+        assert_eq!(&lodstone_schema::paddle::interface(program).inputs, feeds, "{place}");
+    }
+}
+
+#[test]
+fn every_file_is_written_back_byte_for_byte() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut written, mut left) = (0, std::collections::BTreeMap::<String, usize>::new());
+    for path in files() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let model = match open(&path) {
+            Ok(model) => model,
+            Err(_) if is_damaged(&path) => continue,
+            Err(error) => {
+                // Arrays, documents and pickles; never a stream, a program or combined parameters.
+                let other = matches!(error, Error::Unsupported { .. })
+                    || [".npy", ".json", ".txt", ".bin", ".key", ".safetensors", ".distcp"]
+                        .iter()
+                        .chain(&[".metadata", "coo.pdtensor"])
+                        .any(|end| name.ends_with(end));
+                assert!(other, "{}: {error}", path.display());
+                *left.entry(name.rsplit('.').next().unwrap().to_owned()).or_default() += 1;
+                continue;
+            }
+        };
+        assert!(!is_damaged(&path), "{}", path.display());
+        // Each file by itself: a program as a program, parameters as parameters.
+        let format = match (&model.program, model.format.as_str()) {
+            (Some(_), "paddle-program-text") => "paddle-program-text",
+            (Some(_), _) => "paddle-program",
+            (None, format) => format,
+        };
+        let Some(format) = FORMATS.iter().find(|known| known.name == format) else {
+            panic!("no format {format}")
+        };
+        let out = scratch.path().join(written.to_string());
+        let files = (format.write)(&model, &out, &WriteOptions::default())
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let original = match path.extension().is_some_and(|end| end == "json") {
+            true => path.with_extension("pdiparams"),
+            false => path.clone(),
+        };
+        assert!(bytes(&files[0]) == bytes(&original), "{}", path.display());
+        written += 1;
+    }
+    println!("{written} files written back; left alone, by extension: {left:?}");
+}

@@ -1,0 +1,239 @@
+//! The real frameworks load what `lodstone` writes.
+//!
+//! What they should find in it is what they themselves were recorded to have put into the golden
+//! files (`index.json`), never what `lodstone` reads.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::run::{Outcome, cargo, root, run, target};
+
+/// The release of each environment, and whether it knows the eight-bit floats.
+const RELEASES: [(&str, bool); 2] = [("2.6.2", false), ("3.3.1", true)];
+
+pub(crate) fn interop() -> Result<(), Outcome> {
+    cargo(&["build", "--quiet", "--package", "lodstone-cli"], &[])?;
+    let python = python_3_11()?;
+    let mut failures = Vec::new();
+    for (release, eight_bit_floats) in RELEASES {
+        let python = environment(&python, &format!("requirements-paddle-{release}.txt"))?;
+        let mut work = Work::new(release)?;
+        work.write_paddle(eight_bit_floats)?;
+        failures.extend(work.check(&python, "paddle_load.py").err());
+        if release == "3.3.1" {
+            let mut work = Work::new("arrays")?;
+            work.write_arrays()?;
+            failures.extend(work.check(&python, "safetensors_load.py").err());
+        }
+    }
+    failures.into_iter().next().map_or(Ok(()), Err)
+}
+
+/// Files that were written, and what is expected of them.
+struct Work {
+    directory: PathBuf,
+    cases: Vec<Value>,
+}
+
+impl Work {
+    fn new(name: &str) -> Result<Self, Outcome> {
+        let directory = target().join("interop").join(name);
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).map_err(cannot("create the directory"))?;
+        Ok(Self { directory, cases: Vec::new() })
+    }
+
+    /// Every golden case, as it was and aligned, in the layout that PaddlePaddle reads.
+    fn write_paddle(&mut self, eight_bit_floats: bool) -> Result<(), Outcome> {
+        for case in golden_cases()? {
+            let tensors = case["tensors"].as_array().cloned().unwrap_or_default();
+            let has = |key: &str, value: &str| {
+                tensors.iter().any(|t| t[key].as_str().is_some_and(|is| is.starts_with(value)))
+            };
+            // PaddlePaddle's own bindings cannot show a vocabulary.
+            if tensors.is_empty() || has("kind", "vocab") {
+                continue;
+            }
+            if has("dtype", "float8") && !eight_bit_floats {
+                continue;
+            }
+            for align in ["0", "64"] {
+                self.write_case(&case, &tensors, align)?;
+            }
+        }
+        self.write_digits()
+    }
+
+    fn write_case(&mut self, case: &Value, tensors: &[Value], align: &str) -> Result<(), Outcome> {
+        let path = case["path"].as_str().unwrap_or_default();
+        let is_inference = case["inputs"].is_array();
+        let format = case["format"].as_str().unwrap_or_default();
+        let name = format!("{}-{align}", path.replace('/', "-"));
+        let mut expect = json!({ "path": name, "tensors": tensors });
+        let to = match format {
+            "paddle-tensor" | "paddle-tensor-lod-last" => {
+                let is_rows = tensors.iter().any(|tensor| tensor["kind"] == "selected_rows");
+                expect["load"] = json!(if is_rows { "selected_rows" } else { "tensor" });
+                "paddle-tensor"
+            }
+            "paddle-params" | "paddle-params-sized" | "paddle-pir" => {
+                expect["load"] = json!("params");
+                "paddle-params"
+            }
+            "paddle-vars" if is_inference => {
+                expect["load"] = json!("inference_model");
+                "paddle-vars"
+            }
+            "paddle-vars" => {
+                expect["load"] = json!("vars");
+                "paddle-vars"
+            }
+            "paddle" if is_inference => {
+                expect["load"] = json!("inference_model");
+                "paddle"
+            }
+            "paddle" => {
+                expect["load"] = json!("params");
+                expect["path"] = json!(format!("{name}.pdiparams"));
+                expect["program"] = json!(format!("{name}.pdmodel"));
+                "paddle"
+            }
+            _ => return Ok(()),
+        };
+        // A prefix with an extension asks for a prefix, not for a directory.
+        let out = if to == "paddle" { format!("{name}.pdmodel") } else { name };
+        let mut arguments = vec!["--to", to, "--align", align, "--allow", "names"];
+        let params = case["params"].as_str().map(|params| golden().join(params));
+        let params = params.as_ref().map(|params| params.display().to_string());
+        if let Some(params) = &params {
+            arguments.extend(["--params", params]);
+        }
+        self.convert(&golden().join(path), &out, &arguments)?;
+        self.cases.push(expect);
+        Ok(())
+    }
+
+    /// The trained example, written by us, gives the outputs that were recorded.
+    fn write_digits(&mut self) -> Result<(), Outcome> {
+        let example = root().join("examples/digits");
+        self.convert(&example.join("paddle"), "digits.pdmodel", &["--to", "paddle"])?;
+        let test = example.join("test.npz").display().to_string();
+        self.cases.push(json!({
+            "load": "inference_model", "path": "digits",
+            "feeds": test, "feed_keys": {"image": "images"}, "fetch": test, "fetch_keys": ["outputs"],
+        }));
+        Ok(())
+    }
+
+    /// Models as safetensors and npz, tensors as npy.
+    fn write_arrays(&mut self) -> Result<(), Outcome> {
+        for case in golden_cases()? {
+            let path = case["path"].as_str().unwrap_or_default();
+            let tensors = case["tensors"].as_array().cloned().unwrap_or_default();
+            let name = path.replace('/', "-");
+            let input = golden().join(path);
+            let plain = |tensor: &Value| tensor["kind"] == "dense" && tensor["lod"].is_null();
+            if !tensors.iter().all(plain) || tensors.is_empty() || !case["params"].is_null() {
+                continue;
+            }
+            match case["format"].as_str() {
+                Some("paddle") => {
+                    for kind in ["safetensors", "npz"] {
+                        let out = format!("{name}.{kind}");
+                        self.convert(&input, &out, &[])?;
+                        self.cases.push(json!({ "load": kind, "path": out, "tensors": tensors }));
+                    }
+                }
+                Some("paddle-tensor") => {
+                    let dtype = tensors[0]["dtype"].as_str().unwrap_or_default();
+                    if dtype != "bfloat16" && !dtype.starts_with("float8") {
+                        let out = format!("{name}.npy");
+                        self.convert(&input, &out, &[])?;
+                        self.cases.push(json!({ "load": "npy", "path": out, "tensors": tensors }));
+                    }
+                    if !dtype.starts_with("complex128") {
+                        let mut tensors = tensors;
+                        tensors[0]["name"] = json!("0");
+                        let out = format!("{name}.safetensors");
+                        self.convert(&input, &out, &[])?;
+                        self.cases.push(
+                            json!({ "load": "safetensors", "path": out, "tensors": tensors }),
+                        );
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn convert(&self, input: &Path, out: &str, arguments: &[&str]) -> Result<(), Outcome> {
+        let lodstone = target().join("debug/lodstone");
+        let mut command = Command::new(lodstone);
+        command.arg("convert").arg(input).arg(self.directory.join(out)).args(arguments);
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        run(&mut command)
+    }
+
+    /// Lets the framework load what was written.
+    fn check(&self, python: &Path, script: &str) -> Result<(), Outcome> {
+        let expect = json!({ "cases": self.cases });
+        fs::write(self.directory.join("expect.json"), expect.to_string())
+            .map_err(cannot("write expect.json"))?;
+        let mut command = Command::new(python);
+        command.arg(root().join("interop").join(script)).arg(&self.directory);
+        run(&mut command)
+    }
+}
+
+fn golden() -> PathBuf {
+    root().join("crates/formats/tests/golden/paddle")
+}
+
+fn golden_cases() -> Result<Vec<Value>, Outcome> {
+    let index = fs::read(golden().join("index.json")).map_err(cannot("read index.json"))?;
+    let index: Value = serde_json::from_slice(&index)
+        .map_err(|error| Outcome::Failed(format!("index.json: {error}")))?;
+    Ok(index["cases"].as_array().cloned().unwrap_or_default())
+}
+
+/// A Python that the pinned packages have wheels for.
+fn python_3_11() -> Result<PathBuf, Outcome> {
+    let check = "import sys, venv; sys.exit(sys.version_info[:2] != (3, 11))";
+    ["python3.11", "python3", "python"]
+        .into_iter()
+        .find(|python| {
+            let status = Command::new(python).args(["-c", check]).status();
+            status.is_ok_and(|status| status.success())
+        })
+        .map(PathBuf::from)
+        .ok_or_else(|| Outcome::CouldNotRun("there is no Python 3.11 with venv".to_owned()))
+}
+
+/// A virtual environment with the packages of a requirements file; gives its Python.
+fn environment(python: &Path, requirements: &str) -> Result<PathBuf, Outcome> {
+    let requirements = root().join("interop").join(requirements);
+    let name = requirements.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+    let directory = target().join("interop").join(format!("venv-{name}"));
+    let (inside, installed) = (directory.join("bin/python"), directory.join("installed.txt"));
+    let wanted = fs::read(&requirements).map_err(cannot("read the requirements"))?;
+    if fs::read(&installed).is_ok_and(|installed| installed == wanted) {
+        return Ok(inside);
+    }
+    let could_not = |outcome| match outcome {
+        Outcome::Failed(what) | Outcome::CouldNotRun(what) => Outcome::CouldNotRun(what),
+    };
+    run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&directory)).map_err(could_not)?;
+    let mut install = Command::new(&inside);
+    install.args(["-m", "pip", "install", "--quiet", "--no-cache-dir", "--retries", "10", "-r"]);
+    run(install.arg(&requirements)).map_err(could_not)?;
+    fs::write(&installed, wanted).map_err(cannot("mark the environment as ready"))?;
+    Ok(inside)
+}
+
+fn cannot(what: &'static str) -> impl FnOnce(std::io::Error) -> Outcome {
+    move |error| Outcome::CouldNotRun(format!("cannot {what}: {error}"))
+}
