@@ -4,7 +4,7 @@ use std::path::Path;
 
 use lodstone_model::Model;
 
-use crate::{Holds, OpenOptions, Result, WriteOptions, paddle};
+use crate::{Holds, OpenOptions, Result, WriteOptions, numpy, paddle, safetensors};
 
 /// A format: what it looks like, what it holds, how it is read and written.
 #[derive(Debug)]
@@ -41,6 +41,9 @@ pub struct Probe<'a> {
 /// Every format, in the order in which they are asked whether a file is theirs: those with a
 /// signature first.
 pub static FORMATS: &[&Format] = &[
+    &safetensors::FORMAT,
+    &numpy::NPZ,
+    &numpy::NPY,
     &paddle::BUNDLE,
     &paddle::VARS,
     &paddle::PARAMS,

@@ -81,6 +81,10 @@ impl Derive for Cast {
         self.count() * size(self.to)
     }
 
+    fn check_unchanged(&self) -> Result<(), StoreError> {
+        self.source.check_unchanged()
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
         let size = size(self.to);
         let (mut offset, mut rest) = (offset, buffer);

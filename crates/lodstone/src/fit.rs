@@ -10,8 +10,8 @@ pub(crate) fn fit(model: &mut Model, format: &Format, report: &mut Report) {
         && let Some(program) = model.program.take()
     {
         let operators = program.ops().count();
-        let title = format.title;
-        report.warn(format!("{title} holds tensors alone: {operators} operators stay behind"));
+        let name = format.name;
+        report.warn(format!("{name} holds tensors alone: {operators} operators stay behind"));
     }
     name(model, format, report);
     let parameters = std::mem::take(&mut model.parameters);
