@@ -372,6 +372,42 @@ fn an_error_says_the_file_the_offset_and_the_tensor() {
     assert!(error.starts_with("in tensor `a`: "), "{error}");
 }
 
+#[test]
+fn directories_and_shards_are_written_back_under_the_names_they_had() {
+    let scratch = tempfile::tempdir().unwrap();
+    let sharded = golden().join("sharded");
+    let alone = scratch.path().join("alone");
+    std::fs::create_dir(&alone).unwrap();
+    std::fs::copy(golden().join("packed.safetensors"), alone.join("x.safetensors")).unwrap();
+    for (number, original) in [sharded.clone(), alone].into_iter().enumerate() {
+        let model = open(&original).unwrap();
+        let copy = scratch.path().join(format!("copy-{number}"));
+        let files = (safetensors::FORMAT.write)(&model, &copy, &WriteOptions::default()).unwrap();
+        assert_eq!(files.len(), list_dir(&original).unwrap().len());
+        assert_eq!(list_dir(&copy).unwrap(), list_dir(&original).unwrap());
+        for file in files {
+            assert!(bytes(&file) == bytes(&original.join(file.file_name().unwrap())));
+        }
+    }
+    // An index is written as an index; a single file as a single file.
+    let model = open(&sharded.join("model.safetensors.index.json")).unwrap();
+    let index = scratch.path().join("other.safetensors.index.json");
+    (safetensors::FORMAT.write)(&model, &index, &WriteOptions::default()).unwrap();
+    assert_eq!(open(&index).unwrap().parameters.len(), model.parameters.len());
+    let one = scratch.path().join("one.safetensors");
+    assert_eq!(
+        (safetensors::FORMAT.write)(&model, &one, &WriteOptions::default()).unwrap(),
+        [one.clone()]
+    );
+
+    // An edited model is no longer what the headers say.
+    let mut model = open(&sharded).unwrap();
+    model.parameters.pop();
+    let edited = scratch.path().join("edited");
+    let files = (safetensors::FORMAT.write)(&model, &edited, &WriteOptions::default()).unwrap();
+    assert_eq!(files.len(), 1);
+}
+
 /// A directory with one shard that has the tensor `a`, and an index of this text.
 fn indexed(index: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
-use lodstone_model::{DType, Limits};
+use lodstone_model::{DType, Limits, Parameter};
 use lodstone_store::Blob;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
@@ -57,6 +57,15 @@ impl Header {
         let mut header: Self = serde_json::from_slice(json)?;
         header.tensors.sort_by_key(|(_, entry)| entry.offsets);
         Ok(header)
+    }
+
+    /// Whether these are the tensors of the header, in its order.
+    pub(super) fn describes(&self, parameters: &[Parameter]) -> bool {
+        let same = |((name, entry), parameter): (&(String, Entry), &Parameter)| {
+            let tensor = &parameter.tensor;
+            *name == parameter.name && entry.dtype == tensor.dtype && entry.shape == tensor.shape
+        };
+        self.tensors.len() == parameters.len() && self.tensors.iter().zip(parameters).all(same)
     }
 
     /// Whether the tensors, end to end, make up the bytes of `blob` from `start` on.

@@ -29,6 +29,7 @@
 
 mod detect;
 mod header;
+mod layout;
 mod read;
 mod write;
 
@@ -58,7 +59,7 @@ pub static FORMAT: Format = Format {
     write,
 };
 
-/// Name of the format, and owner of the residual of a model: the header as it was.
+/// Name of the format, and owner of the residual of a model in one file: the header as it was.
 const NAME: &str = "safetensors";
 
 /// What the name of an index ends in.

@@ -8,6 +8,7 @@ use lodstone_model::{Limits, Model, Parameter, Residual, Tensor};
 use lodstone_store::{Blob, Cursor, Dir, is_dir, list_dir};
 
 use super::header::{Entry, Header, Index};
+use super::layout::{Layout, Text};
 use super::{HEADER, NAME, detect};
 use crate::{Error, OpenOptions, Result};
 
@@ -26,7 +27,15 @@ pub fn read(path: &Path, options: &OpenOptions) -> Result<Model> {
         })?;
         let dir = options.dir(path)?;
         let blob = open(&dir, name)?;
-        return one_or_many(&blob, &path.join(name), &dir, options);
+        let mut model = one_or_many(&blob, &path.join(name), &dir, options)?;
+        let mut layout = Layout::of(&model).unwrap_or_else(|| {
+            let header = model.residual.of(NAME).map(|header| header.to_vec()).unwrap_or_default();
+            let text = String::from_utf8(header).unwrap_or_default();
+            Layout { files: vec![Text { name: name.to_owned(), text }], ..Layout::default() }
+        });
+        layout.directory = true;
+        layout.remember(&mut model);
+        return Ok(model);
     }
     let blob = options.file(path)?;
     let dir = options.dir(path.parent().unwrap_or(Path::new("")))?;
@@ -70,6 +79,9 @@ fn sharded(blob: &Blob, path: &Path, dir: &Dir, limits: &Limits) -> Result<Model
     for (name, file) in &files {
         shards.entry(file.clone()).or_default().push(name.clone());
     }
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let text = String::from_utf8(json).unwrap_or_default();
+    let mut layout = Layout { index: Some(Text { name, text }), ..Layout::default() };
     for (shard, expected) in &shards {
         let place = || format!("`{}`", path.display());
         let blob = open(dir, shard).map_err(|error| error.inside(place()))?;
@@ -79,7 +91,10 @@ fn sharded(blob: &Blob, path: &Path, dir: &Dir, limits: &Limits) -> Result<Model
             let expected = format!("a tensor `{name}`, which the index places here");
             return Err(blob.malformed(8, expected, "none of that name").into());
         }
-        for parameter in parameters(&blob, header.tensors, 8 + json.len() as u64)? {
+        let start = 8 + json.len() as u64;
+        let text = String::from_utf8(json.to_vec()).unwrap_or_default();
+        layout.files.push(Text { name: shard.clone(), text });
+        for parameter in parameters(&blob, header.tensors, start)? {
             let name = &parameter.name;
             let Some(file) = files.get(name) else {
                 model.report.warn(format!("`{shard}`: the index lacks the tensor `{name}`"));
@@ -106,6 +121,7 @@ fn sharded(blob: &Blob, path: &Path, dir: &Dir, limits: &Limits) -> Result<Model
             }
         }
     }
+    layout.remember(&mut model);
     Ok(model)
 }
 

@@ -9,6 +9,7 @@ use lodstone_store::{Commit, Output};
 use serde::Serialize;
 
 use super::header::Header;
+use super::layout::Layout;
 use super::{CODES, HEADER, INDEX, METADATA, NAME, code, size_of};
 use crate::{Error, Result, WriteOptions};
 
@@ -19,6 +20,11 @@ use crate::{Error, Result, WriteOptions};
 /// If the format has no place for a tensor; or what reading and writing give.
 pub fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Vec<PathBuf>> {
     check(model)?;
+    if let Some(layout) =
+        Layout::for_output(model, path).filter(|_| options.max_shard_size.is_none())
+    {
+        return layout.write(model, path, options);
+    }
     let shards = match options.max_shard_size {
         Some(most) => split(model, most),
         None => Vec::new(),
@@ -65,12 +71,12 @@ fn write_shards(
     Ok(written)
 }
 
-fn publish(model: &Model, commit: Commit) -> Result<()> {
+pub(super) fn publish(model: &Model, commit: Commit) -> Result<()> {
     model.parameters.iter().try_for_each(|parameter| parameter.tensor.data.check_unchanged())?;
     Ok(commit.publish()?)
 }
 
-fn put(out: &mut Output, header: &[u8], tensors: &[&Parameter]) -> Result<()> {
+pub(super) fn put(out: &mut Output, header: &[u8], tensors: &[&Parameter]) -> Result<()> {
     out.put(&(header.len() as u64).to_le_bytes())?;
     out.put(header)?;
     tensors.iter().try_for_each(|parameter| Ok(out.copy(&parameter.tensor.data)?))
@@ -111,12 +117,7 @@ fn check(model: &Model) -> Result<()> {
 fn verbatim(model: &Model) -> Option<&Bytes> {
     let json = model.residual.of(NAME)?;
     let header = Header::decode(json).ok()?;
-    let same = header.metadata == model.metadata
-        && header.tensors.len() == model.parameters.len()
-        && header.tensors.iter().zip(&model.parameters).all(|((name, entry), parameter)| {
-            let tensor = &parameter.tensor;
-            *name == parameter.name && entry.dtype == tensor.dtype && entry.shape == tensor.shape
-        });
+    let same = header.metadata == model.metadata && header.describes(&model.parameters);
     same.then_some(json)
 }
 

@@ -1,0 +1,103 @@
+//! How the files of a model in a directory, or in several files, are laid out; remembered so that
+//! it can be written back the same way.
+
+use std::path::{Path, PathBuf};
+
+use lodstone_model::{Model, Parameter, Residual};
+use lodstone_store::Commit;
+use serde::{Deserialize, Serialize};
+
+use super::header::Header;
+use super::write::{publish, put};
+use crate::{Error, Result, WriteOptions};
+
+/// Owner of the residual of a model: a layout, as JSON.
+const OWNER: &str = "safetensors layout";
+
+/// The files of a model.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Layout {
+    /// Whether a directory was opened rather than a file in it.
+    pub(super) directory: bool,
+    /// The index, if there is one.
+    pub(super) index: Option<Text>,
+    /// The files with tensors and their headers, in the order of the model.
+    pub(super) files: Vec<Text>,
+}
+
+/// A file's name, and the text in it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Text {
+    pub(super) name: String,
+    pub(super) text: String,
+}
+
+impl Layout {
+    pub(super) fn remember(&self, model: &mut Model) {
+        if let Ok(json) = serde_json::to_vec(self) {
+            model.residual = Residual::new(OWNER, json.into());
+        }
+    }
+
+    /// The layout that a model was read with.
+    pub(super) fn of(model: &Model) -> Option<Self> {
+        serde_json::from_slice(model.residual.of(OWNER)?).ok()
+    }
+
+    /// The layout of a model, if its files still say what the model says and `path` has room for
+    /// them: a directory for a directory, an index for an index.
+    pub(super) fn for_output(model: &Model, path: &Path) -> Option<Self> {
+        let layout = Self::of(model)?;
+        let room = match path.extension() {
+            None => layout.directory,
+            Some(extension) => layout.index.is_some() && extension == "json",
+        };
+        (room && layout.split(model).is_some()).then_some(layout)
+    }
+
+    /// Writes every file as it was.
+    pub(super) fn write(
+        &self,
+        model: &Model,
+        path: &Path,
+        options: &WriteOptions,
+    ) -> Result<Vec<PathBuf>> {
+        let (root, index_name) = match path.file_name().filter(|_| !self.directory) {
+            Some(name) => {
+                let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                (parent.unwrap_or(Path::new(".")), Some(name.to_string_lossy().into_owned()))
+            }
+            None => (path, None),
+        };
+        let mut commit = Commit::directory(root, options.progress.clone())?;
+        let mut written = Vec::new();
+        for (file, tensors) in self.files.iter().zip(self.split(model).unwrap_or_default()) {
+            let tensors: Vec<&Parameter> = tensors.iter().collect();
+            commit.write(&file.name, |out| put(out, file.text.as_bytes(), &tensors))?;
+            written.push(root.join(&file.name));
+        }
+        if let Some(index) = &self.index {
+            let name = index_name.unwrap_or_else(|| index.name.clone());
+            commit.write(&name, |out| Ok::<_, Error>(out.put(index.text.as_bytes())?))?;
+            written.push(root.join(name));
+        }
+        publish(model, commit)?;
+        Ok(written)
+    }
+
+    /// The tensors of each file; none if the headers do not describe the model.
+    fn split<'a>(&self, model: &'a Model) -> Option<Vec<&'a [Parameter]>> {
+        let mut rest = model.parameters.as_slice();
+        let mut split = Vec::new();
+        for file in &self.files {
+            let header = Header::decode(file.text.as_bytes()).ok()?;
+            let (now, later) = rest.split_at_checked(header.tensors.len())?;
+            if !header.describes(now) {
+                return None;
+            }
+            split.push(now);
+            rest = later;
+        }
+        rest.is_empty().then_some(split)
+    }
+}
