@@ -395,10 +395,8 @@ fn directories_and_shards_are_written_back_under_the_names_they_had() {
     (safetensors::FORMAT.write)(&model, &index, &WriteOptions::default()).unwrap();
     assert_eq!(open(&index).unwrap().parameters.len(), model.parameters.len());
     let one = scratch.path().join("one.safetensors");
-    assert_eq!(
-        (safetensors::FORMAT.write)(&model, &one, &WriteOptions::default()).unwrap(),
-        [one.clone()]
-    );
+    let files = (safetensors::FORMAT.write)(&model, &one, &WriteOptions::default()).unwrap();
+    assert_eq!(files, std::slice::from_ref(&one));
 
     // An edited model is no longer what the headers say.
     let mut model = open(&sharded).unwrap();
