@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     let outcome = match task.as_str() {
         "test" => test(&rest),
         "interop" => interop::interop(),
-        "bench" => cargo(&["bench", "--workspace", "--benches"], &rest),
+        "bench" => cargo(&["bench", "--quiet", "--package", "lodstone", "--bench", "io"], &rest),
         _ => Err(Outcome::CouldNotRun("usage: cargo xtask test | interop | bench".to_owned())),
     };
     match outcome {
