@@ -13,10 +13,10 @@ use std::time::{Duration, SystemTime};
 use common::{Random, dir, file, in_time, pipe};
 use lodstone_store::{Blob, Derive, Error, Result, SourceFile};
 
-/// The bytes of another blob, computed: each one xor 0x5a, twice.
-struct Twice(Blob);
+/// The bytes of another blob, each xor 0x5a: what they were, if it is done twice.
+struct Masked(Blob);
 
-impl Derive for Twice {
+impl Derive for Masked {
     fn len(&self) -> u64 {
         self.0.len()
     }
@@ -25,6 +25,10 @@ impl Derive for Twice {
         self.0.read_at(offset, buffer)?;
         buffer.iter_mut().for_each(|byte| *byte ^= 0x5a);
         Ok(())
+    }
+
+    fn check_unchanged(&self) -> Result<()> {
+        self.0.check_unchanged()
     }
 }
 
@@ -36,7 +40,7 @@ fn usize_range(range: &Range<u64>) -> Range<usize> {
 fn kinds(dir: &Path, bytes: &[u8]) -> Vec<(&'static str, Blob)> {
     let path = file(dir, "bytes", bytes);
     let shown: Vec<u8> = bytes.iter().map(|byte| byte ^ 0x5a).collect();
-    let derived = Blob::derived(Arc::new(Twice(Blob::memory(shown))));
+    let derived = Blob::derived(Arc::new(Masked(Blob::memory(shown))));
     let read = Blob::open(&path, false).expect("a file");
     let mapped = Blob::open(&path, true).expect("a file");
     // Unequal parts of all kinds, empty ones among them, and a concat inside the concat.
@@ -194,7 +198,7 @@ fn empty_blobs_are_empty() {
         Blob::open(&path, false).expect("a file"),
         Blob::concat(vec![]),
         Blob::concat(vec![empty.clone(), empty.clone()]),
-        Blob::derived(Arc::new(Twice(empty.clone()))),
+        Blob::derived(Arc::new(Masked(empty.clone()))),
         empty,
     ] {
         assert!(blob.is_empty() && blob.bytes().expect("bytes").is_empty(), "{blob:?}");
@@ -230,7 +234,8 @@ fn offsets_beyond_4_gib_are_exact() {
     for mmap in [false, true] {
         let blob = Blob::open(&path, mmap).expect("a file");
         assert_eq!(blob.len(), 6 << 30);
-        let derived = Blob::derived(Arc::new(Twice(Blob::derived(Arc::new(Twice(blob.clone()))))));
+        let derived =
+            Blob::derived(Arc::new(Masked(Blob::derived(Arc::new(Masked(blob.clone()))))));
         let doubled = Blob::concat(vec![blob.clone(), blob.clone()]);
         for blob in [&blob, &derived, &doubled] {
             let mut buffer = [0; 8];
@@ -309,6 +314,42 @@ fn a_file_is_unchanged_until_it_is_truncated_or_modified() {
             assert_eq!(error.to_string(), expected);
         }
     }
+}
+
+#[test]
+fn computed_bytes_ask_what_they_are_computed_from() {
+    let dir = dir();
+    let path = file(dir.path(), "source", &[0; 10]);
+    let source = Blob::open(&path, false).expect("a file");
+    let derived = Blob::derived(Arc::new(Masked(source)));
+    derived.check_unchanged().expect("nothing happened yet");
+    file(dir.path(), "source", &[0; 9]);
+    for blob in [&derived, &derived.slice(1, 2).expect("a slice")] {
+        assert!(matches!(blob.check_unchanged(), Err(Error::Changed { .. })), "{blob:?}");
+    }
+}
+
+#[test]
+fn a_computation_is_found_where_all_of_it_is_there() {
+    struct Other;
+    impl Derive for Other {
+        fn len(&self) -> u64 {
+            10
+        }
+        fn read_at(&self, _: u64, _: &mut [u8]) -> Result<()> {
+            Ok(())
+        }
+    }
+    let memory = Blob::memory(vec![7; 10]);
+    let derived = Blob::derived(Arc::new(Masked(memory.clone())));
+    let found = derived.derivation::<Masked>().expect("a computation");
+    assert_eq!(found.0.bytes().expect("bytes"), vec![7; 10]);
+    assert!(derived.slice(0, 10).expect("all").derivation::<Masked>().is_some());
+    for (offset, len) in [(0, 9), (1, 9), (0, 0)] {
+        let slice = derived.slice(offset, len).expect("a slice");
+        assert!(slice.derivation::<Masked>().is_none(), "{offset} {len}");
+    }
+    assert!(derived.derivation::<Other>().is_none() && memory.derivation::<Masked>().is_none());
 }
 
 #[test]
