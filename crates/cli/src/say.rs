@@ -33,7 +33,8 @@ pub(crate) fn note(text: &str) {
 }
 
 fn line(label: &str, color: AnsiColor, text: &str) {
-    let colored = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let colored = io::stderr().is_terminal() && !no_color;
     let style =
         if colored { Style::new().fg_color(Some(color.into())).bold() } else { Style::new() };
     // Nothing can be said about a stderr that is closed.
@@ -57,6 +58,16 @@ pub(crate) fn size(bytes: u64) -> String {
             format!("{}.{} {name}", tenths / 10, tenths % 10)
         }
         None => format!("{bytes} B"),
+    }
+}
+
+/// The first few of many names.
+pub(crate) fn some(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<_> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! 1. Every file is written beside its target under a hidden name of its own (`O_EXCL`), takes
 //!    over the mode of the file it will replace, and is fsynced.
-//! 2. Nothing is visible until all of them are written: an error, a cancel or a drop removes them.
+//! 2. Nothing is visible until all of them are written: an error, a cancel or a drop removes them
+//!    and the directories that were made for them.
 //! 3. They are renamed over their targets in the order in which they were written (parameters
 //!    first, the program that refers to them last), and their directories are fsynced.
 //!
@@ -12,8 +13,9 @@
 //! hard links to a replaced file keep the old content.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,6 +32,8 @@ pub struct Commit {
     /// Where `root` is renamed to at the end, if the directory is new.
     new_root: Option<PathBuf>,
     staged: Vec<Staged>,
+    /// Subdirectories that were not there before, outer ones first.
+    made: Vec<PathBuf>,
     progress: Progress,
 }
 
@@ -50,9 +54,10 @@ impl Commit {
         }
         let name = root.file_name().map(OsString::from).unwrap_or_default();
         let parent = parent_of(root).canonicalize().map_err(Error::io("open", parent_of(root)))?;
-        let hidden = parent.join(hidden_name(&name));
-        std::fs::create_dir(&hidden).map_err(Error::io("create the directory", &hidden))?;
-        Self::begin(hidden, Some(parent.join(name)), progress)
+        let target = parent.join(&name);
+        let hidden = claim(&target, |hidden| std::fs::create_dir(hidden).map(|()| hidden.into()))
+            .map_err(Error::io("create the directory", &target))?;
+        Self::begin(hidden, Some(target), progress)
     }
 
     /// Publishes one file; gives the commit and the name to [`write`](Self::write) it under.
@@ -60,13 +65,11 @@ impl Commit {
     /// # Errors
     /// If its directory cannot be opened or the path names no file.
     pub fn file(path: &Path, progress: Progress) -> Result<(Self, String)> {
-        // A symbolic link is followed, so that it stays one.
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-        let name = path.file_name().and_then(|name| name.to_str());
-        let name = name.filter(|_| !path.is_dir()).ok_or_else(|| Error::NotAFile {
-            path: path.clone(),
-            found: "a directory or a name that is not UTF-8",
-        })?;
+        let path = follow(path);
+        let refuse = |found| Error::NotAFile { path: path.clone(), found };
+        let name = path.file_name().filter(|_| !path.is_dir());
+        let name = name.ok_or_else(|| refuse("a directory"))?.to_str();
+        let name = name.ok_or_else(|| refuse("a name that is not UTF-8"))?;
         let parent = parent_of(&path);
         let root = parent.canonicalize().map_err(Error::io("open the directory", parent))?;
         Ok((Self::begin(root, None, progress)?, name.to_owned()))
@@ -75,7 +78,7 @@ impl Commit {
     fn begin(root: PathBuf, new_root: Option<PathBuf>, progress: Progress) -> Result<Self> {
         let dir = CapDir::open_ambient_dir(&root, cap_std::ambient_authority())
             .map_err(Error::io("open the directory", &root))?;
-        Ok(Self { root, dir, new_root, staged: Vec::new(), progress })
+        Ok(Self { root, dir, new_root, staged: Vec::new(), made: Vec::new(), progress })
     }
 
     /// Writes the file `name` (relative; subdirectories are made) with `fill`, and fsyncs it.
@@ -89,11 +92,15 @@ impl Commit {
     ) -> Result<(), E> {
         check_relative(name)?;
         let target = PathBuf::from(name);
-        let hidden = self.hide(&target)?;
-        let path = self.root.join(&hidden);
+        let path = self.root.join(&target);
+        if matches!(name.rsplit('/').next(), Some("" | ".")) {
+            return Err(Error::NotAFile { path, found: "the name of a directory" }.into());
+        }
+        self.make_parents(&target)?;
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
-        let file = self.dir.open_with(&hidden, &options).map_err(Error::io("create", &path))?;
+        let create = |hidden: &Path| Ok((self.dir.open_with(hidden, &options)?, hidden.into()));
+        let (file, hidden) = claim(&target, create).map_err(Error::io("create", &path))?;
         let file = file.into_std();
         self.staged.push(Staged { hidden, target });
         self.keep_mode(&file, name)?;
@@ -105,35 +112,42 @@ impl Commit {
     /// Makes everything that was written visible.
     ///
     /// # Errors
-    /// If a rename or an fsync fails; files renamed before that stay, each whole.
+    /// If the work was cancelled, or a rename or an fsync fails; files renamed before that stay,
+    /// each whole.
     pub fn publish(mut self) -> Result<()> {
+        self.progress.advance(0)?;
         let mut directories = BTreeSet::from([self.root.clone()]);
-        for Staged { hidden, target } in std::mem::take(&mut self.staged) {
-            let path = self.root.join(&target);
-            if let Err(error) = self.dir.rename(&hidden, &self.dir, &target) {
-                let _ = self.dir.remove_file(&hidden);
-                return Err(Error::io("publish", path)(error));
-            }
+        for Staged { hidden, target } in &self.staged {
+            let path = self.root.join(target);
+            self.dir.rename(hidden, &self.dir, target).map_err(Error::io("publish", &path))?;
             let ancestors = path.ancestors().skip(1).take_while(|a| a.starts_with(&self.root));
             directories.extend(ancestors.map(Path::to_path_buf));
         }
         directories.iter().try_for_each(|directory| sync_dir(directory))?;
-        if let Some(new_root) = self.new_root.take() {
-            std::fs::rename(&self.root, &new_root).map_err(Error::io("publish", &new_root))?;
-            sync_dir(parent_of(&new_root))?;
+        let new_root = self.new_root.clone();
+        if let Some(new_root) = &new_root {
+            std::fs::rename(&self.root, new_root).map_err(Error::io("publish", new_root))?;
         }
-        Ok(())
+        // What is published is not dropped.
+        (self.staged, self.made, self.new_root) = Default::default();
+        new_root.map_or(Ok(()), |new_root| sync_dir(parent_of(&new_root)))
     }
 
-    /// A free name beside `target`, whose directory exists afterwards.
-    fn hide(&self, target: &Path) -> Result<PathBuf> {
-        let path = self.root.join(target);
-        let parent = target.parent().unwrap_or(Path::new(""));
-        if !parent.as_os_str().is_empty() {
-            self.dir.create_dir_all(parent).map_err(Error::io("create the directory of", &path))?;
+    /// Makes the directories above `target`, and remembers those that were not there.
+    fn make_parents(&mut self, target: &Path) -> Result<()> {
+        let mut parents: Vec<_> = target.ancestors().skip(1).collect();
+        // The last one is the directory itself, without a name.
+        parents.pop();
+        for parent in parents.into_iter().rev() {
+            match self.dir.create_dir(parent) {
+                Ok(()) => self.made.push(parent.to_path_buf()),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    return Err(Error::io("create the directory", self.root.join(parent))(error));
+                }
+            }
         }
-        let name = target.file_name().map(OsString::from).unwrap_or_default();
-        Ok(parent.join(hidden_name(&name)))
+        Ok(())
     }
 
     fn keep_mode(&self, file: &File, name: &str) -> Result<()> {
@@ -149,6 +163,10 @@ impl Drop for Commit {
     fn drop(&mut self) {
         for staged in &self.staged {
             let _ = self.dir.remove_file(&staged.hidden);
+        }
+        // Fails for those that hold something by now.
+        for made in self.made.iter().rev() {
+            let _ = self.dir.remove_dir(made);
         }
         if self.new_root.is_some() {
             let _ = std::fs::remove_dir_all(&self.root);
@@ -169,8 +187,32 @@ fn parent_of(path: &Path) -> &Path {
     }
 }
 
+/// Where the symbolic links at `path` end, so that they stay links; there may be nothing yet.
+fn follow(path: &Path) -> PathBuf {
+    /// As many as Linux follows.
+    const LINKS: usize = 40;
+    let mut path = path.to_path_buf();
+    for _ in 0..LINKS {
+        let Ok(link) = std::fs::read_link(&path) else { break };
+        path = parent_of(&path).join(link);
+    }
+    path
+}
+
+/// Makes something under a hidden name beside `target`. A name may be taken: processes that were
+/// killed leave theirs behind, and in a container all of them have the same number.
+fn claim<T>(target: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
+    let name = target.file_name().unwrap_or_default();
+    loop {
+        match make(&target.with_file_name(hidden_name(name))) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made,
+        }
+    }
+}
+
 /// `.NAME.PROCESS-COUNT.lodstone`: hidden, unique to this process, recognisable.
-fn hidden_name(name: &OsString) -> OsString {
+fn hidden_name(name: &OsStr) -> OsString {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     // File names are limited to 255 bytes; what matters of a long one is at its start.

@@ -21,9 +21,9 @@ pub enum Error {
         source: io::Error,
     },
     /// The path names something that is not an ordinary file.
-    #[error("cannot read `{}`: expected a regular file, found {found}", path.display())]
+    #[error("expected a regular file at `{}`, found {found}", path.display())]
     NotAFile {
-        /// The path that was opened.
+        /// The path that was to be read or written.
         path: PathBuf,
         /// What it is instead.
         found: &'static str,

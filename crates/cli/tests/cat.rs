@@ -1,0 +1,242 @@
+//! `lodstone cat`.
+
+#![expect(clippy::disallowed_methods, reason = "makes damaged files")]
+
+mod common;
+
+use common::{DIGITS, bad, cases, dir, expect, golden, good, read, root, text};
+
+#[test]
+fn a_tensor_is_found_by_name_and_by_index() {
+    let named = good(["cat", DIGITS, "fc_0.b_0"]);
+    let numbered = good(["cat", DIGITS, "--index", "10"]);
+    let alone = good(["cat", &format!("{DIGITS}/inference.pdiparams"), "--index", "10"]);
+    assert_eq!(named.out, numbered.out);
+    assert_eq!(named.out, alone.out);
+    assert_eq!(named.out.split(", ").count(), 10, "{}", named.out);
+    assert_eq!(named.err, "");
+}
+
+#[test]
+fn text_is_nested_like_the_shape() {
+    let mut all = String::new();
+    for path in [
+        "2.6.2/int32.lodtensor",
+        "2.6.2/bool.lodtensor",
+        "2.6.2/scalar.lodtensor",
+        "2.6.2/rank6.lodtensor",
+        "2.6.2/empty_0x4.lodtensor",
+        "2.6.2/lod2.lodtensor",
+        "2.6.2/repeated_rows.selectedrows",
+        "2.6.2/no_rows.selectedrows",
+        "2.6.2/tokens.vocab",
+        "3.3.1/float8_e4m3fn.lodtensor",
+    ] {
+        all += &format!("--- {path}\n{}", good(["cat", &golden(path), "--index", "0"]).out);
+    }
+    expect("cat.txt", &all);
+}
+
+/// The value of a float16, by the definition.
+fn half(bits: u16) -> f64 {
+    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
+    sign * match exponent {
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        0 => fraction * 2f64.powi(-24),
+        _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
+    }
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> T {
+    text.parse().unwrap_or_else(|_| panic!("`{text}` is no number"))
+}
+
+/// The bits of what is printed; every NaN is one.
+fn bits(dtype: &str, text: &str) -> Vec<u8> {
+    let float32 = |text| {
+        let value = number::<f32>(text);
+        if value.is_nan() { f32::NAN } else { value }.to_le_bytes().to_vec()
+    };
+    let float64 = |text| {
+        let value = number::<f64>(text);
+        if value.is_nan() { f64::NAN } else { value }.to_le_bytes().to_vec()
+    };
+    match dtype {
+        "bool" => vec![number::<bool>(text).into()],
+        "int8" => number::<i8>(text).to_le_bytes().to_vec(),
+        "uint8" => vec![number(text)],
+        "int16" => number::<i16>(text).to_le_bytes().to_vec(),
+        "int32" => number::<i32>(text).to_le_bytes().to_vec(),
+        "int64" => number::<i64>(text).to_le_bytes().to_vec(),
+        "float32" | "complex64" | "bfloat16" | "float16" => float32(text),
+        "float64" | "complex128" => float64(text),
+        "float8_e4m3fn" | "float8_e5m2" => {
+            let digits = text.strip_prefix("0x").unwrap_or_else(|| panic!("`{text}`"));
+            vec![u8::from_str_radix(digits, 16).expect("hexadecimal")]
+        }
+        other => panic!("{other} is new: say how it is printed"),
+    }
+}
+
+/// The same for the elements of a file.
+fn stored(dtype: &str, element: &[u8]) -> Vec<u8> {
+    let float32 = |value: f32| if value.is_nan() { f32::NAN } else { value }.to_le_bytes().to_vec();
+    match dtype {
+        "float32" => float32(f32::from_le_bytes(element.try_into().expect("4 bytes"))),
+        "bfloat16" => float32(f32::from_le_bytes([0, 0, element[0], element[1]])),
+        #[expect(clippy::cast_possible_truncation, reason = "every float16 is a float32")]
+        "float16" => float32(half(u16::from_le_bytes([element[0], element[1]])) as f32),
+        "float64" => {
+            let value = f64::from_le_bytes(element.try_into().expect("8 bytes"));
+            if value.is_nan() { f64::NAN } else { value }.to_le_bytes().to_vec()
+        }
+        "complex64" => element.chunks(4).flat_map(|part| stored("float32", part)).collect(),
+        "complex128" => element.chunks(8).flat_map(|part| stored("float64", part)).collect(),
+        _ => element.to_vec(),
+    }
+}
+
+#[test]
+fn text_of_every_element_type_reads_back_as_the_same_value() {
+    let mut seen = std::collections::BTreeSet::new();
+    for case in cases() {
+        let (path, tensor) = (text(&case, "path"), &case["tensors"][0]);
+        let plain = tensor["kind"] == "dense" && tensor.get("lod").is_none();
+        if text(&case, "format") != "paddle-tensor" || !plain {
+            continue;
+        }
+        let dtype = text(tensor, "dtype");
+        let printed = good(["cat", &golden(path), "--index", "0"]).out;
+        let found: Vec<u8> = printed
+            .split(|letter: char| "[](), \n".contains(letter))
+            .filter(|word| !word.is_empty())
+            .flat_map(|word| bits(dtype, word))
+            .collect();
+        // The elements are the end of the file.
+        let file = read(&root().join(golden(path)));
+        let size = usize::try_from(tensor["nbytes"].as_u64().expect("a size")).expect("small");
+        let count = tensor["shape"].as_array().into_iter().flatten().filter_map(|n| n.as_u64());
+        let count = usize::try_from(count.product::<u64>()).expect("small");
+        let elements = file[file.len() - size..].chunks(size.checked_div(count).unwrap_or(1));
+        let expected: Vec<u8> = elements.flat_map(|element| stored(dtype, element)).collect();
+        assert!(found == expected, "{path}: {printed}");
+        seen.insert(dtype.to_owned());
+    }
+    let all = [
+        "bfloat16",
+        "bool",
+        "complex128",
+        "complex64",
+        "float16",
+        "float32",
+        "float64",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "int16",
+        "int32",
+        "int64",
+        "int8",
+        "uint8",
+    ];
+    assert_eq!(seen.iter().map(String::as_str).collect::<Vec<_>>(), all);
+}
+
+#[test]
+fn an_unknown_name_lists_similar_ones() {
+    let error = bad(["cat", DIGITS, "fc_0.w"]);
+    assert_eq!(error, "error: there is no tensor `fc_0.w`; there are `fc_0.b_0`, `fc_0.w_0`\n");
+    let error = bad(["cat", DIGITS, "zzz"]);
+    assert_eq!(error, "error: there is no tensor `zzz`\n");
+}
+
+#[test]
+fn an_index_beyond_the_last_says_how_many_there_are() {
+    for index in ["12", "18446744073709551615"] {
+        let error = bad(["cat", DIGITS, "--index", index]);
+        let expected =
+            format!("error: there is no tensor number {index}: there are 12, counted from 0\n");
+        assert_eq!(error, expected);
+    }
+}
+
+#[test]
+fn name_or_index_is_needed_and_not_both() {
+    assert!(bad(["cat", DIGITS]).contains("<NAME>"));
+    assert!(bad(["cat", DIGITS, "fc_0.b_0", "--index", "1"]).contains("cannot be used with"));
+    assert!(bad(["cat", DIGITS, "--index", "-1"]).contains("error: "));
+}
+
+/// Where the size-prefixed records of a file begin, and where the last one ends.
+fn starts(bytes: &[u8]) -> Vec<usize> {
+    let mut starts = vec![0];
+    while let Some(size) = bytes[starts[starts.len() - 1]..].first_chunk() {
+        let size = usize::try_from(u64::from_le_bytes(*size)).expect("small");
+        starts.push(starts[starts.len() - 1] + 8 + size);
+    }
+    starts
+}
+
+#[test]
+fn damaged_size_prefixed_records_are_hopped_over() {
+    let dir = dir();
+    let good_path = golden("early/sized/many.combined");
+    let path = dir.path().join("damaged");
+    let path_text = path.to_str().expect("UTF-8");
+    let mut damaged = read(&root().join(&good_path));
+    let starts = starts(&damaged);
+    assert_eq!(starts.len(), 33, "32 records");
+    // All of records 3 and 4 but their sizes, and the end of the file within record 20.
+    for record in [3, 4] {
+        damaged[starts[record] + 8..starts[record + 1]].fill(0xff);
+    }
+    damaged.truncate(starts[20] + 20);
+    std::fs::write(&path, &damaged).expect("a file");
+    bad(["inspect", path_text]);
+    for index in 0..32 {
+        let index_text = index.to_string();
+        let arguments = |path| ["cat", path, "--index", &index_text].map(str::to_owned);
+        if matches!(index, 3 | 4) || index >= 20 {
+            let error = bad(arguments(path_text));
+            assert!(error.contains("damaged` at offset "), "{index}: {error}");
+        } else {
+            let expected = good(arguments(&good_path)).out;
+            assert_eq!(good(arguments(path_text)).out, expected, "record {index}");
+        }
+    }
+}
+
+#[test]
+fn records_before_the_damage_are_read_where_there_are_no_sizes() {
+    let dir = dir();
+    let path = dir.path().join("damaged");
+    let mut bytes = read(&root().join(golden("2.6.2/many.combined")));
+    bytes.truncate(bytes.len() - 1);
+    std::fs::write(&path, &bytes).expect("a file");
+    let path = path.to_str().expect("UTF-8");
+    let expected = good(["cat", &golden("2.6.2/many.combined"), "--index", "30"]);
+    assert_eq!(good(["cat", path, "--index", "30"]).out, expected.out);
+}
+
+/// Fails: eight zeros in the record that is cut off are taken for an empty vocabulary.
+#[test]
+#[should_panic(expected = "code: Some(0), out: \"\"")]
+fn a_record_that_is_cut_off_is_an_error() {
+    let dir = dir();
+    let path = dir.path().join("damaged");
+    let mut bytes = read(&root().join(golden("2.6.2/many.combined")));
+    bytes.truncate(bytes.len() - 1);
+    std::fs::write(&path, &bytes).expect("a file");
+    let error = bad(["cat", path.to_str().expect("UTF-8"), "--index", "31"]);
+    assert!(error.contains("record 31"), "{error}");
+}
+
+#[test]
+fn a_variable_of_a_directory_is_printed() {
+    let directory = golden("1.8.5/lenet/inference");
+    let combined = good(["cat", &golden("1.8.5/lenet/combined"), "fc_1.b_0"]);
+    assert_eq!(good(["cat", &directory, "fc_1.b_0"]).out, combined.out);
+    let file = format!("{directory}/fc_1.b_0");
+    assert_eq!(good(["cat", &file, "--index", "0"]).out, combined.out);
+}

@@ -1,0 +1,142 @@
+//! What holds for the command as a whole: help, completions, streams, colors.
+
+#![expect(clippy::disallowed_types, reason = "opens a terminal and a full device")]
+
+mod common;
+
+use std::fs::File;
+use std::io::Read;
+use std::process::Stdio;
+
+use common::{DIGITS, command, golden, good, run};
+
+#[test]
+fn help_of_each_command_has_examples() {
+    let help = good(["--help"]);
+    for name in ["inspect", "cat", "convert"] {
+        assert!(help.out.contains(name), "{help:?}");
+        for flag in ["--help", "-h"] {
+            let said = good([name, flag]);
+            let (_, examples) = said.out.split_once("\nExamples:\n").expect("examples");
+            let prefix = format!("  lodstone {name} ");
+            assert!(examples.lines().count() >= 3, "{examples}");
+            assert!(examples.lines().all(|line| line.starts_with(&prefix)), "{examples}");
+            assert_eq!(said.err, "");
+        }
+    }
+    assert!(good(["convert", "--help"]).out.contains("same:"));
+}
+
+#[test]
+fn examples_in_the_help_use_options_that_there_are() {
+    for name in ["inspect", "cat", "convert"] {
+        let help = good([name, "--help"]).out;
+        let (options, examples) = help.split_once("\nExamples:\n").expect("examples");
+        for word in examples.split_whitespace().filter(|word| word.starts_with('-')) {
+            assert!(options.contains(word), "`{word}` in the examples of {name}");
+        }
+    }
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    let expected = format!("lodstone {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(good(["--version"]).out, expected);
+}
+
+#[test]
+fn completions_know_the_commands_and_formats() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let said = good(["completions", shell]);
+        for word in ["inspect", "convert", "completions", "strip-source"] {
+            assert!(said.out.contains(word), "`{word}` for {shell}");
+        }
+        // The other two complete no values.
+        let values = ["bash", "zsh", "fish"].contains(&shell);
+        assert_eq!(said.out.contains("paddle-vars"), values, "{shell}");
+    }
+    let said = run(["completions", "cmd"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{said:?}");
+}
+
+#[test]
+fn wrong_usage_is_an_error_on_stderr() {
+    for arguments in [
+        &["frob"][..],
+        &["inspect"],
+        &["inspect", DIGITS, "--frob"],
+        &["inspect", DIGITS, DIGITS],
+        &["convert", DIGITS],
+        &[],
+    ] {
+        let said = run(arguments);
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{arguments:?}: {said:?}");
+        assert!(said.err.contains("Usage: lodstone"), "{arguments:?}: {said:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_had_enough_is_no_error() {
+    let output = tempfile::tempdir().expect("a directory");
+    let output = output.path().join("out.pdmodel");
+    for arguments in [
+        &["inspect", DIGITS][..],
+        &["inspect", DIGITS, "--json"],
+        &["cat", DIGITS, "conv2d_1.w_0"],
+        &["convert", DIGITS, output.to_str().expect("UTF-8")],
+        &["completions", "bash"],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let said = command(arguments).stdout(Stdio::from(writer)).output();
+        let said = common::Said::from(said.expect("the command runs"));
+        assert_eq!(said.code, Some(0), "{arguments:?}: {said:?}");
+        assert!(!said.err.contains("error") && !said.err.contains("panick"), "{said:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let full = File::options().write(true).open("/dev/full").expect("a full device");
+    let said = command(["inspect", DIGITS]).stdout(full).output();
+    let said = common::Said::from(said.expect("the command runs"));
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.err.starts_with("error: "), "{said:?}");
+}
+
+/// Runs the command with a terminal as its stderr; gives what it shows.
+fn on_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&master).and_then(|()| unlockpt(&master)).expect("a terminal");
+    let name = ptsname(&master, Vec::new()).expect("a name").into_string().expect("UTF-8");
+    let terminal = File::options().read(true).write(true).open(name).expect("a terminal");
+    let mut command = command(arguments);
+    command.env("TERM", "xterm").envs(environment.iter().copied());
+    let mut child =
+        command.stdout(Stdio::null()).stderr(terminal).spawn().expect("the command runs");
+    // Otherwise the terminal stays open here.
+    drop(command);
+    let mut shown = Vec::new();
+    // A terminal that nobody writes to any more ends with an error.
+    let _ = File::from(master).read_to_end(&mut shown);
+    child.wait().expect("the command ends");
+    String::from_utf8(shown).expect("UTF-8")
+}
+
+#[test]
+fn colors_are_for_terminals_that_want_them() {
+    let wrong_usage = ["inspect"];
+    let missing = ["inspect", "missing"];
+    let warned = golden("2.6.2/lenet/train.pb");
+    let warned = ["inspect", warned.as_str()];
+    for arguments in [&wrong_usage[..], &missing, &warned] {
+        let shown = on_terminal(arguments, &[]);
+        assert!(shown.contains("\x1b["), "{arguments:?}: {shown}");
+        let shown = on_terminal(arguments, &[("NO_COLOR", "")]);
+        assert!(shown.contains("\x1b["), "empty is as if not set: {arguments:?}: {shown}");
+        let shown = on_terminal(arguments, &[("NO_COLOR", "1")]);
+        assert!(!shown.is_empty() && !shown.contains('\x1b'), "{arguments:?}: {shown}");
+        assert!(!run(arguments).err.contains('\x1b'), "{arguments:?}");
+    }
+}

@@ -1,0 +1,569 @@
+//! `lodstone convert`.
+
+#![expect(clippy::disallowed_methods, reason = "compares what was written")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use common::{
+    DIGITS, bad, cases, dir, facts, files, golden, good, read, root, run, sha256, tensors, text,
+};
+use serde_json::Value;
+
+/// Runs `convert INPUT DIR/OUTPUT ARGUMENTS`, which must succeed.
+fn convert(input: &str, output: &Path, arguments: &[&str]) -> common::Said {
+    let output = output.to_str().expect("UTF-8");
+    good([&["convert", input, output], arguments].concat())
+}
+
+/// The same, which must fail and write nothing.
+fn refused(input: &str, output: &str, arguments: &[&str]) -> String {
+    let dir = dir();
+    let output = dir.path().join(output);
+    let error = bad([&["convert", input, output.to_str().expect("UTF-8")], arguments].concat());
+    assert_eq!(files(dir.path()), BTreeMap::new(), "{error}");
+    error
+}
+
+#[test]
+fn every_golden_model_is_written_back_byte_for_byte() {
+    for case in cases() {
+        let path = text(&case, "path");
+        let (input, name) = (root().join(golden(path)), Path::new(path).file_name());
+        let dir = dir();
+        let mut arguments = vec!["--to", "same"];
+        let params = case["params"].as_str().map(golden);
+        arguments.extend(params.iter().flat_map(|params| ["--params", params]));
+
+        // A directory, as a new one; a program with parameters, under the names they had, into a
+        // directory that is there; one file, as one file.
+        let output = match text(&case, "format") {
+            "paddle" if !input.is_dir() => dir.path().to_owned(),
+            _ => dir.path().join(name.expect("a name")),
+        };
+        convert(&golden(path), &output, &arguments);
+
+        let mut expected = BTreeMap::new();
+        for file in case["files"].as_object().expect("files").keys() {
+            // The topology of a PIR program is not read, and so not written.
+            if text(&case, "format") == "paddle-pir" && file.ends_with(".json") {
+                continue;
+            }
+            let below = Path::new(file).strip_prefix(path).ok().filter(|_| input.is_dir());
+            let name = match below {
+                Some(below) => Path::new(name.expect("a name")).join(below),
+                None if text(&case, "format") == "paddle-pir" => name.expect("a name").into(),
+                None => Path::new(file).file_name().expect("a name").into(),
+            };
+            let name = name.to_str().expect("UTF-8").to_owned();
+            expected.insert(name, read(&root().join(golden(file))));
+        }
+        let found = files(dir.path());
+        assert_eq!(
+            found.keys().collect::<Vec<_>>(),
+            expected.keys().collect::<Vec<_>>(),
+            "the files of {path}"
+        );
+        for (name, bytes) in &expected {
+            assert!(&found[name] == bytes, "{name} of {path} differs");
+        }
+    }
+}
+
+#[test]
+fn a_model_is_written_to_a_prefix_a_file_and_a_directory() {
+    let originals = files(&root().join(DIGITS));
+    let [params, program] = ["inference.pdiparams", "inference.pdmodel"].map(|n| &originals[n]);
+    let prefix = format!("{DIGITS}/inference");
+    for (input, output, names) in [
+        (prefix.as_str(), "new", ["new.pdiparams", "new.pdmodel"]),
+        (&prefix, "new.pdmodel", ["new.pdiparams", "new.pdmodel"]),
+        (&prefix, "v1.5", ["v1.5.pdiparams", "v1.5.pdmodel"]),
+        (DIGITS, "new", ["new/inference.pdiparams", "new/inference.pdmodel"]),
+        (DIGITS, "", ["inference.pdiparams", "inference.pdmodel"]),
+    ] {
+        let dir = dir();
+        let said = convert(input, &dir.path().join(output), &["--to", "same"]);
+        let found = files(dir.path());
+        assert_eq!(found.keys().collect::<Vec<_>>(), names, "{said:?}");
+        assert!(found.values().eq([params, program]), "{output} differs");
+        for name in names {
+            let wrote = format!("wrote {}\n", dir.path().join(name).display());
+            assert!(said.out.contains(&wrote), "{wrote} in {said:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_done_is_said() {
+    let dir = dir();
+    let output = dir.path().join("copy");
+    let said = convert(&golden("2.6.2/save_as_fp16.combined"), &output, &["--to", "same"]);
+    let expected =
+        format!("paddle-params -> paddle-params: 3 tensors, 96 B\nwrote {}\n", output.display());
+    assert_eq!((said.out, said.err), (expected, String::new()));
+}
+
+#[test]
+fn a_model_can_be_converted_onto_itself() {
+    let dir = dir();
+    convert(DIGITS, dir.path(), &["--to", "same"]);
+    let before = files(dir.path());
+    let path = dir.path().to_str().expect("UTF-8");
+    convert(path, dir.path(), &["--to", "same"]);
+    assert!(files(dir.path()) == before);
+    convert(path, dir.path(), &["--to", "same", "--strip-source", "--cast", "float64"]);
+    let names = files(dir.path()).into_keys().collect::<Vec<_>>();
+    assert_eq!(names, ["inference.pdiparams", "inference.pdmodel"]);
+    assert_eq!(facts(path, None)["tensors"][0]["dtype"], "float64");
+}
+
+/// Names of the tensors of a model.
+fn names(path: &Path) -> Vec<String> {
+    let tensors = tensors(path);
+    tensors.as_array().into_iter().flatten().map(|t| text(t, "name").to_owned()).collect()
+}
+
+#[test]
+fn tensors_are_chosen_by_patterns() {
+    let all = names(&root().join(DIGITS));
+    let chosen = |arguments: &[&str], keep: fn(&str) -> bool| {
+        let dir = dir();
+        let output = dir.path().join("vars");
+        convert(DIGITS, &output, &[&["--to", "paddle-vars"], arguments].concat());
+        let mut found: Vec<_> = files(&output).into_keys().collect();
+        found.retain(|name| name != "inference.pdmodel" && name != "__model__");
+        let expected: Vec<_> = all.iter().filter(|name| keep(name)).cloned().collect();
+        assert!(!expected.is_empty() && expected.len() < all.len());
+        assert_eq!(found, expected, "{arguments:?}");
+    };
+    chosen(&["--include", "conv*"], |name| name.starts_with("conv"));
+    chosen(&["--exclude", "conv*"], |name| !name.starts_with("conv"));
+    chosen(&["--include", "*_0.w_?", "--exclude", "batch*"], |name| {
+        ["conv2d_0.w_0", "fc_0.w_0"].contains(&name)
+    });
+    chosen(&["--include", "{fc,conv2d}_*", "--exclude", "*.b_[0-9]"], |name| {
+        ["conv2d_0.w_0", "conv2d_1.w_0", "fc_0.w_0"].contains(&name)
+    });
+    chosen(&["--include", "fc*", "--include", "conv*"], |name| !name.starts_with("batch"));
+}
+
+#[test]
+fn patterns_that_choose_nothing_or_are_none_are_errors() {
+    let error = refused(DIGITS, "out", &["--to", "paddle-vars", "--include", "zzz*"]);
+    assert_eq!(error, "error: the patterns choose none of the 12 tensors\n");
+    let error = refused(DIGITS, "out", &["--to", "paddle-vars", "--exclude", "*"]);
+    assert_eq!(error, "error: the patterns choose none of the 12 tensors\n");
+    let error = refused(DIGITS, "out", &["--to", "paddle-vars", "--include", "a["]);
+    assert!(error.starts_with("error: `a[` is no pattern: "), "{error}");
+}
+
+#[test]
+fn a_program_is_not_written_without_some_of_its_parameters() {
+    let error = refused(DIGITS, "out.pdmodel", &["--include", "conv*"]);
+    assert!(error.contains("a program without its parameters `batch_norm_0.b_0`"), "{error}");
+}
+
+#[test]
+fn a_cast_that_rounds_is_refused_unless_allowed() {
+    let cast = ["--cast", "float16"];
+    let error = refused(DIGITS, "out.pdmodel", &cast);
+    assert!(error.starts_with("error: the conversion would lose precision"), "{error}");
+    assert!(error.contains("(`fp16-rounding`) of `batch_norm_0.b_0`, "), "{error}");
+    assert!(error.contains(" and 7 more\n"), "{error}");
+    assert!(error.contains("\nhint: add --allow fp16-rounding if that is all right\n"), "{error}");
+    let error = refused(DIGITS, "out.pdmodel", &["--cast", "float16", "--allow", "names"]);
+    assert!(error.contains("`fp16-rounding`"), "another loss is no leave: {error}");
+
+    let dir = dir();
+    let output = dir.path().join("out.pdmodel");
+    let said = convert(DIGITS, &output, &["--cast", "float16", "--allow", "fp16-rounding"]);
+    assert!(said.err.contains("warning: lost precision"), "{said:?}");
+    let cast = facts(output.to_str().expect("UTF-8"), None);
+    let before = facts(DIGITS, None);
+    for (now, then) in cast["tensors"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .zip(before["tensors"].as_array().into_iter().flatten())
+    {
+        assert_eq!((&now["name"], &now["shape"]), (&then["name"], &then["shape"]));
+        assert_eq!(now["dtype"], "float16");
+        assert_eq!(now["nbytes"].as_u64().map(|n| n * 2), then["nbytes"].as_u64());
+    }
+    // The program declares what its parameters are now, or opening would warn.
+    assert_eq!(cast["warnings"], Value::Array(vec![]));
+}
+
+#[test]
+fn a_refused_conversion_leaves_the_file_that_is_there() {
+    let dir = dir();
+    for name in ["out.pdmodel", "out.pdiparams"] {
+        std::fs::write(dir.path().join(name), b"precious").expect("a file");
+    }
+    let output = dir.path().join("out.pdmodel");
+    bad(["convert", DIGITS, output.to_str().expect("UTF-8"), "--cast", "float16"]);
+    assert!(files(dir.path()).values().all(|bytes| bytes == b"precious"));
+    assert_eq!(files(dir.path()).len(), 2);
+}
+
+#[test]
+fn a_cast_that_is_exact_needs_no_leave() {
+    let dir = dir();
+    let (wide, back) = (dir.path().join("wide.pdmodel"), dir.path().join("back.pdmodel"));
+    let said = convert(DIGITS, &wide, &["--cast", "float64"]);
+    assert!(!said.err.contains("lost"), "{said:?}");
+    assert_eq!(tensors(&wide)[0]["dtype"], "float64");
+    // Every value was a float32, so that none changes on the way back.
+    convert(wide.to_str().expect("UTF-8"), &back, &["--cast", "float32"]);
+    assert_eq!(tensors(&back), tensors(&root().join(DIGITS)));
+    // Nor is there anything to lose where nothing is cast.
+    let same = dir.path().join("same");
+    convert(&golden("2.6.2/int64.lodtensor"), &same, &["--to", "same", "--cast", "float16"]);
+    assert!(read(&same) == read(&root().join(golden("2.6.2/int64.lodtensor"))));
+}
+
+#[test]
+fn numbers_are_cast_to_floating_point_alone() {
+    let error = refused(DIGITS, "out.pdmodel", &["--cast", "int8"]);
+    assert!(error.contains("float16, bfloat16, float32 and float64"), "{error}");
+    let error = refused(DIGITS, "out.pdmodel", &["--cast", "float17"]);
+    assert!(error.contains("`float17` is no element type"), "{error}");
+}
+
+#[test]
+fn names_are_lost_only_with_leave() {
+    for to in ["paddle-params", "paddle-params-sized"] {
+        let error = refused(DIGITS, "params", &["--to", to]);
+        assert!(error.contains("(`names`) of `batch_norm_0.b_0`"), "{error}");
+        assert!(error.contains("hint: add --allow names"), "{error}");
+        let dir = dir();
+        let output = dir.path().join("params");
+        let said = convert(DIGITS, &output, &["--to", to, "--allow", "names"]);
+        assert!(said.err.contains("warning: lost names of tensors"), "{said:?}");
+        let original = root().join(DIGITS).join("inference.pdiparams");
+        if to == "paddle-params" {
+            assert!(read(&output) == read(&original), "what PaddlePaddle wrote itself");
+        }
+        let mut expected = tensors(&root().join(DIGITS));
+        for tensor in expected.as_array_mut().into_iter().flatten() {
+            tensor["name"] = "".into();
+        }
+        assert_eq!(tensors(&output), expected, "{to}");
+    }
+}
+
+#[test]
+fn a_long_list_of_losses_is_cut() {
+    let dir = dir();
+    let output = dir.path().join("params");
+    let said = convert(
+        &golden("2.6.2/lenet/persistables"),
+        &output,
+        &["--to", "paddle-params", "--allow", "names"],
+    );
+    assert!(said.err.contains(" and 43 more\n"), "{said:?}");
+}
+
+/// What a model computes: operators, inputs and outputs.
+fn program(path: &str) -> Value {
+    let mut facts = facts(path, None);
+    Value::Array(["operators", "inputs", "outputs"].map(|key| facts[key].take()).to_vec())
+}
+
+#[test]
+fn one_layout_is_written_as_another_and_back() {
+    for (input, to, output) in [
+        ("2.6.2/lenet/inference/lenet", "paddle-vars", "separate"),
+        ("1.8.5/lenet/combined", "paddle-vars", "separate"),
+        ("2.6.2/control_flow/inference", "paddle-vars", "separate"),
+        ("2.6.2/text", "paddle-vars", "separate"),
+        ("1.8.5/lenet/inference", "paddle", "combined.pdmodel"),
+        ("1.8.5/recurrent/inference", "paddle", "combined.pdmodel"),
+    ] {
+        keeps(&golden(input), to, output);
+    }
+}
+
+/// Fails: `__model__` is written beside `inference.pdiparams`, where nobody looks for it.
+#[test]
+#[should_panic(expected = "paddle-program")]
+fn one_file_a_variable_is_combined_in_a_directory() {
+    keeps(&golden("1.8.5/lenet/inference"), "paddle", "combined");
+}
+
+/// Converts, and compares what is read back.
+fn keeps(input: &str, to: &str, output: &str) {
+    let dir = dir();
+    let output = dir.path().join(output);
+    convert(input, &output, &["--to", to]);
+    let path = output.to_str().expect("UTF-8");
+    let found = facts(path, None);
+    assert_eq!(found["format"], to, "{input}");
+    assert_eq!(found["tensors"], facts(input, None)["tensors"], "{input}");
+    assert_eq!(program(path), program(input), "{input}");
+}
+
+#[test]
+fn one_file_a_variable_is_what_paddle_wrote() {
+    let dir = dir();
+    let output = dir.path().join("separate");
+    convert(&golden("1.8.5/lenet/combined"), &output, &["--to", "paddle-vars"]);
+    let mut written = files(&root().join(golden("1.8.5/lenet/inference")));
+    let mut found = files(&output);
+    written.remove("__model__").expect("a program");
+    // The program keeps the name it had, and not what it says of the training script.
+    found.remove("model").expect("a program");
+    assert!(found == written, "{:?}", found.keys());
+}
+
+#[test]
+fn a_program_is_written_as_text_and_back() {
+    let dir = dir();
+    for input in ["1.8.5/lenet/program.pb", "2.6.2/control_flow/train.pb", "2.6.2/attributes.pb"] {
+        let text = dir.path().join("program.pbtxt");
+        let binary = dir.path().join("program.pb");
+        convert(&golden(input), &text, &["--to", "paddle-program-text"]);
+        assert!(read(&text).starts_with(b"blocks {\n"), "{input}");
+        assert_eq!(program(text.to_str().expect("UTF-8")), program(&golden(input)), "{input}");
+        // By the extension alone.
+        convert(text.to_str().expect("UTF-8"), &binary, &[]);
+        assert_eq!(program(binary.to_str().expect("UTF-8")), program(&golden(input)), "{input}");
+    }
+}
+
+#[test]
+fn tensors_without_names_are_called_by_their_number() {
+    let dir = dir();
+    let output = dir.path().join("vars");
+    let said = convert(&golden("2.6.2/many.combined"), &output, &["--to", "paddle-vars"]);
+    assert!(
+        said.err.contains("32 tensors have no names and are called by their number"),
+        "{said:?}"
+    );
+    assert!(said.out.contains("wrote 32 files: "), "{said:?}");
+    let found = files(&output);
+    let tensors = facts(&golden("2.6.2/many.combined"), None);
+    for (number, tensor) in tensors["tensors"].as_array().into_iter().flatten().enumerate() {
+        let size = usize::try_from(tensor["nbytes"].as_u64().expect("a size")).expect("small");
+        let bytes = &found[&number.to_string()];
+        assert_eq!(sha256(&bytes[bytes.len() - size..]), text(tensor, "sha256"), "{number}");
+    }
+}
+
+/// Offsets of the elements of the dense tensors in a file, which have `sizes` bytes.
+fn offsets(file: &[u8], sizes: &[usize], sized: bool) -> Vec<usize> {
+    let word = |at: usize| -> usize {
+        let bytes = file[at..at + 8].try_into().expect("8 bytes");
+        usize::try_from(u64::from_le_bytes(bytes)).expect("small")
+    };
+    let mut at = 0;
+    let offset = |size: &usize| {
+        at += if sized { 8 } else { 0 };
+        let levels = word(at + 4);
+        at += 12;
+        for _ in 0..levels {
+            at += 8 + word(at);
+        }
+        let description = file[at + 4..at + 8].try_into().expect("4 bytes");
+        at += 8 + usize::try_from(i32::from_le_bytes(description)).expect("a size");
+        let offset = at;
+        at += size;
+        offset
+    };
+    let offsets = sizes.iter().map(offset).collect();
+    assert_eq!(at, file.len(), "records end to end");
+    offsets
+}
+
+#[test]
+fn elements_are_aligned_and_read_back_the_same() {
+    let dir = dir();
+    for input in
+        ["2.6.2/many.combined", "2.6.2/mixed.combined", "2.6.2/lenet/persistables.combined"]
+    {
+        let before = tensors(&root().join(golden(input)));
+        let sizes: Vec<usize> = before
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|t| usize::try_from(t["nbytes"].as_u64().expect("a size")).expect("small"))
+            .collect();
+        for (to, align) in [
+            ("same", 64),
+            ("paddle-params", 64),
+            ("paddle-params-sized", 64),
+            ("same", 2),
+            ("same", 1024),
+        ] {
+            let output = dir.path().join("aligned");
+            convert(&golden(input), &output, &["--to", to, "--align", &align.to_string()]);
+            let file = read(&output);
+            for offset in offsets(&file, &sizes, to == "paddle-params-sized") {
+                assert!(offset.is_multiple_of(align), "{input} {to}: {offset} for {align}");
+            }
+            assert_eq!(tensors(&output), before, "{input}, {to}, {align}");
+        }
+        let plain = read(&root().join(golden(input)));
+        let unaligned = offsets(&plain, &sizes, false).iter().any(|at| !at.is_multiple_of(64));
+        assert!(unaligned, "there was something to do");
+    }
+    let error = refused(DIGITS, "out.pdmodel", &["--align", "3"]);
+    assert!(error.contains("a power of two up to 1024"), "{error}");
+}
+
+#[test]
+fn an_aligned_model_keeps_its_program() {
+    let dir = dir();
+    let output = dir.path().join("aligned.pdmodel");
+    convert(DIGITS, &output, &["--align", "64"]);
+    assert_eq!(tensors(&output), tensors(&root().join(DIGITS)));
+    assert_eq!(program(output.to_str().expect("UTF-8")), program(DIGITS));
+}
+
+/// Whether a file says anything of the script that made it.
+fn tells_source(bytes: &[u8]) -> bool {
+    let contains = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
+    contains(b".py") || contains(b"op_callstack") || contains(b"site-packages")
+}
+
+#[test]
+fn paths_of_the_training_script_are_kept_by_same_alone() {
+    let mut with_source = 0;
+    for case in cases() {
+        let (path, format) = (text(&case, "path"), text(&case, "format"));
+        let sources = case["files"].as_object().into_iter().flatten();
+        let told = sources.filter(|(file, _)| tells_source(&read(&root().join(golden(file)))));
+        if case["params"].is_string() || format == "paddle-pir" || told.count() == 0 {
+            continue;
+        }
+        with_source += 1;
+        let parameters = case["tensors"].as_array().is_some_and(|tensors| !tensors.is_empty());
+        let mut runs = vec![
+            (vec!["--to", "same"], true),
+            (vec!["--to", "same", "--strip-source"], false),
+            (vec!["--to", "paddle-program"], false),
+            (vec!["--to", "paddle-program-text"], false),
+            (vec!["--to", "paddle-program", "--strip-source"], false),
+        ];
+        if parameters {
+            runs.push((vec!["--to", "paddle"], false));
+            runs.push((vec!["--to", "paddle-vars"], false));
+            runs.push((vec!["--to", "paddle-params", "--allow", "names"], false));
+        }
+        for (arguments, told) in runs {
+            let dir = dir();
+            let said = convert(&golden(path), &dir.path().join("out"), &arguments);
+            let found = files(dir.path()).values().any(|bytes| tells_source(bytes));
+            assert_eq!(found, told, "{path} {arguments:?}");
+            let noted = said.err.contains("operators were left out");
+            assert!(!noted || !told, "{path} {arguments:?}: {said:?}");
+            assert!(!said.out.contains(".py") && !said.err.contains(".py"), "{said:?}");
+        }
+    }
+    assert!(with_source > 10, "{with_source} models say where they come from");
+}
+
+#[test]
+fn what_is_left_of_a_program_without_its_source_is_the_same_program() {
+    for (input, output) in [
+        ("2.6.2/lenet/train.pb", "out.pb"),
+        ("1.8.5/lenet/program.pbtxt", "out.pbtxt"),
+        ("1.8.5/recurrent/combined", "out"),
+        ("3.3.1/old/net.pdmodel", "out.pdmodel"),
+    ] {
+        let (dir, input) = (dir(), golden(input));
+        let output = dir.path().join(output);
+        convert(&input, &output, &["--to", "same", "--strip-source"]);
+        let output = output.to_str().expect("UTF-8");
+        assert_eq!(program(output), program(&input), "{input}");
+        assert_eq!(facts(output, None)["tensors"], facts(&input, None)["tensors"], "{input}");
+    }
+}
+
+#[test]
+fn a_target_that_is_not_clear_is_an_error() {
+    for name in ["out", "out.xyz", "out.tar.gz"] {
+        let error = refused(DIGITS, name, &[]);
+        assert!(error.contains("is not clear from its name"), "{error}");
+        assert!(error.contains("hint: name the format with --to FORMAT"), "{error}");
+    }
+    let error = refused(DIGITS, "out", &["--to", "nope"]);
+    assert!(error.contains("invalid value 'nope'") && error.contains("paddle-vars"), "{error}");
+    let error = refused(DIGITS, "out", &["--to", "same", "--allow", "everything"]);
+    assert!(error.contains("fp16-rounding, dtype, names"), "{error}");
+}
+
+#[test]
+fn a_format_that_cannot_hold_the_model_says_what_could() {
+    let many = golden("2.6.2/many.combined");
+    let error = refused(&many, "out", &["--to", "paddle-tensor"]);
+    assert!(error.contains("cannot hold 32 tensors; it holds one, `paddle-params`"), "{error}");
+    let error = refused(&many, "out.pdmodel", &[]);
+    assert!(error.contains("a model without a program; `paddle-params`"), "{error}");
+    let error = refused(&many, "out.pb", &[]);
+    assert!(error.contains("a model without a program"), "{error}");
+    let rows = golden("2.6.2/repeated_rows.selectedrows");
+    let error = refused(&rows, "out", &["--to", "paddle-tensor-lod-last"]);
+    assert!(error.contains("`selected-rows`"), "{error}");
+}
+
+#[test]
+fn inputs_that_cannot_be_read_write_nothing() {
+    let scratch = dir();
+    let error = refused("missing", "out", &["--to", "same"]);
+    assert!(error.contains("no model at `missing`"), "{error}");
+    let error = refused("Cargo.toml", "out", &["--to", "same"]);
+    assert!(error.contains("no model file that is known"), "{error}");
+    let params = golden("2.6.2/many.combined");
+    let error = refused(DIGITS, "out", &["--to", "same", "--params", &params]);
+    assert!(error.contains("hint: name other parameters"), "{error}");
+    let truncated = scratch.path().join("truncated");
+    let whole = read(&root().join(&params));
+    std::fs::write(&truncated, &whole[..whole.len() - 1]).expect("a file");
+    let error = refused(truncated.to_str().expect("UTF-8"), "out", &["--to", "same"]);
+    assert!(error.contains("truncated` at offset"), "{error}");
+}
+
+#[test]
+fn outputs_that_cannot_be_written_are_errors() {
+    let error = refused(DIGITS, "missing/out.pdmodel", &[]);
+    assert!(error.contains("cannot open the directory `"), "{error}");
+    let dir = dir();
+    let path = dir.path().to_str().expect("UTF-8");
+    let error = bad(["convert", DIGITS, path, "--to", "paddle-params", "--allow", "names"]);
+    assert!(
+        error.contains(&format!("expected a regular file at `{path}`, found a directory")),
+        "{error}"
+    );
+    let file = dir.path().join("file");
+    std::fs::write(&file, b"precious").expect("a file");
+    bad(["convert", DIGITS, file.to_str().expect("UTF-8"), "--to", "paddle-vars"]);
+    assert_eq!(files(dir.path()), BTreeMap::from([("file".to_owned(), b"precious".to_vec())]));
+}
+
+#[test]
+fn reading_and_mapping_write_the_same() {
+    let dir = dir();
+    convert(DIGITS, &dir.path().join("read"), &["--to", "same", "--no-mmap"]);
+    convert(DIGITS, &dir.path().join("mapped"), &["--to", "same"]);
+    assert!(files(&dir.path().join("read")) == files(&dir.path().join("mapped")));
+}
+
+#[test]
+fn sizes_of_shards_are_understood() {
+    for size in ["0", "5xx", "GB", "-1", "99999999999999999999GB", "1.5GB"] {
+        let said = run(["convert", DIGITS, "/nowhere/out.pdmodel", "--max-shard-size", size]);
+        assert!(
+            said.err.contains("expected a size like 5GB or 512MiB") || size == "-1",
+            "{said:?}"
+        );
+        assert_eq!(said.code, Some(2), "{said:?}");
+    }
+    let dir = dir();
+    for size in ["5GB", "512MiB", "1000", "7 KiB", "3B"] {
+        convert(DIGITS, &dir.path().join("out.pdmodel"), &["--max-shard-size", size]);
+    }
+}

@@ -1,0 +1,311 @@
+//! `lodstone inspect`.
+
+#![expect(clippy::disallowed_methods, reason = "reads and makes files to compare")]
+
+mod common;
+
+use common::{DIGITS, bad, cases, command, dir, expect, facts, files, golden, good, root, text};
+use serde_json::{Value, json};
+
+#[test]
+fn what_is_printed_is_as_expected() {
+    for (name, path) in [
+        ("digits.txt", DIGITS.to_owned()),
+        ("control_flow.txt", golden("2.6.2/control_flow/inference")),
+        ("sequences.txt", golden("2.6.2/text")),
+        ("mixed.txt", golden("2.6.2/mixed.combined")),
+        ("vocabulary.txt", golden("2.6.2/tensors_and_vocabulary.combined")),
+        ("selected_rows.txt", golden("1.8.5/repeated_rows.selectedrows")),
+        ("pir.txt", golden("3.3.1/pir")),
+    ] {
+        let said = good(["inspect", &path]);
+        expect(name, &format!("{}--- stderr\n{}", said.out, said.err));
+    }
+}
+
+#[test]
+fn json_is_as_expected() {
+    let said = good(["inspect", &golden("2.6.2/control_flow/inference"), "--json", "--hash"]);
+    expect("control_flow.json", &said.out);
+}
+
+#[test]
+fn json_has_the_documented_keys() {
+    let mut parts = 0;
+    for case in cases() {
+        let params = case["params"].as_str().map(golden);
+        let json = facts(&golden(text(&case, "path")), params.as_deref());
+        assert_eq!(json["schema"], 1);
+        let known = [
+            "schema",
+            "format",
+            "program",
+            "tensors",
+            "inputs",
+            "outputs",
+            "operators",
+            "metadata",
+            "warnings",
+        ];
+        let keys: Vec<_> = json.as_object().expect("an object").keys().collect();
+        assert!(keys.iter().all(|key| known.contains(&key.as_str())), "{keys:?}");
+        assert!(json["format"].is_string());
+        for key in ["tensors", "inputs", "outputs", "operators", "warnings"] {
+            assert!(json[key].is_array(), "`{key}` of {}", text(&case, "path"));
+        }
+        for tensor in json["tensors"].as_array().expect("tensors") {
+            for key in ["name", "kind", "dtype", "sha256"] {
+                assert!(tensor[key].is_string(), "`{key}` of {tensor}");
+            }
+            assert!(tensor["shape"].is_array() && tensor["nbytes"].is_u64(), "{tensor}");
+            if let Some(members) = tensor["parts"].as_object() {
+                assert_eq!(members.keys().collect::<Vec<_>>(), ["data", "rows"]);
+                parts += 1;
+            }
+        }
+        for operator in json["operators"].as_array().expect("operators") {
+            assert!(operator["block"].is_u64() && operator["type"].is_string(), "{operator}");
+            for key in ["inputs", "outputs", "attributes"] {
+                assert!(operator[key].is_object(), "`{key}` of {operator}");
+            }
+        }
+    }
+    assert!(parts > 3, "{parts} tensors with parts");
+}
+
+#[test]
+fn json_without_hash_has_no_hashes() {
+    let said = good(["inspect", &golden("1.8.5/repeated_rows.selectedrows"), "--json"]);
+    let json: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(json["tensors"][0]["dtype"], "float32");
+    assert!(!said.out.contains("sha256"), "{}", said.out);
+}
+
+/// Compares a member with what was recorded, where it was.
+fn same(found: &Value, recorded: &Value, key: &str, place: &str) {
+    if let Some(recorded) = recorded.get(key) {
+        assert_eq!(&found[key], recorded, "`{key}` of {place}");
+    }
+}
+
+#[test]
+fn facts_and_hashes_are_those_that_were_recorded() {
+    for case in cases() {
+        let path = text(&case, "path");
+        let params = case["params"].as_str().map(golden);
+        let found = facts(&golden(path), params.as_deref());
+        // Of a PIR model the parameters are opened.
+        let format = text(&case, "format").replace("paddle-pir", "paddle-params");
+        assert_eq!(found["format"], format.as_str(), "{path}");
+        let tensors = case["tensors"].as_array().expect("tensors");
+        assert_eq!(found["tensors"].as_array().map(Vec::len), Some(tensors.len()), "{path}");
+        for (index, recorded) in tensors.iter().enumerate() {
+            let (found, place) = (&found["tensors"][index], format!("{path}, tensor {index}"));
+            for key in ["name", "kind", "dtype", "shape", "nbytes", "sha256", "lod", "height"] {
+                same(found, recorded, key, &place);
+            }
+            let Some(rows) = recorded["rows"].as_array() else { continue };
+            let rows: Vec<i64> = rows.iter().filter_map(Value::as_i64).collect();
+            let bytes: Vec<u8> = rows.iter().flat_map(|row| row.to_le_bytes()).collect();
+            let parts = json!({
+                "data": {
+                    "dtype": recorded["dtype"],
+                    "shape": recorded["shape"],
+                    "sha256": recorded["sha256"],
+                },
+                "rows": {"dtype": "int64", "shape": [rows.len()], "sha256": common::sha256(&bytes)},
+            });
+            assert_eq!(found["parts"], parts, "{place}");
+        }
+        if format == "paddle-params" {
+            continue;
+        }
+        for key in ["inputs", "outputs"] {
+            let Some(recorded) = case[key].as_array() else { continue };
+            let names: Vec<_> = found[key].as_array().into_iter().flatten().collect();
+            let names: Vec<_> = names.iter().map(|value| &value["name"]).collect();
+            assert_eq!(names, recorded.iter().collect::<Vec<_>>(), "{key} of {path}");
+        }
+        for (block, recorded) in case["operators"].as_array().into_iter().flatten().enumerate() {
+            let operators = found["operators"].as_array().into_iter().flatten();
+            let types: Vec<_> =
+                operators.filter(|op| op["block"] == block).map(|op| &op["type"]).collect();
+            let recorded: Vec<_> = recorded.as_array().into_iter().flatten().collect();
+            assert_eq!(types, recorded, "block {block} of {path}");
+        }
+    }
+}
+
+#[test]
+fn inputs_and_outputs_come_with_type_and_shape() {
+    let json = facts(&golden("2.6.2/text"), None);
+    let inputs = json!([
+        {"name": "words", "dtype": "int64", "shape": [-1, 1], "lod_level": 1},
+        {"name": "weights", "dtype": "float32", "shape": [-1, 1], "lod_level": 1},
+    ]);
+    assert_eq!(json["inputs"], inputs);
+    let outputs = json!([
+        {"name": "save_infer_model/scale_0.tmp_2", "dtype": "float32", "shape": [-1, 3]},
+        {"name": "save_infer_model/scale_1.tmp_0", "dtype": "int64", "shape": [-1]},
+    ]);
+    assert_eq!(json["outputs"], outputs);
+}
+
+#[test]
+fn a_model_is_found_by_directory_prefix_and_any_of_its_files() {
+    let paths = ["", "/", "/inference", "/inference.pdmodel"].map(|end| format!("{DIGITS}{end}"));
+    let all = paths.map(|path| facts(&path, None));
+    for other in &all {
+        assert_eq!(other, &all[0]);
+    }
+    let params = facts(&format!("{DIGITS}/inference.pdiparams"), None);
+    assert_eq!(params["tensors"], all[0]["tensors"], "named by the program beside it");
+}
+
+#[test]
+fn a_model_is_found_from_inside_its_directory() {
+    for path in [".", "inference", "inference.pdmodel", "./inference"] {
+        let said = command(["inspect", path]).current_dir(root().join(DIGITS)).output();
+        let said = common::Said::from(said.expect("the command runs"));
+        assert_eq!(said.code, Some(0), "{path}: {said:?}");
+        assert!(said.out.contains("12 tensors"), "{path}: {said:?}");
+    }
+}
+
+#[test]
+fn parameters_are_taken_from_where_the_user_says() {
+    let program = golden("2.6.2/lenet/train.pb");
+    let recorded = facts(&golden("2.6.2/lenet/persistables"), None);
+    for (params, format) in [("persistables.combined", "paddle"), ("persistables", "paddle-vars")] {
+        let json = facts(&program, Some(&golden(&format!("2.6.2/lenet/{params}"))));
+        assert_eq!(json["format"], format);
+        assert_eq!(json["tensors"], recorded["tensors"], "{params}");
+    }
+}
+
+#[test]
+fn a_program_without_its_parameters_says_so() {
+    let said = good(["inspect", &golden("2.6.2/lenet/train.pb")]);
+    assert!(said.out.contains("0 tensors, 0 elements, 0 B"), "{said:?}");
+    let warning = "warning: the 48 parameters of the program were not found\n";
+    assert!(said.err.contains(warning), "{said:?}");
+}
+
+#[test]
+fn warnings_go_to_stderr_or_into_the_json() {
+    let path = golden("2.6.2/lenet/train.pb");
+    let said = good(["inspect", &path]);
+    assert!(said.err.starts_with("warning: ") && !said.out.contains("warning"), "{said:?}");
+    let said = good(["inspect", &path, "--json"]);
+    assert_eq!(said.err, "");
+    let json: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(json["warnings"].as_array().map(Vec::len), Some(2), "{}", json["warnings"]);
+}
+
+#[test]
+fn hashes_are_shown_in_the_table() {
+    let path = golden("2.6.2/many.combined");
+    let said = good(["inspect", &path, "--hash"]);
+    let json = facts(&path, None);
+    for tensor in json["tensors"].as_array().expect("tensors") {
+        assert!(said.out.contains(text(tensor, "sha256")), "{tensor}");
+    }
+    assert!(!good(["inspect", &path]).out.contains("sha256"));
+}
+
+#[test]
+fn mapping_and_reading_say_the_same() {
+    for path in [DIGITS.to_owned(), golden("2.6.2/mixed.combined")] {
+        let mapped = good(["inspect", &path, "--json", "--hash"]);
+        let read = good(["inspect", &path, "--json", "--hash", "--no-mmap"]);
+        assert_eq!(mapped.out, read.out);
+    }
+}
+
+#[test]
+fn what_is_no_model_is_an_error() {
+    let dir = dir();
+    let file = |name: &str, bytes: &[u8]| {
+        std::fs::write(dir.path().join(name), bytes).expect("a file");
+        dir.path().join(name).display().to_string()
+    };
+    let directory = dir.path().display().to_string();
+    assert!(bad(["inspect", &directory]).contains("no file in the directory is one of a model"));
+    let error = bad(["inspect", &format!("{directory}/missing")]);
+    assert!(error.contains("no model at") && error.contains("`.pdmodel`"), "{error}");
+    let error = bad(["inspect", &file("empty", b"")]);
+    assert!(error.contains("it begins with nothing: it is empty"), "{error}");
+    let error = bad(["inspect", &file("text", b"[package]\n")]);
+    assert!(error.contains(r"it begins with `[package]\n`"), "{error}");
+    let error = bad(["inspect", "/dev/null"]);
+    assert!(error.contains("expected a regular file at `/dev/null`, found a device"), "{error}");
+    let error = bad(["inspect", &file("w.pdparams", b"\x80\x02}q\x00.")]);
+    assert!(error.contains("is a pickle"), "{error}");
+}
+
+#[test]
+fn a_truncated_file_is_an_error_that_says_so() {
+    let dir = dir();
+    for (name, bytes) in files(&root().join(DIGITS)) {
+        let bytes = if name.ends_with(".pdiparams") { &bytes[..20_000] } else { &bytes[..] };
+        std::fs::write(dir.path().join(name), bytes).expect("a file");
+    }
+    let error = bad(["inspect".as_ref(), dir.path().as_os_str()]);
+    assert!(error.contains("inference.pdiparams` at offset"), "{error}");
+    assert!(error.contains("`conv2d_1.w_0`") || error.contains("`fc_0"), "{error}");
+    assert!(error.contains("hint: the file looks truncated"), "{error}");
+}
+
+#[test]
+fn parameters_of_another_program_are_an_error_that_names_the_first_difference() {
+    for params in
+        ["2.6.2/many.combined", "2.6.2/save_as_fp16.combined", "2.6.2/text/text.pdiparams"]
+    {
+        let error = bad(["inspect", DIGITS, "--params", &golden(params)]);
+        assert!(error.contains("do not fit the program: "), "{error}");
+        assert!(error.contains("`batch_norm_0.b_0`"), "{error}");
+        assert!(error.contains("hint: name other parameters with --params PATH"), "{error}");
+    }
+    let error = bad(["inspect", DIGITS, "--params", "missing"]);
+    assert!(error.contains("cannot open `missing`"), "{error}");
+}
+
+#[test]
+fn a_link_that_leads_out_of_the_model_is_followed_only_if_asked() {
+    let (dir, elsewhere) = (dir(), dir());
+    for (name, bytes) in files(&root().join(golden("1.8.5/lenet/inference"))) {
+        let there = if name == "fc_0.w_0" { &elsewhere } else { &dir };
+        std::fs::write(there.path().join(&name), bytes).expect("a file");
+    }
+    let link = dir.path().join("fc_0.w_0");
+    std::os::unix::fs::symlink(elsewhere.path().join("fc_0.w_0"), link).expect("a link");
+    let path = dir.path().to_str().expect("UTF-8");
+    let error = bad(["inspect", path]);
+    assert!(error.contains("`fc_0.w_0` leads out of the directory of the model"), "{error}");
+    assert!(error.contains("hint: --follow-links, if you trust where it leads"), "{error}");
+    let recorded = facts(&golden("1.8.5/lenet/inference"), None);
+    let said = good(["inspect", path, "--follow-links", "--json", "--hash"]);
+    let found: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(found["tensors"], recorded["tensors"]);
+}
+
+/// Fails: where all are links, those that lead out are as good as not there.
+#[test]
+#[should_panic(expected = "code: Some(0)")]
+fn a_model_of_links_alone_is_an_error_too() {
+    let dir = dir();
+    let model = root().join(golden("1.8.5/lenet/inference"));
+    for name in files(&model).keys() {
+        std::os::unix::fs::symlink(model.join(name), dir.path().join(name)).expect("a link");
+    }
+    let error = bad(["inspect".as_ref(), dir.path().as_os_str()]);
+    assert!(error.contains("hint: --follow-links"), "{error}");
+}
+
+#[test]
+fn kinds_and_lod_levels_are_shown() {
+    let said = good(["inspect", &golden("2.6.2/lod3.lodtensor")]);
+    assert!(said.out.contains("dense, 3 LoD levels"), "{said:?}");
+    let said = good(["inspect", &golden("2.6.2/tokens.vocab")]);
+    assert!(said.out.contains("vocab"), "{said:?}");
+}

@@ -1,0 +1,75 @@
+//! What the tests of this crate share.
+
+#![allow(dead_code, reason = "each test file uses some of it")]
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// A directory that vanishes with the test.
+pub(crate) fn dir() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+/// Writes a file and gives its path.
+pub(crate) fn file(dir: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, bytes).expect("a file");
+    path
+}
+
+/// Names in a directory and below it, sorted; directories end in a slash.
+pub(crate) fn names(dir: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(dir).expect("a directory") {
+        let entry = entry.expect("an entry");
+        let name = entry.file_name().into_string().expect("UTF-8");
+        if entry.file_type().expect("a type").is_dir() {
+            names.extend(self::names(&entry.path()).iter().map(|inner| format!("{name}/{inner}")));
+            names.push(format!("{name}/"));
+        } else {
+            names.push(name);
+        }
+    }
+    names.sort();
+    names
+}
+
+/// The whole content of a file.
+pub(crate) fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).expect("a readable file")
+}
+
+/// A named pipe without a writer: whoever opens it to read and does not say `O_NONBLOCK` waits.
+pub(crate) fn pipe(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+}
+
+/// What `work` gives; fails the test if that takes longer than any of it should.
+pub(crate) fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, result) = mpsc::channel();
+    std::thread::spawn(move || done.send(work()));
+    result.recv_timeout(Duration::from_secs(20)).expect("an answer in time")
+}
+
+/// Numbers that look random and are the same in each run (xorshift64).
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    /// A number below `bound`, or 0.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.checked_rem(bound).unwrap_or(0)
+    }
+
+    pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.below(256).to_le_bytes()[0]).collect()
+    }
+}

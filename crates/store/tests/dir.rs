@@ -1,0 +1,243 @@
+//! Directories: a name that comes out of a model reaches nothing outside the model.
+
+#![expect(clippy::disallowed_methods, reason = "makes files and links to be refused")]
+
+mod common;
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use common::{dir, file, in_time, pipe};
+use lodstone_store::{Dir, Error, Links, Result, check_relative, list_dir};
+
+const BOTH: [Links; 2] = [Links::Confined, Links::Follow];
+
+/// `inside/` with `file` and `sub/file`, and `outside/` with `secret`, beside it.
+fn tree() -> tempfile::TempDir {
+    let root = dir();
+    for name in ["inside", "inside/sub", "outside"] {
+        std::fs::create_dir(root.path().join(name)).expect("a directory");
+    }
+    file(root.path(), "inside/file", b"content");
+    file(root.path(), "inside/sub/file", b"below");
+    file(root.path(), "outside/secret", b"secret");
+    root
+}
+
+/// What a file below `inside/` holds.
+fn open(root: &Path, links: Links, name: &str) -> Result<Option<Vec<u8>>> {
+    let dir = Dir::open(&root.join("inside"), links, true)?;
+    dir.open_file(name)?.map(|blob| blob.bytes().map(Vec::from)).transpose()
+}
+
+#[test]
+fn files_below_the_directory_are_opened() {
+    let root = tree();
+    for links in BOTH {
+        for (name, content) in [
+            ("file", &b"content"[..]),
+            ("./file", b"content"),
+            ("sub/file", b"below"),
+            ("sub//file", b"below"),
+            ("sub/./file", b"below"),
+        ] {
+            let found = open(root.path(), links, name).expect("a file");
+            assert_eq!(found.as_deref(), Some(content), "{name} {links:?}");
+        }
+    }
+}
+
+#[test]
+fn a_blob_knows_the_path_of_its_file() {
+    let root = tree();
+    let inside = root.path().join("inside");
+    for links in BOTH {
+        let dir = Dir::open(&inside, links, false).expect("a directory");
+        assert_eq!(dir.path(), inside);
+        let blob = dir.open_file("sub/file").expect("a file").expect("a file");
+        let (source, offset) = blob.file_range().expect("a range of a file");
+        assert_eq!((source.path(), offset), (inside.join("sub/file").as_path(), 0));
+    }
+}
+
+#[test]
+fn names_that_lead_out_are_refused_whatever_is_there() {
+    let root = tree();
+    let absolute = root.path().join("outside/secret").display().to_string();
+    for links in BOTH {
+        for (name, why) in [
+            ("../outside/secret", "it climbs with `..`"),
+            ("sub/../../outside/secret", "it climbs with `..`"),
+            ("sub/../file", "it climbs with `..`"),
+            ("..", "it climbs with `..`"),
+            ("sub/..", "it climbs with `..`"),
+            ("..\\outside\\secret", "it climbs with `..`"),
+            ("sub\\..\\..\\secret", "it climbs with `..`"),
+            (absolute.as_str(), "it is absolute"),
+            ("/", "it is absolute"),
+            ("//server/share", "it is absolute"),
+            ("\\\\server\\share", "it is absolute on another system"),
+            ("\\file", "it is absolute on another system"),
+            ("C:\\file", "it is absolute on another system"),
+            ("c:file", "it is absolute on another system"),
+            ("", "it is empty"),
+            ("file\0", "it contains a zero byte"),
+            ("\0", "it contains a zero byte"),
+        ] {
+            let error = open(root.path(), links, name).expect_err("a name that leads out");
+            let expected =
+                format!("the path `{name}` leads out of the directory of the model: {why}");
+            assert_eq!(error.to_string(), expected, "{links:?}");
+            assert!(check_relative(name).is_err(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn names_with_dots_and_colons_that_stay_inside_are_names() {
+    let root = tree();
+    for name in ["..file", "file..", "...", "a..b", "conv:0", "猫", "a\\b", ".hidden", "sub/..x"] {
+        file(root.path(), &format!("inside/{name}"), b"mine");
+        check_relative(name).expect("a name");
+        for links in BOTH {
+            let found = open(root.path(), links, name).expect("a file");
+            assert_eq!(found.as_deref(), Some(&b"mine"[..]), "{name} {links:?}");
+        }
+    }
+}
+
+#[test]
+fn a_link_to_a_file_outside_is_followed_only_if_asked() {
+    let root = tree();
+    let inside = root.path().join("inside");
+    symlink("../outside/secret", inside.join("relative")).expect("a link");
+    symlink(root.path().join("outside/secret"), inside.join("absolute")).expect("a link");
+    symlink("relative", inside.join("twice")).expect("a link");
+    for name in ["relative", "absolute", "twice"] {
+        let error = open(root.path(), Links::Confined, name).expect_err("a link out");
+        assert!(matches!(error, Error::Escapes { .. }), "{name}: {error:?}");
+        assert!(error.to_string().ends_with("a symbolic link that points outside"), "{error}");
+        let found = open(root.path(), Links::Follow, name).expect("a file");
+        assert_eq!(found.as_deref(), Some(&b"secret"[..]), "{name}");
+    }
+}
+
+#[test]
+fn a_link_to_a_directory_outside_is_followed_only_if_asked() {
+    let root = tree();
+    let inside = root.path().join("inside");
+    symlink("../outside", inside.join("relative")).expect("a link");
+    symlink(root.path().join("outside"), inside.join("absolute")).expect("a link");
+    symlink("..", inside.join("sub/up")).expect("a link");
+    symlink("../..", inside.join("sub/out")).expect("a link");
+    for name in ["relative/secret", "absolute/secret", "sub/out/outside/secret"] {
+        let error = open(root.path(), Links::Confined, name).expect_err("a link out");
+        assert!(matches!(error, Error::Escapes { .. }), "{name}: {error:?}");
+        let found = open(root.path(), Links::Follow, name).expect("a file");
+        assert_eq!(found.as_deref(), Some(&b"secret"[..]), "{name}");
+    }
+    let found = open(root.path(), Links::Confined, "sub/up/file").expect("a file");
+    assert_eq!(found.as_deref(), Some(&b"content"[..]), "a link up that stays inside");
+}
+
+#[test]
+fn a_link_that_stays_inside_is_followed() {
+    let root = tree();
+    let inside = root.path().join("inside");
+    symlink("file", inside.join("beside")).expect("a link");
+    symlink("../file", inside.join("sub/up")).expect("a link");
+    symlink("sub", inside.join("down")).expect("a link");
+    for links in BOTH {
+        for (name, content) in
+            [("beside", &b"content"[..]), ("sub/up", b"content"), ("down/file", b"below")]
+        {
+            let found = open(root.path(), links, name).expect("a file");
+            assert_eq!(found.as_deref(), Some(content), "{name} {links:?}");
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_is_a_link_itself_is_the_directory_it_points_to() {
+    let root = tree();
+    symlink("inside", root.path().join("link")).expect("a link");
+    let dir = Dir::open(&root.path().join("link"), Links::Confined, true).expect("a directory");
+    assert!(dir.open_file("file").expect("a file").is_some());
+}
+
+#[test]
+fn what_is_not_there_is_none() {
+    let root = tree();
+    symlink("nowhere", root.path().join("inside/dangling")).expect("a link");
+    let (long, deep) = ("x".repeat(300), format!("{}file", "x/".repeat(3000)));
+    for links in BOTH {
+        for name in
+            ["missing", "missing/file", "sub/missing", "file/below", "dangling", &long, &deep]
+        {
+            let found = open(root.path(), links, name).expect("no error");
+            assert_eq!(found, None, "{name} {links:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let root = tree();
+    symlink("sub", root.path().join("inside/down")).expect("a link");
+    for links in BOTH {
+        for name in ["sub", "sub/", ".", "down"] {
+            let error = open(root.path(), links, name).expect_err("no file");
+            assert!(matches!(error, Error::NotAFile { .. }), "{name} {links:?}: {error:?}");
+        }
+    }
+}
+
+#[test]
+fn links_in_a_circle_are_an_error() {
+    let root = tree();
+    symlink("two", root.path().join("inside/one")).expect("a link");
+    symlink("one", root.path().join("inside/two")).expect("a link");
+    for links in BOTH {
+        let error = open(root.path(), links, "one").expect_err("a circle");
+        assert!(matches!(error, Error::Io { .. }), "{links:?}: {error:?}");
+    }
+}
+
+#[test]
+fn a_pipe_is_refused_without_waiting_for_a_writer() {
+    let root = tree();
+    pipe(&root.path().join("inside/pipe"));
+    for links in BOTH {
+        let path = root.path().to_path_buf();
+        let error = in_time(move || open(&path, links, "pipe")).expect_err("a pipe");
+        assert!(matches!(error, Error::NotAFile { .. }), "{links:?}: {error:?}");
+    }
+}
+
+#[test]
+fn a_directory_that_is_not_there_cannot_be_opened() {
+    let root = tree();
+    for name in ["missing", "inside/file"] {
+        let error = Dir::open(&root.path().join(name), Links::Confined, true).expect_err("none");
+        assert!(error.to_string().starts_with("cannot open the directory `"), "{error}");
+    }
+}
+
+#[test]
+fn an_empty_path_is_the_working_directory() {
+    let here = Dir::open(Path::new(""), Links::Confined, true).expect("a directory");
+    assert!(here.open_file("Cargo.toml").expect("a file").is_some());
+}
+
+#[test]
+fn entries_are_listed_by_name_with_links_followed() {
+    use std::os::unix::ffi::OsStrExt;
+    let root = tree();
+    let inside = root.path().join("inside");
+    symlink("../outside", inside.join("a_link")).expect("a link");
+    symlink("nowhere", inside.join("z_dangling")).expect("a link");
+    std::fs::write(inside.join(std::ffi::OsStr::from_bytes(b"\xff")), b"").expect("a file");
+    let entries = list_dir(&inside).expect("entries");
+    let entries: Vec<_> = entries.iter().map(|e| (e.name.as_str(), e.is_dir)).collect();
+    assert_eq!(entries, [("a_link", true), ("file", false), ("sub", true), ("z_dangling", false)]);
+}
