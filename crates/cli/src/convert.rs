@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
 
     conversion.report.warnings.iter().for_each(|warning| say::warning(warning));
     for (loss, places) in &conversion.report.losses {
-        say::warning(&format!("lost {} of {}", loss.describe(), say::some(places)));
+        say::warning(&format!("lost {}: {}", loss.describe(), say::some(places)));
     }
     let tensors = count(conversion.tensors, "tensor");
     let nbytes = size(conversion.nbytes);

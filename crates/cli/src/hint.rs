@@ -10,7 +10,9 @@ pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
             let allow: Vec<_> = losses.keys().map(|loss| format!("--allow {loss}")).collect();
             Some(format!("add {} if that is all right", allow.join(" ")))
         }
-        Lodstone::UnclearTarget(_) => Some("name the format with --to FORMAT".to_owned()),
+        Lodstone::UnclearTarget(_) => {
+            Some("name one with --to FORMAT; `lodstone convert --help` lists them".to_owned())
+        }
         Lodstone::Format(error) => of_format(error),
         _ => None,
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
-use lodstone::{Inspection, OperatorInfo, ValueInfo};
+use lodstone::{Inspection, OperatorInfo, TensorInfo, ValueInfo};
 
 use crate::Failure;
 use crate::args::Inspect;
@@ -46,7 +46,7 @@ fn summary(inspection: &Inspection, path: &str, out: &mut String) {
         line("program", &parts.join(", "));
     }
     let nbytes = inspection.tensors.iter().map(|tensor| tensor.nbytes).sum();
-    let elements: u64 = inspection.tensors.iter().map(|t| t.shape.iter().product::<u64>()).sum();
+    let elements: u64 = inspection.tensors.iter().map(elements).fold(0, u64::saturating_add);
     let total = count(inspection.tensors.len(), "tensor");
     line("tensors", &format!("{total}, {elements} elements, {}", size(nbytes)));
     inspection.inputs.iter().for_each(|value| line("input", &describe(value)));
@@ -55,6 +55,14 @@ fn summary(inspection: &Inspection, path: &str, out: &mut String) {
         .metadata
         .iter()
         .for_each(|(key, value)| line("metadata", &format!("{key}: {value}")));
+}
+
+/// How many elements a tensor has; a vocabulary has none.
+fn elements(tensor: &TensorInfo) -> u64 {
+    if tensor.kind == "vocab" || tensor.shape.contains(&0) {
+        return 0;
+    }
+    tensor.shape.iter().fold(1, |count, extent| count.saturating_mul(*extent))
 }
 
 fn describe(value: &ValueInfo) -> String {

@@ -52,9 +52,10 @@ pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 4] =
         [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
-        // Tenths, in integers: sizes are exact.
+        // Tenths, to the nearest, in integers.
         Some((name, unit)) => {
-            let tenths = u128::from(bytes) * 10 / u128::from(*unit);
+            let unit = u128::from(*unit);
+            let tenths = (u128::from(bytes) * 10 + unit / 2) / unit;
             format!("{}.{} {name}", tenths / 10, tenths % 10)
         }
         None => format!("{bytes} B"),

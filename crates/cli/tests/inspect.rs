@@ -54,9 +54,11 @@ fn json_has_the_documented_keys() {
             assert!(json[key].is_array(), "`{key}` of {}", text(&case, "path"));
         }
         for tensor in json["tensors"].as_array().expect("tensors") {
-            for key in ["name", "kind", "dtype", "sha256"] {
+            for key in ["name", "kind", "dtype"] {
                 assert!(tensor[key].is_string(), "`{key}` of {tensor}");
             }
+            // A vocabulary has tokens, and no elements to hash.
+            assert_eq!(tensor["sha256"].is_string(), tensor["kind"] != "vocab", "{tensor}");
             assert!(tensor["shape"].is_array() && tensor["nbytes"].is_u64(), "{tensor}");
             if let Some(members) = tensor["parts"].as_object() {
                 assert_eq!(members.keys().collect::<Vec<_>>(), ["data", "rows"]);
@@ -291,7 +293,6 @@ fn a_link_that_leads_out_of_the_model_is_followed_only_if_asked() {
 
 /// Fails: where all are links, those that lead out are as good as not there.
 #[test]
-#[should_panic(expected = "code: Some(0)")]
 fn a_model_of_links_alone_is_an_error_too() {
     let dir = dir();
     let model = root().join(golden("1.8.5/lenet/inference"));

@@ -59,6 +59,8 @@ pub struct WriteOptions {
 /// What a format has a place for. What it has none for is a loss, which the user has to allow.
 #[derive(Clone, Copy, Debug)]
 pub struct Holds {
+    /// Tensors.
+    pub tensors: bool,
     /// A program. (One that is left out is told, not lost: such a format is asked for by who
     /// wants the parameters.)
     pub program: bool,

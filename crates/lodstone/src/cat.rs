@@ -124,8 +124,12 @@ fn nest(out: &mut String, data: &[u8], size: usize, shape: &[u64], dtype: DType)
 fn write_element(out: &mut String, bytes: &[u8], dtype: DType) -> Result<()> {
     macro_rules! number {
         ($type:ty) => {
+            number!($type, std::convert::identity)
+        };
+        // `Debug` gives the shortest digits that read back as the same, and exponents.
+        ($type:ty, $as:expr) => {
             match bytes.try_into() {
-                Ok(array) => write!(out, "{}", <$type>::from_le_bytes(array)),
+                Ok(array) => write!(out, "{:?}", $as(<$type>::from_le_bytes(array))),
                 Err(_) => return Err(no_text(dtype)),
             }
         };
@@ -140,8 +144,8 @@ fn write_element(out: &mut String, bytes: &[u8], dtype: DType) -> Result<()> {
         DType::Uint16 => number!(u16),
         DType::Uint32 => number!(u32),
         DType::Uint64 => number!(u64),
-        DType::Float16 => number!(f16),
-        DType::BFloat16 => number!(bf16),
+        DType::Float16 => number!(f16, f16::to_f32),
+        DType::BFloat16 => number!(bf16, bf16::to_f32),
         DType::Float32 => number!(f32),
         DType::Float64 => number!(f64),
         DType::Complex64 | DType::Complex128 => {

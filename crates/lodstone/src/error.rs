@@ -22,7 +22,7 @@ pub enum Error {
     #[error("there is no format `{0}`; the formats are {names}", names = format_names())]
     UnknownFormat(String),
     /// The output path does not say which format is wanted.
-    #[error("the format of `{0}` is not clear from its name; name one of {names}", names = format_names())]
+    #[error("the format of `{0}` is not clear from its name")]
     UnclearTarget(String),
     /// A pattern for names of tensors that is none.
     #[error("`{pattern}` is no pattern: {why}")]
@@ -61,7 +61,7 @@ fn describe(losses: &BTreeMap<Loss, Vec<String>>) -> String {
     for (index, (loss, places)) in losses.iter().enumerate() {
         let comma = if index > 0 { "; and" } else { "" };
         let listed: Vec<_> = places.iter().take(LISTED).map(|place| format!("`{place}`")).collect();
-        let _ = write!(text, "{comma} {} (`{loss}`) of {}", loss.describe(), listed.join(", "));
+        let _ = write!(text, "{comma} {} (`{loss}`): {}", loss.describe(), listed.join(", "));
         if places.len() > LISTED {
             let _ = write!(text, " and {} more", places.len() - LISTED);
         }

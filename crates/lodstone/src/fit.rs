@@ -13,6 +13,11 @@ pub(crate) fn fit(model: &mut Model, format: &Format, report: &mut Report) {
         let name = format.name;
         report.warn(format!("{name} holds tensors alone: {operators} operators stay behind"));
     }
+    if !holds.tensors && !model.parameters.is_empty() {
+        let (name, tensors) = (format.name, model.parameters.len());
+        report.warn(format!("{name} holds the program alone: {tensors} tensors stay behind"));
+        model.parameters.clear();
+    }
     name(model, format, report);
     let parameters = std::mem::take(&mut model.parameters);
     for Parameter { name, mut tensor } in parameters {

@@ -275,7 +275,8 @@ fn tensor_info(name: &str, tensor: &Tensor, hash: bool) -> Result<TensorInfo> {
             let rows = part(DType::Int64, vec![rows.len() / 8], hashed(rows)?);
             info.parts = BTreeMap::from([("data", data), ("rows", rows)]);
         }
-        Kind::Vocabulary { .. } => info.nbytes = tensor.nbytes(),
+        // It has no elements to hash.
+        Kind::Vocabulary { .. } => (info.nbytes, info.sha256) = (tensor.nbytes(), None),
     }
     Ok(info)
 }

@@ -56,12 +56,12 @@ impl Loss {
     /// What is lost, for a message.
     pub fn describe(self) -> &'static str {
         match self {
-            Self::Lod => "how rows are grouped into sequences (LoD)",
-            Self::SelectedRows => "which rows of a larger tensor these are (SelectedRows)",
-            Self::Vocabulary => "a table of tokens",
-            Self::Rounding => "precision or range of numbers",
-            Self::DType => "the element type: its bits are kept under another name",
-            Self::Names => "names of tensors",
+            Self::Lod => "how rows are grouped into sequences",
+            Self::SelectedRows => "which rows of a larger tensor these are",
+            Self::Vocabulary => "tables of tokens",
+            Self::Rounding => "precision or range",
+            Self::DType => "element types, whose bits are kept under others",
+            Self::Names => "the names of tensors",
         }
     }
 }

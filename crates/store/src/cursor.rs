@@ -89,6 +89,7 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// As [`Cursor::bytes`].
     pub fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
+        const { assert!(N as u64 <= WINDOW) };
         self.need(N as u64, what)?;
         let mut array = [0; N];
         array.copy_from_slice(self.peek(N)?);

@@ -72,6 +72,7 @@ pub static NPZ: Format = Format {
 };
 
 const HOLDS: Holds = Holds {
+    tensors: true,
     program: false,
     names: true,
     lod: false,

@@ -28,6 +28,7 @@ pub use read::open;
 use crate::{Format, Holds};
 
 const ALL: Holds = Holds {
+    tensors: true,
     program: true,
     names: true,
     lod: true,
@@ -83,14 +84,14 @@ pub static TENSOR_LOD_LAST: Format = Format {
 
 /// A program alone.
 pub static PROGRAM: Format = Format {
-    holds: ALL,
+    holds: Holds { tensors: false, ..ALL },
     write: write::write_program,
     ..part("paddle-program", "Paddle program", "pb")
 };
 
 /// A program alone, in text form.
 pub static PROGRAM_TEXT: Format = Format {
-    holds: ALL,
+    holds: Holds { tensors: false, ..ALL },
     write: write::write_program_text,
     ..part("paddle-program-text", "Paddle program as text", "pbtxt")
 };

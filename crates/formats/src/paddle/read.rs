@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use lodstone_model::{Dim, Kind, Model, Parameter, Report, Tensor, Var};
 use lodstone_schema::paddle::saved;
-use lodstone_store::{Blob, Dir, Entry, exists, is_dir, list_dir};
+use lodstone_store::{Blob, Dir, Entry, check_relative, exists, is_dir, list_dir};
 
 use super::bundle::Bundle;
 use super::detect::{self, Content, content};
@@ -180,8 +180,12 @@ fn find_params(directory: &Path, program: &str, wanted: &[&Var], options: &OpenO
 }
 
 fn is_variable(dir: &Dir, name: &str) -> bool {
-    let head = |blob: Blob| head(&blob).unwrap_or_default();
-    dir.open_file(name).ok().flatten().is_some_and(|blob| is_stream(&head(blob)))
+    match dir.open_file(name) {
+        Ok(Some(blob)) => head(&blob).is_ok_and(|head| is_stream(&head)),
+        Ok(None) => false,
+        // A link that leads out: there is something, and reading it will say what is wrong.
+        Err(_) => check_relative(name).is_ok(),
+    }
 }
 
 /// Gives the records of a combined file the names of the program.
@@ -310,9 +314,15 @@ fn open_variables(path: &Path, options: &OpenOptions) -> Result<Model> {
                 others.push(format!("`{name}`"));
                 continue;
             };
-            let (tensor, last) = read_variable(&blob, &name, Expect::Anything, options)?;
-            bundle.lod_last |= last;
-            model.parameters.push(Parameter { name, tensor });
+            let (layout, tensors) = paddle_stream::read(&blob, &[], &options.limits)
+                .map_err(|error| error.inside(format!("`{name}`")))?;
+            match <[Tensor; 1]>::try_from(tensors) {
+                Ok([tensor]) => {
+                    bundle.lod_last |= layout.lod_last;
+                    model.parameters.push(Parameter { name, tensor });
+                }
+                Err(tensors) => others.push(format!("`{name}` ({} tensors)", tensors.len())),
+            }
         }
     }
     if model.parameters.is_empty() {
@@ -322,7 +332,7 @@ fn open_variables(path: &Path, options: &OpenOptions) -> Result<Model> {
     model.parameters.sort_by(|left, right| left.name.cmp(&right.name));
     if !others.is_empty() {
         let (count, names) = (others.len(), others.join(", "));
-        model.report.warn(format!("{count} files are no tensor streams: {names}"));
+        model.report.warn(format!("{count} files are not those of one variable: {names}"));
     }
     bundle.remember(&mut model);
     check_lods(&mut model);

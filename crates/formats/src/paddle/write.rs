@@ -20,18 +20,19 @@ pub(super) fn write_bundle(
 ) -> Result<Vec<PathBuf>> {
     let program = program_of(model, "paddle")?;
     let bundle = Bundle::of(model).unwrap_or_default();
-    let into = is_dir(path) || (bundle.directory && path.extension().is_none());
+    let is_program = path.extension().is_some_and(|extension| extension == "pdmodel");
+    let into = is_dir(path) || (bundle.directory && !is_program);
     let (mut commit, program_name, params_name, directory) = if into {
         let program = bundle.program.clone().unwrap_or_else(|| "inference.pdmodel".to_owned());
-        let params = bundle.params.clone().unwrap_or_else(|| "inference.pdiparams".to_owned());
+        // The name that goes with the program's.
+        let params = bundle.params.clone().unwrap_or_else(|| {
+            let stem = program.strip_suffix(".pdmodel");
+            stem.map_or("__params__".to_owned(), |stem| format!("{stem}.pdiparams"))
+        });
         let commit = Commit::directory(path, options.progress.clone())?;
         (commit, program, params, path.to_path_buf())
     } else {
-        let path = if path.extension().is_some_and(|extension| extension == "pdmodel") {
-            path.with_extension("")
-        } else {
-            path.to_path_buf()
-        };
+        let path = if is_program { path.with_extension("") } else { path.to_path_buf() };
         let (commit, prefix) = Commit::file(&path, options.progress.clone())?;
         let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
         (commit, format!("{prefix}.pdmodel"), format!("{prefix}.pdiparams"), directory)
@@ -64,7 +65,9 @@ pub(super) fn write_vars(
         files.push(path.join(name));
     }
     if let Some(program) = &model.program {
-        let name = bundle.program.unwrap_or_else(|| "__model__".to_owned());
+        // What was combined before had a name by which nobody looks in such a directory.
+        let name = bundle.program.filter(|_| bundle.params.is_none());
+        let name = name.unwrap_or_else(|| "__model__".to_owned());
         let encoded = encode(program, &name)?;
         commit.write(&name, |out| Ok::<_, Error>(out.put(&encoded)?))?;
         files.push(path.join(name));

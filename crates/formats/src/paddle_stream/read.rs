@@ -126,16 +126,23 @@ fn body(
     if let Ok(tensor) = selected_rows(cursor, limits) {
         return Ok(tensor);
     }
-    // Eight zeros are an empty vocabulary, and the beginning of almost any other record that was
-    // cut off: where nobody tells, they are believed only if more follows.
     cursor.seek(start);
-    match cursor.u64("a record")? {
-        0 if cursor.remaining() > 0 => {
-            cursor.seek(start);
-            vocabulary(cursor, limits)
-        }
-        _ => dense,
+    if is_empty_vocabulary(cursor).unwrap_or(false) {
+        cursor.seek(start);
+        return vocabulary(cursor, limits);
     }
+    dense
+}
+
+/// Whether eight zeros are an empty vocabulary. They begin almost any other record too, and end
+/// one that was cut off; where nobody tells, they are believed only if another record follows
+/// that cannot be the rest of this one.
+fn is_empty_vocabulary(cursor: &mut Cursor<'_>) -> Result<bool> {
+    let count = cursor.u64("the number of tokens")?;
+    // Of a tensor these would be the upper half of the number of LoD levels, then the version of
+    // the tensor part, then the size of the description, which is never 0.
+    let next = cursor.u32("a record")?;
+    Ok(count == 0 && (next != 0 || (cursor.u32("a record")?, cursor.u32("a record")?) == (0, 0)))
 }
 
 fn dense(cursor: &mut Cursor<'_>, layout: Layout, limits: &Limits) -> Result<Tensor> {

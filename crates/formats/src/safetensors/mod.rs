@@ -46,6 +46,7 @@ pub static FORMAT: Format = Format {
     name: NAME,
     title: "safetensors, one file or several with an index",
     holds: Holds {
+        tensors: true,
         program: false,
         names: true,
         lod: false,
