@@ -63,6 +63,10 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
     let format = target(&model, out, options.to.as_ref())?;
     let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
     select(&mut model, options)?;
+    if model.program.is_some() && model.parameters.is_empty() && !format.holds.program {
+        let what = "the model is a program without parameters: there are no tensors to write";
+        return Err(Error::Absent(what.to_owned()));
+    }
     if let Some(program) = &mut model.program
         && (options.strip_source || options.to != Some(Target::Same))
     {

@@ -31,13 +31,20 @@ pub(super) fn content(head: &[u8], len: u64) -> Option<Content> {
     })
 }
 
-/// Whether a file may begin with the size of a record or the number of tokens of a vocabulary.
+/// Whether a file may begin with the size of a record, or be a vocabulary.
 fn is_counted(head: &[u8], len: u64) -> bool {
+    let Some((size, record)) = head.split_first_chunk::<8>() else { return false };
+    let (size, left) = (u64::from_le_bytes(*size), len.saturating_sub(8));
+    let is_record = is_stream(record) || is_vocabulary(record, left) || record.starts_with(&[0; 8]);
+    is_vocabulary(head, len) || (size <= left && is_record)
+}
+
+/// Whether a file may begin with a number of tokens and the size of the first.
+fn is_vocabulary(head: &[u8], len: u64) -> bool {
     let Some((count, rest)) = head.split_first_chunk::<8>() else { return false };
     let (count, left) = (u64::from_le_bytes(*count), len.saturating_sub(8));
-    let Some(inner) = rest.first_chunk::<8>() else { return false };
-    let sized = count <= left && is_stream(rest);
-    sized || (count > 0 && count <= left / 12 && u64::from_le_bytes(*inner) < left)
+    let token = rest.first_chunk().map(|size| u64::from_le_bytes(*size));
+    count > 0 && count <= left / 12 && token.is_some_and(|size| size < left)
 }
 
 pub(super) fn detect(probe: &Probe<'_>) -> bool {

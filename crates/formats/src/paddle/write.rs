@@ -52,6 +52,9 @@ pub(super) fn write_vars(
     path: &Path,
     options: &WriteOptions,
 ) -> Result<Vec<PathBuf>> {
+    if model.program.is_none() {
+        some_tensor(model, "paddle-vars")?;
+    }
     let bundle = Bundle::of(model).unwrap_or_default();
     let layout = Layout { sized: false, align: options.align, ..bundle.layout() };
     let mut commit = Commit::directory(path, options.progress.clone())?;
@@ -65,8 +68,8 @@ pub(super) fn write_vars(
         files.push(path.join(name));
     }
     if let Some(program) = &model.program {
-        // What was combined before had a name by which nobody looks in such a directory.
-        let name = bundle.program.filter(|_| bundle.params.is_none());
+        // What was not in such a directory may have a name by which nobody looks in one.
+        let name = bundle.program.filter(|_| bundle.directory && bundle.params.is_none());
         let name = name.unwrap_or_else(|| "__model__".to_owned());
         let encoded = encode(program, &name)?;
         commit.write(&name, |out| Ok::<_, Error>(out.put(&encoded)?))?;
@@ -144,6 +147,7 @@ fn write_stream(
     layout: Layout,
     options: &WriteOptions,
 ) -> Result<Vec<PathBuf>> {
+    some_tensor(model, "paddle-params")?;
     let mut tensors: Vec<_> =
         model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect();
     // A program that will name these records goes by sorted names.
@@ -172,6 +176,14 @@ fn encode(program: &Program, name: &str) -> Result<bytes::Bytes> {
 fn program_of<'a>(model: &'a Model, format: &'static str) -> Result<&'a Program> {
     let what = || "a model without a program; `paddle-params` holds parameters alone".to_owned();
     model.program.as_ref().ok_or_else(|| Error::Incompatible { format, what: what() })
+}
+
+/// Nothing could be told from a file or directory of nothing.
+fn some_tensor(model: &Model, format: &'static str) -> Result<()> {
+    match model.parameters.is_empty() {
+        true => Err(Error::Incompatible { format, what: "a model without tensors".to_owned() }),
+        false => Ok(()),
+    }
 }
 
 fn one_tensor(model: &Model, format: &'static str) -> Result<()> {
