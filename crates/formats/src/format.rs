@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use lodstone_model::Model;
+use lodstone_store::Commit;
 
 use crate::{Holds, OpenOptions, Result, WriteOptions, numpy, paddle, safetensors};
 
@@ -62,4 +63,13 @@ pub fn named(name: &str) -> Option<&'static Format> {
 /// The first format that something looks like.
 pub fn detect(probe: &Probe<'_>) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| (format.detect)(probe))
+}
+
+/// Publishes what was written, if what the tensors were read from is still what it was.
+///
+/// # Errors
+/// If it is not, or publishing fails.
+pub(crate) fn publish(commit: Commit, model: &Model) -> Result<()> {
+    model.parameters.iter().try_for_each(|parameter| parameter.tensor.check_unchanged())?;
+    Ok(commit.publish()?)
 }

@@ -82,6 +82,17 @@ impl Tensor {
             }
         }
     }
+
+    /// Fails if the files that its data comes from are not what they were when it was opened.
+    ///
+    /// # Errors
+    /// [`Error::Changed`](lodstone_store::Error::Changed).
+    pub fn check_unchanged(&self) -> lodstone_store::Result<()> {
+        if let Kind::SelectedRows { rows, .. } = &self.kind {
+            rows.check_unchanged()?;
+        }
+        self.data.check_unchanged()
+    }
 }
 
 impl Kind {

@@ -10,6 +10,7 @@ use super::elements::Elements;
 use super::header::{Header, encode};
 use super::zip::Writer;
 use super::{DIMENSIONS, NPY, NPZ, RESIDUAL, SUFFIX};
+use crate::format::publish;
 use crate::{Error, Result, WriteOptions};
 
 /// Writes the one tensor of a model.
@@ -25,7 +26,8 @@ pub fn write_npy(model: &Model, path: &Path, options: &WriteOptions) -> Result<V
     let parts = parts(NPY.name, parameter)?;
     let (mut commit, name) = Commit::file(path, options.progress.clone())?;
     commit.write(&name, |out| parts.iter().try_for_each(|part| out.copy(part)))?;
-    publish(model, commit, path)
+    publish(commit, model)?;
+    Ok(vec![path.to_path_buf()])
 }
 
 /// Writes all tensors of a model.
@@ -56,12 +58,7 @@ pub fn write_npz(model: &Model, path: &Path, options: &WriteOptions) -> Result<V
         }
         writer.finish(out)
     })?;
-    publish(model, commit, path)
-}
-
-fn publish(model: &Model, commit: Commit, path: &Path) -> Result<Vec<PathBuf>> {
-    model.parameters.iter().try_for_each(|parameter| parameter.tensor.data.check_unchanged())?;
-    commit.publish()?;
+    publish(commit, model)?;
     Ok(vec![path.to_path_buf()])
 }
 

@@ -52,18 +52,38 @@ pub fn write_text(program: &Program) -> Result<Bytes> {
 trait Node: Sized {
     const SCHEMA: &'static MessageType;
     fn decode(message: &Message<'_>) -> Result<Self>;
-    fn canonical(&self) -> Result<Encoder>;
+    /// The fields that the model knows, in the order of their numbers; nodes inside by `inner`.
+    fn canonical(&self, inner: Inner) -> Result<Encoder>;
     /// The encoding that it was read from.
     fn raw(&self) -> Result<Option<Bytes>>;
 }
 
 fn encode<N: Node>(node: &N) -> Result<Bytes> {
-    let now: Bytes = node.canonical()?.finish().into();
+    let now: Bytes = node.canonical(Inner::Encoded)?.finish().into();
     let Some(raw) = node.raw()? else { return Ok(now) };
     let limits = Limits::default();
     let source = Source::new("the encoding of a node", &limits);
-    let then = N::decode(&Message::new(&source, raw.clone()))?.canonical()?.finish().into();
+    let then =
+        N::decode(&Message::new(&source, raw.clone()))?.canonical(Inner::AsRead)?.finish().into();
     patch(N::SCHEMA, &raw, &then, &now)
+}
+
+/// What stands for the nodes inside a node.
+#[derive(Clone, Copy)]
+enum Inner {
+    /// Their encoding now.
+    Encoded,
+    /// The bytes that they were just read from.
+    AsRead,
+}
+
+impl Inner {
+    fn bytes<N: Node>(self, node: &N) -> Result<Bytes> {
+        match self {
+            Self::Encoded => encode(node),
+            Self::AsRead => Ok(node.raw()?.unwrap_or_default()),
+        }
+    }
 }
 
 impl Node for Program {
@@ -73,10 +93,10 @@ impl Node for Program {
         read::program(message)
     }
 
-    fn canonical(&self) -> Result<Encoder> {
+    fn canonical(&self, inner: Inner) -> Result<Encoder> {
         let mut out = Encoder::default();
         for block in &self.blocks {
-            out.bytes(1, &encode(block)?);
+            out.bytes(1, &inner.bytes(block)?);
         }
         if let Some(version) = self.version {
             out.message(4, |out| out.int(1, version));
@@ -111,15 +131,15 @@ impl Node for Block {
         read::block(message)
     }
 
-    fn canonical(&self) -> Result<Encoder> {
+    fn canonical(&self, inner: Inner) -> Result<Encoder> {
         let mut out = Encoder::default();
         out.int(1, self.index);
         out.int(2, self.parent);
         for var in &self.vars {
-            out.bytes(3, &encode(var)?);
+            out.bytes(3, &inner.bytes(var)?);
         }
         for op in &self.ops {
-            out.bytes(4, &encode(op)?);
+            out.bytes(4, &inner.bytes(op)?);
         }
         if let Some(forward) = self.forward {
             out.int(5, forward);
@@ -139,7 +159,7 @@ impl Node for Var {
         read::var(message)
     }
 
-    fn canonical(&self) -> Result<Encoder> {
+    fn canonical(&self, _: Inner) -> Result<Encoder> {
         let mut out = Encoder::default();
         out.bytes(1, self.name.as_bytes());
         let kind = var_type(self)?;
@@ -213,7 +233,7 @@ impl Node for Op {
         read::op(message)
     }
 
-    fn canonical(&self) -> Result<Encoder> {
+    fn canonical(&self, _: Inner) -> Result<Encoder> {
         let mut out = Encoder::default();
         self.inputs.iter().for_each(|input| operand(&mut out, 1, input));
         self.outputs.iter().for_each(|output| operand(&mut out, 2, output));

@@ -8,7 +8,8 @@ use lodstone_store::Commit;
 use serde::{Deserialize, Serialize};
 
 use super::header::Header;
-use super::write::{publish, put};
+use super::write::put;
+use crate::format::publish;
 use crate::{Error, Result, WriteOptions};
 
 /// Owner of the residual of a model: a layout, as JSON.
@@ -81,7 +82,7 @@ impl Layout {
             commit.write(&name, |out| Ok::<_, Error>(out.put(index.text.as_bytes())?))?;
             written.push(root.join(name));
         }
-        publish(model, commit)?;
+        publish(commit, model)?;
         Ok(written)
     }
 

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::header::Header;
 use super::layout::Layout;
 use super::{CODES, HEADER, INDEX, METADATA, NAME, code, size_of};
+use crate::format::publish;
 use crate::{Error, Result, WriteOptions};
 
 /// Writes one file, or with [`max_shard_size`](WriteOptions::max_shard_size) as many as are
@@ -39,7 +40,7 @@ pub fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Vec<P
     };
     let (mut commit, name) = Commit::file(path, options.progress.clone())?;
     commit.write(&name, |out| put(out, &header, &tensors))?;
-    publish(model, commit)?;
+    publish(commit, model)?;
     Ok(vec![path.to_path_buf()])
 }
 
@@ -67,13 +68,8 @@ fn write_shards(
     let name = format!("{stem}{INDEX}");
     commit.write(&name, |out| out.put(index_text(&index).as_bytes()))?;
     written.push(path.with_file_name(name));
-    publish(model, commit)?;
+    publish(commit, model)?;
     Ok(written)
-}
-
-pub(super) fn publish(model: &Model, commit: Commit) -> Result<()> {
-    model.parameters.iter().try_for_each(|parameter| parameter.tensor.data.check_unchanged())?;
-    Ok(commit.publish()?)
 }
 
 pub(super) fn put(out: &mut Output, header: &[u8], tensors: &[&Parameter]) -> Result<()> {
