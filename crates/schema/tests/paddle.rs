@@ -1,0 +1,127 @@
+//! PaddlePaddle's conventions, on programs made by hand.
+
+use lodstone_model::{
+    Attribute, AttributeValue, Block, Dialect, Op, Operand, Program, Residual, Var, VarKind,
+};
+use lodstone_schema::paddle::{
+    CALLSTACK, count_source, interface, operator, saved, strip_source, unknown_operators,
+};
+
+fn var(name: &str, kind: VarKind, persistable: bool) -> Var {
+    Var {
+        name: name.to_owned(),
+        kind,
+        tensors: Vec::new(),
+        members: Vec::new(),
+        persistable,
+        need_check_feed: false,
+        is_parameter: false,
+        stop_gradient: false,
+        attributes: Vec::new(),
+        residual: Residual::default(),
+    }
+}
+
+fn op(kind: &str, input: (&str, &str), output: (&str, &str), col: Option<i32>) -> Op {
+    let operand =
+        |(slot, name): (&str, &str)| Operand { slot: slot.to_owned(), args: vec![name.to_owned()] };
+    let attribute = |value| Attribute { name: "col".to_owned(), value: AttributeValue::Int(value) };
+    Op {
+        dialect: Dialect::Paddle,
+        kind: kind.to_owned(),
+        inputs: vec![operand(input)],
+        outputs: vec![operand(output)],
+        attributes: col.map(attribute).into_iter().collect(),
+        is_target: false,
+        residual: Residual::default(),
+    }
+}
+
+fn program(vars: Vec<Var>, ops: Vec<Op>) -> Program {
+    Program {
+        blocks: vec![Block { parent: -1, vars, ops, ..Block::default() }],
+        ..Program::default()
+    }
+}
+
+#[test]
+fn the_registry_knows_slots_and_releases() {
+    let conv2d = operator("conv2d").expect("an operator");
+    assert_eq!(conv2d.releases, ["1.8.5", "2.6.2", "3.3.1"]);
+    let inputs: Vec<_> = conv2d.inputs.iter().map(|slot| slot.name).collect();
+    assert_eq!(inputs, ["Input", "Filter", "Bias", "ResidualData"]);
+    assert!(conv2d.inputs[2].optional && !conv2d.inputs[0].optional);
+    assert!(operator("sum").expect("an operator").inputs[0].several);
+    assert!(operator("no_such_operator").is_none());
+}
+
+#[test]
+fn saved_are_persistable_values_by_name_each_once() {
+    let mut program = program(
+        vec![
+            var("conv2d_2", VarKind::Tensor, true),
+            var("conv2d_10", VarKind::Tensor, true),
+            var("feed", VarKind::FeedMinibatch, true),
+            var("fetch", VarKind::FetchList, true),
+            var("reader", VarKind::Reader, true),
+            var("holder", VarKind::Raw, true),
+            var("temporary", VarKind::Tensor, false),
+            var("rows", VarKind::SelectedRows, true),
+        ],
+        Vec::new(),
+    );
+    let sub_block =
+        vec![var("in_sub_block", VarKind::Tensor, true), program.blocks[0].vars[0].clone()];
+    program.blocks.push(Block { index: 1, vars: sub_block, ..Block::default() });
+    let names: Vec<_> = saved(&program).iter().map(|var| var.name.as_str()).collect();
+    assert_eq!(names, ["conv2d_10", "conv2d_2", "in_sub_block", "rows"]);
+}
+
+#[test]
+fn inputs_and_outputs_go_by_column_not_by_order() {
+    let program = program(
+        Vec::new(),
+        vec![
+            op("feed", ("X", "feed"), ("Out", "second"), Some(1)),
+            op("feed", ("X", "feed"), ("Out", "first"), Some(0)),
+            op("fetch", ("X", "last"), ("Out", "fetch"), Some(2)),
+            op("fetch", ("X", "middle"), ("Out", "fetch"), Some(1)),
+        ],
+    );
+    let interface = interface(&program);
+    assert_eq!(interface.inputs, ["first", "second"]);
+    assert_eq!(interface.outputs, ["middle", "last"]);
+}
+
+#[test]
+fn what_is_declared_to_be_fed_is_the_input_where_nothing_is_fed() {
+    let mut image = var("image", VarKind::Tensor, false);
+    image.need_check_feed = true;
+    let program = program(vec![image, var("other", VarKind::Tensor, false)], Vec::new());
+    assert_eq!(interface(&program).inputs, ["image"]);
+}
+
+#[test]
+fn source_lines_are_counted_and_removed() {
+    let mut program = program(
+        Vec::new(),
+        ["a", "b", "c"].map(|_| op("relu", ("X", "x"), ("Out", "y"), None)).to_vec(),
+    );
+    let lines = |lines: &[&str]| Attribute {
+        name: CALLSTACK.to_owned(),
+        value: AttributeValue::Strings(lines.iter().map(|line| (*line).into()).collect()),
+    };
+    program.blocks[0].ops[0].attributes.push(lines(&["train.py, line 3"]));
+    program.blocks[0].ops[1].attributes.push(lines(&[]));
+    assert_eq!(count_source(&program), 1, "an empty list says nothing");
+    strip_source(&mut program);
+    assert_eq!(count_source(&program), 0);
+    assert!(program.ops().all(|op| op.attributes.is_empty()));
+}
+
+#[test]
+fn custom_operators_are_told_from_known_ones_and_their_gradients() {
+    let kinds = ["relu", "my_op", "conv2d_grad", "my_op", "conv2d_grad_grad", "my_op_grad"];
+    let ops = kinds.map(|kind| op(kind, ("X", "x"), ("Out", "y"), None)).to_vec();
+    assert_eq!(unknown_operators(&program(Vec::new(), ops)), ["my_op", "my_op_grad"]);
+}
