@@ -12,7 +12,7 @@ pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
         (None, index) => lodstone::open_record(&arguments.path, index.unwrap_or(0), &options)?,
     };
     let Some(output) = &arguments.output else {
-        return say::out(lodstone::text(&tensor)?.as_bytes());
+        return say::to_stdout(|out| Ok(lodstone::write_text(&tensor, out)?));
     };
     // The name goes with the command, not into the file.
     let parameter = Parameter { name: String::new(), tensor };

@@ -25,6 +25,7 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
             align: arguments.align,
             max_shard_size: arguments.max_shard_size,
             progress: progress.clone(),
+            ..WriteOptions::default()
         },
     };
     let total = model.nbytes();

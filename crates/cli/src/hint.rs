@@ -23,7 +23,7 @@ fn of_format(error: &lodstone::FormatError) -> Option<String> {
     use lodstone::StoreError as S;
     Some(match error {
         F::Mismatch { .. } => "name other parameters with --params PATH".to_owned(),
-        F::Inside { source, .. } => return of_format(source),
+        F::Inside { source, .. } | F::InRecord { source, .. } => return of_format(source),
         F::Store(S::Escapes { why, .. }) if why.contains("link") => {
             "--follow-links, if you trust where it leads".to_owned()
         }

@@ -32,7 +32,7 @@ fn summary(inspection: &Inspection, path: &str, out: &mut String) {
     };
     line("path", path);
     let title = lodstone::FORMATS.iter().find(|format| format.name == inspection.format);
-    let title = title.map_or("", |format| format.title);
+    let title = title.map_or("Paddle 3 program (PIR)", |format| format.title);
     line("format", &format!("{} ({title})", inspection.format));
     if let Some(program) = &inspection.program {
         if let Some(version) = &program.version {

@@ -9,8 +9,15 @@ use crate::{Failure, hint};
 
 /// Writes data.
 pub(crate) fn out(bytes: &[u8]) -> Result<(), Failure> {
+    to_stdout(|out| Ok(out.write_all(bytes)?))
+}
+
+/// Lets `write` write data.
+pub(crate) fn to_stdout(
+    write: impl FnOnce(&mut io::StdoutLock<'static>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(bytes)?;
+    write(&mut stdout)?;
     Ok(stdout.flush()?)
 }
 
@@ -43,7 +50,10 @@ fn line(label: &str, color: AnsiColor, text: &str) {
 
 /// Whether who reads our output has had enough.
 pub(crate) fn is_broken_pipe(failure: &(dyn Error + 'static)) -> bool {
-    let error = failure.downcast_ref::<io::Error>();
+    let error = match failure.downcast_ref::<lodstone::Error>() {
+        Some(lodstone::Error::Output(error)) => Some(error),
+        _ => failure.downcast_ref::<io::Error>(),
+    };
     error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 

@@ -22,6 +22,14 @@ pub enum Error {
         /// What is wrong there.
         source: Box<Error>,
     },
+    /// The same, with the number of the record in a file of records.
+    #[error("in record {number}: {source}")]
+    InRecord {
+        /// The number, counted from 0.
+        number: usize,
+        /// What is wrong there.
+        source: Box<Error>,
+    },
     /// No format claims the file.
     #[error("`{}` is no model file that is known: it begins with {found}", path.display())]
     Unrecognized {
@@ -82,6 +90,10 @@ impl Error {
             }
             error => Self::Inside { place: place.into(), source: Box::new(error) },
         }
+    }
+
+    pub(crate) fn in_record(self, number: usize) -> Self {
+        Self::InRecord { number, source: Box::new(self) }
     }
 
     /// A tensor whose element type `format` has no code for.

@@ -16,6 +16,10 @@ pub struct Format {
     pub title: &'static str,
     /// What it has a place for.
     pub holds: Holds,
+    /// Whether it can be [split](WriteOptions::max_shard_size) into files of a size.
+    pub splits: bool,
+    /// Whether its elements can be [aligned](WriteOptions::align).
+    pub aligns: bool,
     /// Extension of its files, without the dot; a path that ends in it asks for this format.
     pub extension: &'static str,
     /// Whether something looks like it.
@@ -58,11 +62,6 @@ pub static FORMATS: &[&Format] = &[
 /// The format called `name`.
 pub fn named(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name)
-}
-
-/// The first format that something looks like.
-pub fn detect(probe: &Probe<'_>) -> Option<&'static Format> {
-    FORMATS.iter().copied().find(|format| (format.detect)(probe))
 }
 
 /// Publishes what was written, if what the tensors were read from is still what it was.

@@ -47,6 +47,9 @@ impl OpenOptions {
 /// How to write a model.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
+    /// Whether to keep what the files of the model were like beyond what the format asks for: their
+    /// names, their number, the layout of their records.
+    pub same: bool,
     /// Bytes that elements are aligned to, where the format leaves it open; 0 for what the
     /// framework itself does.
     pub align: u64,
@@ -61,6 +64,8 @@ pub struct WriteOptions {
 pub struct Holds {
     /// Tensors.
     pub tensors: bool,
+    /// Free-form facts of the file.
+    pub metadata: bool,
     /// A program. (One that is left out is told, not lost: such a format is asked for by who
     /// wants the parameters.)
     pub program: bool,

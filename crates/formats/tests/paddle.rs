@@ -36,8 +36,7 @@ fn every_file_holds_what_the_framework_put_into_it() {
             continue;
         }
         let model = open(&case);
-        let format = if case.format == "paddle-pir" { "paddle-params" } else { &case.format };
-        assert_eq!(model.format, format, "{}", case.path);
+        assert_eq!(model.format, case.format, "{}", case.path);
         assert_eq!(facts_of_all(&model), case.tensors, "{}", case.path);
     }
 }
@@ -127,9 +126,15 @@ fn attributes_of_every_type_have_the_values_that_were_set() {
 fn what_is_written_back_is_byte_for_byte_what_was_read() {
     let scratch = tempfile::tempdir().unwrap();
     for (number, case) in cases(&golden()).iter().enumerate() {
-        let model = open(case);
+        let mut model = open(case);
+        if case.format == "paddle-pir" {
+            // The topology cannot be written; the parameters are like any.
+            model.format = "paddle-params".to_owned();
+        }
         let out = scratch.path().join(format!("{number}"));
-        let files = write(&model, &model.format, &out, &WriteOptions::default());
+        let same = WriteOptions { same: true, ..WriteOptions::default() };
+        let files = write(&model, &model.format, &out, &same);
+        assert!(!files.is_empty());
         for file in files {
             let written = bytes(&file);
             let name = file.strip_prefix(&out).ok().filter(|name| *name != Path::new(""));
@@ -260,7 +265,7 @@ fn aligned_elements_begin_at_multiples_of_64_and_read_back_equal() {
     let options = WriteOptions { align: 64, ..WriteOptions::default() };
     for (number, case) in cases(&golden()).iter().enumerate() {
         let model = open(case);
-        if model.parameters.is_empty() {
+        if model.parameters.is_empty() || case.format == "paddle-pir" {
             continue;
         }
         let out = scratch.path().join(number.to_string());

@@ -375,6 +375,7 @@ fn an_error_says_the_file_the_offset_and_the_tensor() {
 #[test]
 fn directories_and_shards_are_written_back_under_the_names_they_had() {
     let scratch = tempfile::tempdir().unwrap();
+    let same = WriteOptions { same: true, ..WriteOptions::default() };
     let sharded = golden().join("sharded");
     let alone = scratch.path().join("alone");
     std::fs::create_dir(&alone).unwrap();
@@ -382,7 +383,7 @@ fn directories_and_shards_are_written_back_under_the_names_they_had() {
     for (number, original) in [sharded.clone(), alone].into_iter().enumerate() {
         let model = open(&original).unwrap();
         let copy = scratch.path().join(format!("copy-{number}"));
-        let files = (safetensors::FORMAT.write)(&model, &copy, &WriteOptions::default()).unwrap();
+        let files = (safetensors::FORMAT.write)(&model, &copy, &same).unwrap();
         assert_eq!(files.len(), list_dir(&original).unwrap().len());
         assert_eq!(list_dir(&copy).unwrap(), list_dir(&original).unwrap());
         for file in files {
@@ -392,7 +393,7 @@ fn directories_and_shards_are_written_back_under_the_names_they_had() {
     // An index is written as an index; a single file as a single file.
     let model = open(&sharded.join("model.safetensors.index.json")).unwrap();
     let index = scratch.path().join("other.safetensors.index.json");
-    (safetensors::FORMAT.write)(&model, &index, &WriteOptions::default()).unwrap();
+    (safetensors::FORMAT.write)(&model, &index, &same).unwrap();
     assert_eq!(open(&index).unwrap().parameters.len(), model.parameters.len());
     let one = scratch.path().join("one.safetensors");
     let files = (safetensors::FORMAT.write)(&model, &one, &WriteOptions::default()).unwrap();
@@ -400,9 +401,9 @@ fn directories_and_shards_are_written_back_under_the_names_they_had() {
 
     // An edited model is no longer what the headers say.
     let mut model = open(&sharded).unwrap();
-    model.parameters.pop();
+    model.metadata.insert("edited".to_owned(), "yes".to_owned());
     let edited = scratch.path().join("edited");
-    let files = (safetensors::FORMAT.write)(&model, &edited, &WriteOptions::default()).unwrap();
+    let files = (safetensors::FORMAT.write)(&model, &edited, &same).unwrap();
     assert_eq!(files.len(), 1);
 }
 
@@ -487,9 +488,21 @@ fn a_tensor_that_an_index_lacks_is_read_with_a_warning() {
     assert_eq!(names, ["a", "c", "b"]);
     let warnings = model.report.warnings.join("\n");
     assert!(warnings.contains("unknown key `new`"), "{warnings}");
-    assert!(warnings.contains("`s.safetensors`: the index lacks the tensor `a`"), "{warnings}");
-    assert!(warnings.contains("`s.safetensors`: left out `b`"), "{warnings}");
-    assert!(warnings.contains("`t.safetensors`: left out `a`"), "{warnings}");
+    assert!(warnings.contains("in the files, and not in the index: 1"), "{warnings}");
+    assert!(warnings.contains("another file has by the index, left out: 2"), "{warnings}");
+}
+
+#[test]
+fn one_file_under_many_names_of_an_index_is_refused() {
+    for alias in ["./s.safetensors", ".//s.safetensors", "link.safetensors"] {
+        let index = format!(r#"{{"weight_map":{{"a":"s.safetensors","b":"{alias}"}}}}"#);
+        let dir = indexed(&index);
+        let two = r#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}"#;
+        std::fs::write(dir.path().join("model/s.safetensors"), file(two, 2)).unwrap();
+        symlink("s.safetensors", dir.path().join("model/link.safetensors")).unwrap();
+        let error = open(&dir.path().join("model")).unwrap_err().to_string();
+        assert!(error.contains("a file that the index names once"), "{alias}: {error}");
+    }
 }
 
 #[test]

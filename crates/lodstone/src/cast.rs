@@ -55,7 +55,10 @@ impl Cast {
             let count = PIECE.min(self.count() - first);
             let values = self.values(first, count)?;
             let changed = |value: &f64| {
-                let back = decode(self.to, &encode(self.to, *value));
+                let mut encoded = [0; 8];
+                let (encoded, _) = encoded.split_at_mut(width(self.to));
+                encode(self.to, *value, encoded);
+                let back = decode(self.to, encoded);
                 back != *value && !(back.is_nan() && value.is_nan())
             };
             if values.iter().any(changed) {
@@ -91,8 +94,12 @@ impl Derive for Cast {
         while !rest.is_empty() {
             let first = offset / size;
             let count = PIECE.min(self.count() - first);
-            let encoded = self.values(first, count)?;
-            let encoded: Vec<u8> = encoded.iter().flat_map(|v| encode(self.to, *v)).collect();
+            let values = self.values(first, count)?;
+            let width = width(self.to);
+            let mut encoded = vec![0; values.len() * width];
+            for (value, out) in values.iter().zip(encoded.chunks_exact_mut(width)) {
+                encode(self.to, *value, out);
+            }
             let skip = usize::try_from(offset % size).unwrap_or(0);
             let piece = encoded.get(skip..).unwrap_or_default();
             let take = piece.len().min(rest.len());
@@ -110,6 +117,10 @@ fn size(dtype: DType) -> u64 {
     u64::from(dtype.bits().unwrap_or(8) / 8)
 }
 
+fn width(dtype: DType) -> usize {
+    usize::try_from(size(dtype)).unwrap_or(1)
+}
+
 fn decode(dtype: DType, bytes: &[u8]) -> f64 {
     let array4 = || bytes.first_chunk::<4>().copied().unwrap_or_default();
     let array2 = || bytes.first_chunk::<2>().copied().unwrap_or_default();
@@ -121,12 +132,40 @@ fn decode(dtype: DType, bytes: &[u8]) -> f64 {
     }
 }
 
-fn encode(dtype: DType, value: f64) -> Vec<u8> {
+/// Writes `value` as `dtype` into `out`, which has its size.
+fn encode(dtype: DType, value: f64, out: &mut [u8]) {
     match dtype {
-        DType::Float16 => f16::from_f64(value).to_le_bytes().to_vec(),
-        DType::BFloat16 => bf16::from_f64(value).to_le_bytes().to_vec(),
+        DType::Float16 => out.copy_from_slice(&narrow(value, 5, 10).to_le_bytes()),
+        DType::BFloat16 => out.copy_from_slice(&narrow(value, 8, 7).to_le_bytes()),
         #[expect(clippy::cast_possible_truncation, reason = "rounds, as casting means to")]
-        DType::Float32 => (value as f32).to_le_bytes().to_vec(),
-        _ => value.to_le_bytes().to_vec(),
+        DType::Float32 => out.copy_from_slice(&(value as f32).to_le_bytes()),
+        _ => out.copy_from_slice(&value.to_le_bytes()),
     }
+}
+
+/// `value` in a format of a sign, `exponent` and `mantissa` bits, 16 in all; rounded once, to
+/// nearest, ties to even. (Going through `f32`, or cutting off bits first, would round twice.)
+fn narrow(value: f64, exponent: u32, mantissa: u32) -> u16 {
+    let bits = value.to_bits();
+    let (biased, fraction) = (bits >> 52 & 0x7ff, bits & ((1 << 52) - 1));
+    let infinity = ((1u64 << exponent) - 1) << mantissa;
+    // The exponent in the narrow format; from 0 down the numbers are subnormal.
+    let scale = biased.cast_signed() - 1023 + ((1 << (exponent - 1)) - 1);
+    let magnitude = if biased == 0x7ff {
+        // A NaN stays one and becomes quiet.
+        let quiet = u64::from(fraction != 0) << (mantissa - 1);
+        infinity | quiet | fraction >> (52 - mantissa)
+    } else {
+        let below = u32::try_from(1 - scale.min(1)).unwrap_or(u32::MAX);
+        let shift = (52 - mantissa).saturating_add(below).min(63);
+        let significand = if biased == 0 { 0 } else { fraction | 1 << 52 };
+        let (kept, cut) = (significand >> shift, significand & ((1 << shift) - 1));
+        let half = 1u64 << (shift - 1);
+        let up = cut > half || (cut == half && kept & 1 == 1);
+        // The leading bit of a normal number, and a carry, move into the exponent by themselves.
+        let base = u64::try_from(scale.max(1) - 1).unwrap_or(0) << mantissa;
+        (base + kept + u64::from(up)).min(infinity)
+    };
+    let sign = bits >> 63 << 15;
+    u16::try_from(sign | magnitude).unwrap_or(0)
 }

@@ -1,11 +1,13 @@
 //! One tensor.
 
 use std::fmt::Write as _;
+use std::io::Write;
 use std::path::Path;
 
 use half::{bf16, f16};
-use lodstone_formats::{Error as FormatError, OpenOptions, paddle_stream};
+use lodstone_formats::OpenOptions;
 use lodstone_model::{DType, Kind, Model, Tensor};
+use lodstone_store::Blob;
 
 use crate::{Error, Result, open_with};
 
@@ -22,16 +24,14 @@ pub fn open_record(
     options: &OpenOptions,
 ) -> Result<(String, Tensor)> {
     let path = path.as_ref();
-    match open_with(path, options) {
-        Ok(model) => nth(model, index),
-        Err(Error::Format(FormatError::Inside { .. } | FormatError::Store(_)))
-            if !lodstone_store::is_dir(path) && lodstone_store::exists(path) =>
-        {
-            let blob = options.file(path)?;
-            let tensor = paddle_stream::read_record(&blob, index, &options.limits)?;
-            Ok((String::new(), tensor))
-        }
-        Err(error) => Err(error),
+    let whole = match open_with(path, options) {
+        Ok(model) => return nth(model, index),
+        Err(error) => error,
+    };
+    // The error of the whole file says more than that of a record that cannot be found in it.
+    match lodstone_formats::paddle::open_record(path, index, options) {
+        Ok(Some(tensor)) => Ok((String::new(), tensor)),
+        Ok(None) | Err(_) => Err(whole),
     }
 }
 
@@ -68,30 +68,22 @@ fn nth(model: Model, index: usize) -> Result<(String, Tensor)> {
     }
 }
 
-/// The elements of a tensor as text, nested in brackets like NumPy's, all of them.
+/// Writes the elements of a tensor as text, nested in brackets like NumPy's, all of them.
 ///
 /// # Errors
-/// What reading gives, or if its element type has no text form.
-pub fn text(tensor: &Tensor) -> Result<String> {
-    let mut out = String::new();
+/// What reading and writing give, or if its element type has no text form.
+pub fn write_text(tensor: &Tensor, out: &mut impl Write) -> Result<()> {
     if let Kind::Vocabulary { tokens } = &tensor.kind {
         for (token, id) in tokens {
-            let _ = writeln!(out, "{id}\t{}", token.escape_debug());
+            writeln!(out, "{id}\t{}", token.escape_debug()).map_err(Error::Output)?;
         }
-        return Ok(out);
+        return Ok(());
     }
     if let Kind::SelectedRows { rows, height } = &tensor.kind {
-        let rows = rows.bytes()?;
-        let _ = write!(out, "rows of {height}: ");
-        nest(&mut out, &rows, 8, &[rows.len() as u64 / 8], DType::Int64)?;
-        out.push('\n');
+        write!(out, "rows of {height}: ").map_err(Error::Output)?;
+        nest(out, rows, &[rows.len() / 8], DType::Int64)?;
     }
-    let size = tensor.dtype.bits().filter(|bits| bits % 8 == 0).map(|bits| bits / 8);
-    let size = size.and_then(|size| usize::try_from(size).ok());
-    let size = size.ok_or_else(|| no_text(tensor.dtype))?;
-    nest(&mut out, &tensor.data.bytes()?, size, &tensor.shape, tensor.dtype)?;
-    out.push('\n');
-    Ok(out)
+    nest(out, &tensor.data, &tensor.shape, tensor.dtype)
 }
 
 fn no_text(dtype: DType) -> Error {
@@ -99,26 +91,34 @@ fn no_text(dtype: DType) -> Error {
 }
 
 /// Writes elements with a bracket for each dimension that begins or ends before them.
-fn nest(out: &mut String, data: &[u8], size: usize, shape: &[u64], dtype: DType) -> Result<()> {
+fn nest(out: &mut impl Write, data: &Blob, shape: &[u64], dtype: DType) -> Result<()> {
+    let size = dtype.bits().filter(|bits| bits % 8 == 0).map(|bits| bits / 8);
+    let size = size.and_then(|size| usize::try_from(size).ok()).ok_or_else(|| no_text(dtype))?;
     let strides: Vec<u64> = (1..=shape.len())
         .map(|axis| shape.iter().rev().take(axis).fold(1, |all: u64, n| all.saturating_mul(*n)))
         .collect();
     let ends = |count: u64| strides.iter().filter(|stride| count.is_multiple_of(**stride)).count();
-    if data.is_empty() {
-        out.push_str("[]");
-        return Ok(());
-    }
-    for (index, element) in (0u64..).zip(data.chunks_exact(size)) {
-        let opened = ends(index);
-        if index > 0 {
-            out.push_str(if opened > 0 { ",\n" } else { ", " });
-            let _ = write!(out, "{:1$}", "", if opened > 0 { shape.len() - opened } else { 0 });
+    let (mut index, mut line) = (0, String::new());
+    // Pieces are of whole elements: their size is a multiple of that of any element.
+    data.for_each_chunk(|piece| {
+        for element in piece.chunks_exact(size) {
+            let opened = ends(index);
+            if index > 0 {
+                line.push_str(if opened > 0 { ",\n" } else { ", " });
+                let indent = if opened > 0 { shape.len() - opened } else { 0 };
+                let _ = write!(line, "{:indent$}", "");
+            }
+            line.push_str(&"[".repeat(opened));
+            write_element(&mut line, element, dtype)?;
+            index += 1;
+            line.push_str(&"]".repeat(ends(index)));
         }
-        out.push_str(&"[".repeat(opened));
-        write_element(out, element, dtype)?;
-        out.push_str(&"]".repeat(ends(index + 1)));
-    }
-    Ok(())
+        let written = out.write_all(line.as_bytes()).map_err(Error::Output);
+        line.clear();
+        written
+    })?;
+    let end = if index == 0 { "[]\n" } else { "\n" };
+    out.write_all(end.as_bytes()).map_err(Error::Output)
 }
 
 fn write_element(out: &mut String, bytes: &[u8], dtype: DType) -> Result<()> {

@@ -8,7 +8,7 @@ use lodstone_model::{DType, Loss, Model, Report};
 use lodstone_schema::paddle;
 
 use crate::cast::cast;
-use crate::fit::fit;
+use crate::fit::{fit, place};
 use crate::{Error, Result};
 
 /// What to convert to, and what of a model.
@@ -61,6 +61,14 @@ pub struct Conversion {
 /// Otherwise if the format cannot hold the model, or reading or writing fails.
 pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result<Conversion> {
     let format = target(&model, out, options.to.as_ref())?;
+    for (name, asked, can) in [
+        ("split into files of a size", options.write.max_shard_size.is_some(), format.splits),
+        ("aligned", options.write.align > 1, format.aligns),
+    ] {
+        if asked && !can {
+            return Err(Error::Absent(format!("{} cannot be {name}", format.name)));
+        }
+    }
     let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
     select(&mut model, options)?;
     if model.program.is_some() && model.parameters.is_empty() && !format.holds.program {
@@ -77,9 +85,9 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
         }
     }
     if let Some(dtype) = options.cast {
-        for parameter in &mut model.parameters {
+        for (number, parameter) in model.parameters.iter_mut().enumerate() {
             if cast(&mut parameter.tensor, dtype)? {
-                report.lose(Loss::Rounding, &parameter.name);
+                report.lose(Loss::Rounding, place(&parameter.name, number));
             }
         }
         declare(&mut model, dtype);
@@ -91,7 +99,8 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
     if !refused.is_empty() {
         return Err(Error::Lossy(refused));
     }
-    let files = (format.write)(&model, out, &options.write)?;
+    let same = options.to == Some(Target::Same);
+    let files = (format.write)(&model, out, &WriteOptions { same, ..options.write.clone() })?;
     let (tensors, nbytes) = (model.parameters.len(), model.nbytes());
     Ok(Conversion { format: format.name, files, tensors, nbytes, report })
 }
@@ -101,7 +110,9 @@ fn target(model: &Model, out: &Path, to: Option<&Target>) -> Result<&'static For
         lodstone_formats::named(name).ok_or_else(|| Error::UnknownFormat(name.to_owned()))
     };
     match to {
-        Some(Target::Same) => named(&model.format),
+        Some(Target::Same) => lodstone_formats::named(&model.format).ok_or_else(|| {
+            Error::Absent(format!("{} cannot be written; name another format", model.format))
+        }),
         Some(Target::Format(name)) => named(name),
         None => {
             let extension = out.extension().and_then(|extension| extension.to_str());

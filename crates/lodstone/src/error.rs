@@ -38,6 +38,9 @@ pub enum Error {
         /// The element type asked for.
         to: DType,
     },
+    /// Text that could not be written.
+    #[error("cannot write: {0}")]
+    Output(std::io::Error),
     /// Something that the model does not have.
     #[error("{0}")]
     Absent(String),
@@ -60,7 +63,7 @@ fn describe(losses: &BTreeMap<Loss, Vec<String>>) -> String {
     let mut text = String::from("the conversion would lose");
     for (index, (loss, places)) in losses.iter().enumerate() {
         let comma = if index > 0 { "; and" } else { "" };
-        let listed: Vec<_> = places.iter().take(LISTED).map(|place| format!("`{place}`")).collect();
+        let listed: Vec<_> = places.iter().take(LISTED).map(String::as_str).collect();
         let _ = write!(text, "{comma} {} (`{loss}`): {}", loss.describe(), listed.join(", "));
         if places.len() > LISTED {
             let _ = write!(text, " and {} more", places.len() - LISTED);

@@ -19,22 +19,29 @@ pub(crate) fn fit(model: &mut Model, format: &Format, report: &mut Report) {
         model.parameters.clear();
     }
     name(model, format, report);
+    if !holds.metadata {
+        let lost = std::mem::take(&mut model.metadata);
+        lost.into_keys().for_each(|key| report.lose(Loss::Metadata, format!("`{key}`")));
+    }
     let parameters = std::mem::take(&mut model.parameters);
-    for Parameter { name, mut tensor } in parameters {
+    for (number, Parameter { name, mut tensor }) in parameters.into_iter().enumerate() {
+        let place = || place(&name, number);
         if !tensor.lod.is_empty() && !holds.lod {
-            report.lose(Loss::Lod, &name);
+            report.lose(Loss::Lod, place());
             tensor.lod = Lod::default();
         }
         if matches!(tensor.kind, Kind::Vocabulary { .. }) && !holds.vocabulary {
-            report.lose(Loss::Vocabulary, &name);
+            report.lose(Loss::Vocabulary, place());
             continue;
         }
         let mut rows_of = None;
         if let Kind::SelectedRows { rows, height } = &tensor.kind
             && !holds.selected_rows
         {
-            report.lose(Loss::SelectedRows, &name);
-            model.metadata.insert(format!("{name}.height"), height.to_string());
+            report.lose(Loss::SelectedRows, place());
+            if holds.metadata {
+                model.metadata.insert(format!("{name}.height"), height.to_string());
+            }
             let count = tensor.shape.first().copied().unwrap_or(0);
             rows_of = Some(Tensor::dense(DType::Int64, vec![count], rows.clone()));
             tensor.kind = Kind::Dense;
@@ -43,7 +50,7 @@ pub(crate) fn fit(model: &mut Model, format: &Format, report: &mut Report) {
             && !(holds.dtype)(tensor.dtype)
             && let Some((dtype, pair)) = stand_in(tensor.dtype)
         {
-            report.lose(Loss::DType, &name);
+            report.lose(Loss::DType, place());
             tensor.dtype = dtype;
             tensor.shape.extend(pair.then_some(2));
         }
@@ -59,7 +66,7 @@ fn name(model: &mut Model, format: &Format, report: &mut Report) {
         // A file in the same format never had them: they came from a program beside it.
         if format.name != model.format {
             let named = model.parameters.iter().filter(|parameter| !parameter.name.is_empty());
-            named.for_each(|parameter| report.lose(Loss::Names, &parameter.name));
+            named.for_each(|parameter| report.lose(Loss::Names, format!("`{}`", parameter.name)));
         }
         return;
     }
@@ -73,6 +80,11 @@ fn name(model: &mut Model, format: &Format, report: &mut Report) {
     if count > 0 {
         report.warn(format!("{count} tensors have no names and are called by their number"));
     }
+}
+
+/// What a tensor is called in a report.
+pub(crate) fn place(name: &str, number: usize) -> String {
+    if name.is_empty() { format!("number {number}") } else { format!("`{name}`") }
 }
 
 /// The element type under which the bits of another can be kept, and whether an element becomes a

@@ -1,10 +1,10 @@
 //! What is in a model, as data. The JSON form of [`Inspection`] is a contract, versioned by
 //! `schema`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use lodstone_model::{
-    AttributeValue, DType, Dim, Kind, Model, Op, Operand, Program, Scalar, Tensor,
+    AttributeValue, DType, Dim, Kind, Model, Op, Operand, Program, Scalar, Tensor, TensorType,
 };
 use lodstone_schema::paddle;
 use lodstone_store::Blob;
@@ -152,7 +152,9 @@ pub fn inspect(model: &Model, hash: bool) -> Result<Inspection> {
 
 fn describe_program(program: &Program, inspection: &mut Inspection) {
     let interface = paddle::interface(program);
-    let value = |name: &&str| value_info(program, name);
+    let declared: HashMap<&str, &TensorType> =
+        program.vars().filter_map(|var| Some((var.name.as_str(), var.tensors.first()?))).collect();
+    let value = |name: &&str| value_info(name, declared.get(name).copied());
     inspection.inputs = interface.inputs.iter().map(value).collect();
     inspection.outputs = interface.outputs.iter().map(value).collect();
     let blocks = program.blocks.iter().enumerate();
@@ -187,8 +189,7 @@ fn version_text(version: i64) -> String {
     format!("{}.{}.{}", version / 1_000_000, version / 1000 % 1000, version % 1000)
 }
 
-fn value_info(program: &Program, name: &str) -> ValueInfo {
-    let declared = program.vars().find(|var| var.name == name).and_then(|var| var.tensors.first());
+fn value_info(name: &str, declared: Option<&TensorType>) -> ValueInfo {
     let extent = |dim: &Dim| match dim {
         Dim::Known(extent) => i64::try_from(*extent).unwrap_or(i64::MAX),
         _ => -1,

@@ -23,7 +23,7 @@ mod fit;
 mod inspect;
 mod open;
 
-pub use cat::{open_named, open_record, text};
+pub use cat::{open_named, open_record, write_text};
 pub use convert::{Conversion, ConvertOptions, Target, convert};
 pub use error::{Error, Result};
 pub use inspect::{

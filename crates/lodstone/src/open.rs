@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lodstone_formats::{OpenOptions, Probe, detect};
+use lodstone_formats::{FORMATS, OpenOptions, Probe};
 use lodstone_model::Model;
 use lodstone_store::{exists, is_dir, list_dir};
 
@@ -38,10 +38,16 @@ pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Model>
         blob.read_at(0, &mut head)?;
     }
     let probe = Probe { path, head: &head, len, entries: entries.as_deref() };
-    match detect(&probe) {
-        Some(format) => Ok((format.read)(path, options)?),
-        None => Err(unrecognized(path, &head, entries.is_some()).into()),
+    let mut formats = FORMATS.iter().filter(|format| (format.detect)(&probe));
+    let Some(format) = formats.next() else {
+        return Err(unrecognized(path, &head, entries.is_some()).into());
+    };
+    let mut model = (format.read)(path, options)?;
+    if let Some(other) = formats.next().filter(|_| entries.is_some()) {
+        let (this, other) = (format.name, other.name);
+        model.report.warn(format!("the directory holds a {other} model too; {this} was opened"));
     }
+    Ok(model)
 }
 
 fn unrecognized(path: &Path, head: &[u8], is_dir: bool) -> lodstone_formats::Error {

@@ -100,7 +100,22 @@ impl DType {
 
     /// Whether elements are real numbers with a fraction.
     pub fn is_float(self) -> bool {
-        self >= Self::Float4E2M1 && self <= Self::Float64
+        matches!(
+            self,
+            Self::Float4E2M1
+                | Self::Float6E2M3
+                | Self::Float6E3M2
+                | Self::Float8E4M3
+                | Self::Float8E4M3Fn
+                | Self::Float8E4M3Fnuz
+                | Self::Float8E5M2
+                | Self::Float8E5M2Fnuz
+                | Self::Float8E8M0Fnu
+                | Self::Float16
+                | Self::BFloat16
+                | Self::Float32
+                | Self::Float64
+        )
     }
 }
 

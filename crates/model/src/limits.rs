@@ -16,6 +16,14 @@ pub struct Limits {
     pub depth: usize,
 }
 
+impl Limits {
+    /// No bounds, for what is our own.
+    pub const fn none() -> Self {
+        let (tensors, nodes, depth) = (usize::MAX, usize::MAX, usize::MAX);
+        Self { structure_bytes: u64::MAX, tensors, nodes, depth }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -28,6 +28,8 @@ pub enum Loss {
     DType,
     /// Names of tensors.
     Names,
+    /// Free-form facts of the file.
+    Metadata,
 }
 
 impl Loss {
@@ -39,6 +41,7 @@ impl Loss {
         Self::Rounding,
         Self::DType,
         Self::Names,
+        Self::Metadata,
     ];
 
     /// The name a user allows it by.
@@ -50,6 +53,7 @@ impl Loss {
             Self::Rounding => "fp16-rounding",
             Self::DType => "dtype",
             Self::Names => "names",
+            Self::Metadata => "metadata",
         }
     }
 
@@ -62,6 +66,7 @@ impl Loss {
             Self::Rounding => "precision or range",
             Self::DType => "element types, whose bits are kept under others",
             Self::Names => "the names of tensors",
+            Self::Metadata => "what the file says about itself",
         }
     }
 }

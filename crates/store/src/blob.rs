@@ -172,6 +172,18 @@ impl Blob {
             }
             _ => {}
         }
+        self.read()
+    }
+
+    /// All the bytes, read into memory if they are not there: what is kept for long or written
+    /// from should not change when the file does.
+    ///
+    /// # Errors
+    /// What reading gives.
+    pub fn read(&self) -> Result<Bytes> {
+        if let Repr::Memory(bytes) = &self.0 {
+            return Ok(bytes.clone());
+        }
         let mut buffer = vec![0; usize::try_from(self.len()).unwrap_or(usize::MAX)];
         self.read_at(0, &mut buffer)?;
         Ok(buffer.into())

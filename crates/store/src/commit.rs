@@ -9,18 +9,21 @@
 //!
 //! A directory that does not exist yet is written under a hidden name and renamed once, so it
 //! appears whole. In a directory that exists, each file is replaced atomically.
-//! A target that is a symbolic link keeps being one: the file it points to is replaced. Other
-//! hard links to a replaced file keep the old content.
+//! A path that the caller gives may be a symbolic link and keeps being one: what it points to is
+//! replaced. Links inside a directory that is written to are replaced by files: they could lead
+//! anywhere. Other hard links to a replaced file keep the old content.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
 use std::io;
+use std::path::Component::CurDir;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cap_std::fs::{Dir as CapDir, OpenOptions};
 
+use crate::file::kind_of;
 use crate::{Error, Output, Progress, Result, check_relative};
 
 /// Files being written, not visible before [`Commit::publish`].
@@ -32,6 +35,8 @@ pub struct Commit {
     /// Where `root` is renamed to at the end, if the directory is new.
     new_root: Option<PathBuf>,
     staged: Vec<Staged>,
+    /// The targets of what is staged.
+    names: HashSet<PathBuf>,
     /// Subdirectories that were not there before, outer ones first.
     made: Vec<PathBuf>,
     progress: Progress,
@@ -60,6 +65,15 @@ impl Commit {
         Self::begin(hidden, Some(target), progress)
     }
 
+    /// Publishes into the directory `root`, which has to exist.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn existing(root: &Path, progress: Progress) -> Result<Self> {
+        let root = root.canonicalize().map_err(Error::io("open the directory", root))?;
+        Self::begin(root, None, progress)
+    }
+
     /// Publishes one file; gives the commit and the name to [`write`](Self::write) it under.
     ///
     /// # Errors
@@ -67,8 +81,12 @@ impl Commit {
     pub fn file(path: &Path, progress: Progress) -> Result<(Self, String)> {
         let path = follow(path);
         let refuse = |found| Error::NotAFile { path: path.clone(), found };
-        let name = path.file_name().filter(|_| !path.is_dir());
-        let name = name.ok_or_else(|| refuse("a directory"))?.to_str();
+        if let Ok(there) = std::fs::symlink_metadata(&path)
+            && !there.is_file()
+        {
+            return Err(refuse(kind_of(&there)));
+        }
+        let name = path.file_name().ok_or_else(|| refuse("a directory"))?.to_str();
         let name = name.ok_or_else(|| refuse("a name that is not UTF-8"))?;
         let parent = parent_of(&path);
         let root = parent.canonicalize().map_err(Error::io("open the directory", parent))?;
@@ -78,7 +96,8 @@ impl Commit {
     fn begin(root: PathBuf, new_root: Option<PathBuf>, progress: Progress) -> Result<Self> {
         let dir = CapDir::open_ambient_dir(&root, cap_std::ambient_authority())
             .map_err(Error::io("open the directory", &root))?;
-        Ok(Self { root, dir, new_root, staged: Vec::new(), made: Vec::new(), progress })
+        let (staged, names, made) = Default::default();
+        Ok(Self { root, dir, new_root, staged, names, made, progress })
     }
 
     /// Writes the file `name` (relative; subdirectories are made) with `fill`, and fsyncs it.
@@ -91,10 +110,22 @@ impl Commit {
         fill: impl FnOnce(&mut Output) -> Result<(), E>,
     ) -> Result<(), E> {
         check_relative(name)?;
-        let target = PathBuf::from(name);
+        // Without `.` and doubled slashes, so that one file has one name.
+        let target: PathBuf = Path::new(name).components().filter(|part| *part != CurDir).collect();
         let path = self.root.join(&target);
+        if !self.names.insert(target.clone()) {
+            return Err(Error::Twice { path }.into());
+        }
         if matches!(name.rsplit('/').next(), Some("" | ".")) {
             return Err(Error::NotAFile { path, found: "the name of a directory" }.into());
+        }
+        // A directory or device would fail only when the other files are published already.
+        if let Ok(there) = self.dir.symlink_metadata(&target)
+            && !there.is_file()
+            && !there.is_symlink()
+        {
+            let found = "something that is not a file";
+            return Err(Error::NotAFile { path, found }.into());
         }
         self.make_parents(&target)?;
         let mut options = OpenOptions::new();
@@ -209,6 +240,11 @@ fn claim<T>(target: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<
             made => return made,
         }
     }
+}
+
+/// Whether a file is one that is being written, or that a killed process left behind.
+pub(crate) fn is_hidden(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with(".lodstone")
 }
 
 /// `.NAME.PROCESS-COUNT.lodstone`: hidden, unique to this process, recognisable.

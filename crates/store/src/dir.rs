@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use crate::commit::is_hidden;
 use crate::{Blob, Error, Result, SourceFile};
 
 /// One directory, and everything below it.
@@ -74,6 +75,41 @@ impl Dir {
         Ok(Some(Blob::file(Arc::new(file))))
     }
 
+    /// The regular files below this directory, by relative path and sorted; at most `most` entries
+    /// are looked at. Symbolic links to files are listed, those to directories are not followed.
+    ///
+    /// # Errors
+    /// If a directory cannot be read, or there are more entries.
+    pub fn files(&self, most: usize) -> Result<Vec<String>> {
+        let (mut files, mut open, mut seen) = (Vec::new(), vec![String::new()], 0);
+        while let Some(prefix) = open.pop() {
+            let directory = if prefix.is_empty() { "." } else { &prefix };
+            let failed = |error| self.explain(directory, error);
+            for entry in self.dir.read_dir(directory).map_err(failed)? {
+                seen += 1;
+                if seen > most {
+                    let (path, what) = (self.path.clone(), "more entries than a model may have");
+                    return Err(Error::NotAFile { path, found: what });
+                }
+                let entry = entry.map_err(failed)?;
+                let kind = entry.file_type().map_err(failed)?;
+                // Names that are not UTF-8 cannot be those of variables.
+                let Ok(name) = entry.file_name().into_string() else { continue };
+                if is_hidden(&name) {
+                    continue;
+                }
+                let name = format!("{prefix}{name}");
+                if kind.is_dir() {
+                    open.push(format!("{name}/"));
+                } else if kind.is_file() || (kind.is_symlink() && !self.path.join(&name).is_dir()) {
+                    files.push(name);
+                }
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
     fn explain(&self, name: &str, error: std::io::Error) -> Error {
         // cap-std answers `PermissionDenied` without an errno for a path that leads out.
         if error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
@@ -104,7 +140,8 @@ pub fn check_relative(name: &str) -> Result<()> {
     }
     // Backslashes and drive letters are separators on other systems; what is safe here has to be
     // safe where the model goes next.
-    if name.starts_with('\\') || name.get(1..2) == Some(":") {
+    let drive = name.get(1..2) == Some(":") && matches!(name.get(2..3), None | Some("/" | "\\"));
+    if name.starts_with('\\') || drive {
         return escapes("it is absolute on another system");
     }
     if name.split(['/', '\\']).any(|part| part == "..") {

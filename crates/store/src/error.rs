@@ -68,6 +68,12 @@ pub enum Error {
         /// The rule it breaks.
         why: &'static str,
     },
+    /// Two things to be written have one name.
+    #[error("two files would be called `{}`", path.display())]
+    Twice {
+        /// Where both would be.
+        path: PathBuf,
+    },
     /// The caller asked to stop.
     #[error("cancelled")]
     Cancelled,

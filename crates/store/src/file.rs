@@ -7,18 +7,49 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
+use crate::commit::is_hidden;
 use crate::{Error, Result};
 
-/// A regular file open for reading.
+/// A regular file that is read.
+///
+/// A model may be thousands of files, and a process may keep fewer descriptors open than that:
+/// beyond [`KEPT`] a file is closed again, and opened for each read after that, when it has to be
+/// the one it was.
 #[derive(Debug)]
 pub struct SourceFile {
     path: PathBuf,
-    file: File,
+    kept: Option<Kept>,
     identity: Identity,
     map: Option<OnceLock<Bytes>>,
+}
+
+/// A descriptor that counts towards [`KEPT`].
+#[derive(Debug)]
+struct Kept(File);
+
+/// Files that are kept open at once: a quarter of what processes usually may.
+const KEPT: usize = 256;
+
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+impl Kept {
+    fn new(file: File) -> Option<Self> {
+        if OPEN.fetch_add(1, Ordering::Relaxed) < KEPT {
+            return Some(Self(file));
+        }
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+        None
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
@@ -34,14 +65,7 @@ impl SourceFile {
     /// # Errors
     /// If the file cannot be opened, or is a directory, pipe, socket or device.
     pub fn open(path: &Path, mmap: bool) -> Result<Self> {
-        // O_NONBLOCK: opening a named pipe would otherwise wait for a writer for ever.
-        let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(nonblock)
-            .open(path)
-            .map_err(Error::io("open", path))?;
-        Self::from_std(file, path, mmap)
+        Self::from_std(open(path)?, path, mmap)
     }
 
     pub(crate) fn from_std(file: File, path: &Path, mmap: bool) -> Result<Self> {
@@ -49,8 +73,8 @@ impl SourceFile {
         if !metadata.is_file() {
             return Err(Error::NotAFile { path: path.to_path_buf(), found: kind_of(&metadata) });
         }
-        let identity = Identity::of(&metadata);
-        Ok(Self { path: path.to_path_buf(), file, identity, map: mmap.then(OnceLock::new) })
+        let (path, identity) = (path.to_path_buf(), Identity::of(&metadata));
+        Ok(Self { path, kept: Kept::new(file), identity, map: mmap.then(OnceLock::new) })
     }
 
     /// The path it was opened by.
@@ -73,13 +97,23 @@ impl SourceFile {
     /// # Errors
     /// If the system fails, or the file has become shorter than the range.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.file.read_exact_at(buffer, offset).map_err(|error| {
+        self.with(|file| file.read_exact_at(buffer, offset))?.map_err(|error| {
             if error.kind() == std::io::ErrorKind::UnexpectedEof {
                 let what = format!("it ends before byte {}", offset + buffer.len() as u64);
                 return Error::Changed { path: self.path.clone(), what };
             }
             Error::io("read", &self.path)(error)
         })
+    }
+
+    /// Calls `work` with the file, opened again if it was not kept open.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&File) -> T) -> Result<T> {
+        if let Some(Kept(file)) = &self.kept {
+            return Ok(work(file));
+        }
+        let file = open(&self.path)?;
+        self.compare(&file.metadata().map_err(Error::io("inspect", &self.path))?)?;
+        Ok(work(&file))
     }
 
     /// The whole file, mapped once and shared; `None` if mapping was not wanted or failed.
@@ -90,38 +124,47 @@ impl SourceFile {
             // shortens the file can make a later access raise SIGBUS; SECURITY.md says so, and
             // opening without `mmap` avoids it.
             #[expect(unsafe_code, reason = "mapping a file is unsafe by nature")]
-            let map = unsafe { memmap2::Mmap::map(&self.file) }.ok()?;
+            let map = self.with(|file| unsafe { memmap2::Mmap::map(file) }).ok()?.ok()?;
             let _ = cell.set(Bytes::from_owner(map));
         }
         cell.get()
     }
 
-    /// Fails if the file is not what it was when it was opened.
+    /// Fails if the file is not what it was when it was opened. A file that took its place under
+    /// the same name is not noticed while this one is kept open.
     ///
     /// # Errors
     /// [`Error::Changed`] that names size, time of modification or identity.
     pub fn check_unchanged(&self) -> Result<()> {
-        let metadata = self.file.metadata().map_err(Error::io("inspect", &self.path))?;
-        let now = Identity::of(&metadata);
-        let was = self.identity;
+        let metadata = self.with(File::metadata)?;
+        self.compare(&metadata.map_err(Error::io("inspect", &self.path))?)
+    }
+
+    fn compare(&self, metadata: &Metadata) -> Result<()> {
+        let (was, now) = (self.identity, Identity::of(metadata));
         let what = if now.len != was.len {
             format!("it had {} bytes and now has {}", was.len, now.len)
         } else if now.modified != was.modified {
             "it was modified".to_owned()
+        } else if now.inode != was.inode {
+            "another file has its name".to_owned()
         } else {
             return Ok(());
         };
         Err(Error::Changed { path: self.path.clone(), what })
     }
 
-    /// Whether `self` and `other` are one file.
-    pub fn is_same_file(&self, other: &Self) -> bool {
-        self.identity.inode == other.identity.inode
+    /// What tells it from every other file there is: device and inode.
+    pub fn identity(&self) -> (u64, u64) {
+        self.identity.inode
     }
+}
 
-    pub(crate) fn std(&self) -> &File {
-        &self.file
-    }
+fn open(path: &Path) -> Result<File> {
+    // O_NONBLOCK: opening a named pipe would otherwise wait for a writer for ever.
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path);
+    file.map_err(Error::io("open", path))
 }
 
 impl Identity {
@@ -134,9 +177,11 @@ impl Identity {
     }
 }
 
-fn kind_of(metadata: &Metadata) -> &'static str {
+pub(crate) fn kind_of(metadata: &Metadata) -> &'static str {
     let kind = metadata.file_type();
-    if kind.is_dir() {
+    if kind.is_symlink() {
+        "a symbolic link that leads nowhere"
+    } else if kind.is_dir() {
         "a directory"
     } else if kind.is_fifo() {
         "a pipe"
@@ -166,7 +211,7 @@ pub struct Entry {
     pub is_dir: bool,
 }
 
-/// The entries of a directory, sorted by name.
+/// The entries of a directory, sorted by name; without files that are being written.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -175,7 +220,9 @@ pub fn list_dir(path: &Path) -> Result<Vec<Entry>> {
     for entry in std::fs::read_dir(path).map_err(Error::io("list", path))? {
         let entry = entry.map_err(Error::io("list", path))?;
         let is_dir = entry.path().is_dir();
-        if let Ok(name) = entry.file_name().into_string() {
+        if let Ok(name) = entry.file_name().into_string()
+            && !is_hidden(&name)
+        {
             entries.push(Entry { name, is_dir });
         }
     }

@@ -72,13 +72,9 @@ impl Output {
         while copied < blob.len() {
             let mut offset = start + copied;
             let step = usize::try_from(STEP.min(blob.len() - copied)).unwrap_or(0);
-            let moved = rustix::fs::copy_file_range(
-                source.std(),
-                Some(&mut offset),
-                &self.file,
-                None,
-                step,
-            );
+            let moved = source.with(|source| {
+                rustix::fs::copy_file_range(source, Some(&mut offset), &self.file, None, step)
+            })?;
             // Other file systems, old kernels: the caller goes on with a buffer.
             let Ok(moved) = moved else { break };
             if moved == 0 {

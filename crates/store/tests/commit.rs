@@ -264,7 +264,7 @@ fn names_that_lead_out_are_refused_and_nothing_is_written() {
         "\\\\srv\\share",
         "\\out",
         "C:\\x",
-        "c:x",
+        "c:/x",
         "..\\out",
         "/",
         &absolute,
@@ -447,21 +447,56 @@ fn progress_counts_every_byte_once() {
 #[test]
 fn files_are_published_in_the_order_in_which_they_were_written() {
     let dir = dir();
-    // A directory that is not empty cannot be replaced by a file: publishing stops there.
-    std::fs::create_dir_all(dir.path().join("b/occupied")).expect("a directory");
+    // A directory that appears cannot be replaced by a file: publishing stops there.
     let before = ["b/", "b/occupied/"];
     for (order, published) in [(["a", "b", "c"], "a"), (["c", "b", "a"], "c")] {
         let mut commit = directory(dir.path());
         for name in order {
             commit.write(name, |out| out.put(b"new")).expect("write");
         }
+        std::fs::create_dir_all(dir.path().join("b/occupied")).expect("a directory");
         let error = commit.publish().expect_err("`b` cannot be replaced");
         assert!(error.to_string().starts_with("cannot publish `"), "{error}");
         let mut expected = [&before[..], &[published]].concat();
         expected.sort_unstable();
         assert_eq!(names(dir.path()), expected, "what came before, and no hidden files");
         std::fs::remove_file(dir.path().join(published)).expect("remove");
+        std::fs::remove_dir_all(dir.path().join("b")).expect("remove");
     }
+}
+
+#[test]
+fn what_is_no_file_is_not_replaced_by_one() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let dir = dir();
+    std::fs::create_dir(dir.path().join("directory")).expect("a directory");
+    let pipe = dir.path().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
+    std::os::unix::fs::symlink("pipe", dir.path().join("to-pipe")).expect("a link");
+    std::os::unix::fs::symlink("loop", dir.path().join("loop")).expect("a link");
+    for name in ["directory", "pipe", "to-pipe", "loop"] {
+        let error = Commit::file(&dir.path().join(name), Progress::default()).expect_err("no file");
+        assert!(error.to_string().contains("expected a regular file"), "{name}: {error}");
+    }
+    for name in ["directory", "pipe"] {
+        let mut commit = directory(dir.path());
+        commit.write("before", |out| out.put(b"new")).expect("write");
+        commit.write(name, |out| out.put(b"new")).expect_err("no file");
+        drop(commit);
+        assert_eq!(names(dir.path()), ["directory/", "loop", "pipe", "to-pipe"]);
+    }
+}
+
+#[test]
+fn one_file_is_not_written_twice_under_two_spellings() {
+    let dir = dir();
+    for (first, second) in [("a", "a"), ("a", "./a"), ("b/c", "b//c"), ("b/./c", "b/c")] {
+        let mut commit = directory(dir.path());
+        commit.write(first, |out| out.put(b"one")).expect("write");
+        let error = commit.write(second, |out| out.put(b"two")).expect_err("twice");
+        assert!(error.to_string().starts_with("two files would be called"), "{error}");
+    }
+    assert!(names(dir.path()).is_empty());
 }
 
 #[test]

@@ -54,6 +54,8 @@ pub static NPY: Format = Format {
     name: "npy",
     title: "a NumPy array",
     holds: Holds { names: false, ..HOLDS },
+    splits: false,
+    aligns: false,
     extension: "npy",
     detect: detect::detect_npy,
     read: read_npy,
@@ -65,6 +67,8 @@ pub static NPZ: Format = Format {
     name: "npz",
     title: "an archive of NumPy arrays",
     holds: HOLDS,
+    splits: false,
+    aligns: false,
     extension: "npz",
     detect: detect::detect_npz,
     read: read_npz,
@@ -73,6 +77,7 @@ pub static NPZ: Format = Format {
 
 const HOLDS: Holds = Holds {
     tensors: true,
+    metadata: false,
     program: false,
     names: true,
     lod: false,

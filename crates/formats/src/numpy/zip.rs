@@ -127,8 +127,8 @@ fn member(
     Ok((Member { name: name.to_owned(), data, deflated, size, crc, marked }, end))
 }
 
-/// Whether members follow each other from the start of the file to the directory. A bomb that
-/// uses the same bytes many times ends here.
+/// Whether the first member is at the start of the file and none overlaps another or the directory.
+/// A bomb that uses the same bytes many times ends here.
 fn check_ranges(archive: &ZipArchive<At<'_>>, mut ranges: Vec<(u64, u64)>) -> Result<()> {
     let blob = archive.get_ref().0;
     ranges.sort_unstable();

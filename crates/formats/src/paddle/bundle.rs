@@ -1,5 +1,7 @@
 //! How the files of a model are laid out, remembered so that it can be written back the same way.
 
+use std::collections::BTreeMap;
+
 use lodstone_model::{Model, Residual};
 use serde::{Deserialize, Serialize};
 
@@ -17,10 +19,10 @@ pub(super) struct Bundle {
     pub(super) program: Option<String>,
     /// The combined parameters' file; none if each variable has its own.
     pub(super) params: Option<String>,
-    /// Whether records follow their sizes.
-    pub(super) sized: bool,
-    /// Whether the LoD follows the elements.
-    pub(super) lod_last: bool,
+    /// How the records of combined parameters are laid out.
+    pub(super) layout: Layout,
+    /// The same for variables with files of their own, where it is not the usual layout.
+    pub(super) layouts: BTreeMap<String, Layout>,
 }
 
 impl Bundle {
@@ -34,11 +36,9 @@ impl Bundle {
         }
     }
 
-    pub(super) fn set_layout(&mut self, layout: Layout) {
-        (self.sized, self.lod_last) = (layout.sized, layout.lod_last);
-    }
-
-    pub(super) fn layout(&self) -> Layout {
-        Layout { sized: self.sized, lod_last: self.lod_last, align: 0 }
+    pub(super) fn set_layout_of(&mut self, name: &str, layout: Layout) {
+        if layout != Layout::default() {
+            self.layouts.insert(name.to_owned(), layout);
+        }
     }
 }

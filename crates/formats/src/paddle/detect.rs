@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lodstone_store::Entry;
+use lodstone_store::{Entry, SourceFile, list_dir};
 
 use super::pir;
 use crate::paddle_program::{is_binary, is_text};
@@ -50,11 +50,34 @@ fn is_vocabulary(head: &[u8], len: u64) -> bool {
 pub(super) fn detect(probe: &Probe<'_>) -> bool {
     if let Some(entries) = probe.entries {
         return !matches!(program_in(probe.path, entries), Ok(None))
-            || entries.iter().any(|entry| !entry.is_dir);
+            || entries.iter().any(|entry| entry.name.ends_with(".pdiparams"))
+            || has_variable(probe.path, entries);
     }
     let extension = probe.path.extension().and_then(|extension| extension.to_str());
     content(probe.head, probe.len).is_some()
         || matches!(extension, Some("pdmodel" | "pdiparams" | "pdparams" | "pdopt"))
+}
+
+/// Whether one of the first files of a directory, or of the directories in it, is a tensor stream.
+fn has_variable(directory: &Path, entries: &[Entry]) -> bool {
+    /// Files that are looked at; a directory of variables has little else.
+    const TRIED: usize = 64;
+    let is_variable = |path: &Path| {
+        let mut head = [0; 4096];
+        let Ok(file) = SourceFile::open(path, false) else { return false };
+        let size = usize::try_from(file.len()).unwrap_or(usize::MAX).min(head.len());
+        let (head, _) = head.split_at_mut(size);
+        file.read_at(0, head).is_ok() && content(head, file.len()) == Some(Content::Stream)
+    };
+    entries.iter().take(TRIED).any(|entry| {
+        let path = directory.join(&entry.name);
+        if !entry.is_dir {
+            return is_variable(&path);
+        }
+        // Variables with slashes in their names are files in directories.
+        let inner = list_dir(&path).unwrap_or_default();
+        inner.iter().take(TRIED).any(|inner| !inner.is_dir && is_variable(&path.join(&inner.name)))
+    })
 }
 
 /// The program of a directory: one of the names that PaddlePaddle uses, or the only `.pdmodel`.
@@ -87,6 +110,13 @@ pub(super) fn pir_in(entries: &[Entry]) -> Option<String> {
         [only] => Some((*only).to_owned()),
         several => several.iter().find(|name| **name == "inference.json").map(|n| (*n).to_owned()),
     }
+}
+
+/// The combined parameters of a directory without a program, if there are such once.
+pub(super) fn only_params_in(entries: &[Entry]) -> Option<String> {
+    let mut params = entries.iter().filter(|entry| entry.name.ends_with(".pdiparams"));
+    let only = params.next().filter(|_| params.next().is_none())?;
+    Some(only.name.clone())
 }
 
 /// Names that the combined parameters of a program may have, the likeliest first.

@@ -23,12 +23,13 @@ mod pir;
 mod read;
 mod write;
 
-pub use read::open;
+pub use read::{open, open_record};
 
-use crate::{Format, Holds};
+use crate::{Format, Holds, Probe};
 
 const ALL: Holds = Holds {
     tensors: true,
+    metadata: false,
     program: true,
     names: true,
     lod: true,
@@ -42,7 +43,9 @@ const TENSORS: Holds = Holds { program: false, names: false, ..ALL };
 /// A format that is detected as [`BUNDLE`], whose reader finds out which it is.
 const fn part(name: &'static str, title: &'static str, extension: &'static str) -> Format {
     let (read, write) = (read::open, write::write_bundle);
-    Format { name, title, holds: TENSORS, extension, detect: |_| false, read, write }
+    let (splits, aligns) = (false, true);
+    let detect = |_: &Probe<'_>| false;
+    Format { name, title, holds: TENSORS, splits, aligns, extension, detect, read, write }
 }
 
 /// A program and its parameters in one file each; also whatever is found of them.

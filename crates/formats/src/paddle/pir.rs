@@ -54,7 +54,7 @@ pub(super) fn parameter_names(path: &Path, blob: &Blob, limits: &Limits) -> Resu
         let expected = format!("a program of at most {} bytes", limits.structure_bytes);
         return Err(blob.malformed(0, expected, format!("{} bytes", blob.len())).into());
     }
-    let file: File = serde_json::from_slice(&blob.bytes()?)
+    let file: File = serde_json::from_slice(&blob.read()?)
         .map_err(|source| Error::Json { path: path.to_path_buf(), source })?;
     let regions = file.program.regions.iter();
     let ops = regions.flat_map(|region| &region.blocks).flat_map(|block| &block.ops);

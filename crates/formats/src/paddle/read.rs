@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use lodstone_model::{Dim, Kind, Model, Parameter, Report, Tensor, Var};
 use lodstone_schema::paddle::saved;
-use lodstone_store::{Blob, Dir, Entry, check_relative, exists, is_dir, list_dir};
+use lodstone_store::{Blob, Dir, check_relative, exists, is_dir, list_dir};
 
 use super::bundle::Bundle;
 use super::detect::{self, Content, content};
 use super::pir;
 use crate::paddle_program;
-use crate::paddle_stream::{self, Expect, is_stream};
+use crate::paddle_stream::{self, Expect, Layout, is_stream};
 use crate::{Error, OpenOptions, Result};
 
 /// Opens a file, a directory or a prefix.
@@ -50,7 +50,10 @@ fn open_directory(path: &Path, options: &OpenOptions) -> Result<Model> {
     let mut model = match (&program, &pir) {
         (Some(program), _) => open_program(path, program, options)?,
         (None, Some(pir)) => open_pir(path, pir, options)?,
-        (None, None) => open_variables(path, options)?,
+        (None, None) => match detect::only_params_in(&entries) {
+            Some(params) => open_file(&path.join(params), options)?,
+            None => open_variables(path, options)?,
+        },
     };
     if let (Some(program), Some(pir)) = (&program, &pir) {
         let both = format!("there is a PIR program `{pir}` too; `{program}` was opened");
@@ -76,6 +79,22 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
         None if name.ends_with(".pdmodel") => open_program(directory, name, options),
         Some(Content::Stream) | None => open_params(path, &blob, options),
     }
+}
+
+/// The record number `index` of a file of records, found by hopping over those before it; `None` if
+/// the file is something else.
+///
+/// # Errors
+/// If there is no such record, or it is damaged.
+pub fn open_record(path: &Path, index: usize, options: &OpenOptions) -> Result<Option<Tensor>> {
+    if is_dir(path) || !exists(path) {
+        return Ok(None);
+    }
+    let blob = options.file(path)?;
+    if content(&head(&blob)?, blob.len()) != Some(Content::Stream) {
+        return Ok(None);
+    }
+    paddle_stream::read_record(&blob, index, &options.limits).map(Some)
 }
 
 fn head(blob: &Blob) -> Result<Vec<u8>> {
@@ -114,16 +133,15 @@ fn open_program(directory: &Path, name: &str, options: &OpenOptions) -> Result<M
                 _ => paddle_stream::read(&blob, &expect, &options.limits)
                     .map_err(|error| explain(error, &wanted))?,
             };
-            bundle.set_layout(layout);
+            bundle.layout = layout;
             bundle.params = file;
             let tensors = fit(&path, &wanted, tensors, &mut model.report)?;
             model.parameters = tensors;
             model.format = "paddle".to_owned();
         }
         Params::Separate(dir) => {
-            let (tensors, lod_last) = read_separate(&dir, &wanted, options, &mut model.report)?;
-            bundle.lod_last = lod_last;
-            model.parameters = tensors;
+            model.parameters =
+                read_separate(&dir, &wanted, options, &mut bundle, &mut model.report)?;
             model.format = "paddle-vars".to_owned();
         }
         Params::None => {
@@ -144,12 +162,12 @@ fn open_program(directory: &Path, name: &str, options: &OpenOptions) -> Result<M
 
 /// A record that cannot be read is named, as the program tells what it is.
 fn explain(error: Error, wanted: &[&Var]) -> Error {
-    let Error::Inside { place, .. } = &error else { return error };
-    let record = place.strip_prefix("record ").and_then(|rest| rest.split(',').next());
-    let index = record.and_then(|number| number.parse::<usize>().ok());
-    match index.and_then(|index| wanted.get(index)) {
-        Some(var) => error.inside(format!("`{}`", var.name)),
-        None => error,
+    match &error {
+        Error::InRecord { number, .. } => match wanted.get(*number) {
+            Some(var) => error.inside(format!("`{}`", var.name)),
+            None => error,
+        },
+        _ => error,
     }
 }
 
@@ -195,25 +213,29 @@ fn fit(
     tensors: Vec<Tensor>,
     report: &mut Report,
 ) -> Result<Vec<Parameter>> {
-    let mismatch = |what| Err(Error::Mismatch { path: path.to_path_buf(), what });
-    for (number, (var, tensor)) in wanted.iter().zip(&tensors).enumerate() {
-        if let Some(why) = contradiction(var, tensor) {
-            return mismatch(format!("record {number} should be `{}`, {why}", var.name));
-        }
-    }
-    let (found, expected) = (tensors.len(), wanted.len());
-    if let Some(var) = wanted.get(found) {
-        let missing = format!("it ends before `{}`, which is number {found}", var.name);
-        return mismatch(format!("it holds {found} tensors of {expected}; {missing}"));
-    }
-    if found > expected {
-        return mismatch(format!("it holds {found} tensors, the program declares {expected}"));
+    if let Some(what) = difference(wanted, &tensors) {
+        return Err(Error::Mismatch { path: path.to_path_buf(), what });
     }
     for (var, tensor) in wanted.iter().zip(&tensors) {
         warn_dtype(var, tensor, report);
     }
     let named = wanted.iter().zip(tensors);
     Ok(named.map(|(var, tensor)| Parameter { name: var.name.clone(), tensor }).collect())
+}
+
+/// The first difference between what a program saves and what a combined file holds.
+fn difference(wanted: &[&Var], tensors: &[Tensor]) -> Option<String> {
+    for (number, (var, tensor)) in wanted.iter().zip(tensors).enumerate() {
+        if let Some(why) = contradiction(var, tensor) {
+            return Some(format!("record {number} should be `{}`, {why}", var.name));
+        }
+    }
+    let (found, expected) = (tensors.len(), wanted.len());
+    if let Some(var) = wanted.get(found) {
+        let missing = format!("it ends before `{}`, which is number {found}", var.name);
+        return Some(format!("it holds {found} tensors of {expected}; {missing}"));
+    }
+    (found > expected).then(|| format!("it holds {found} tensors, the program declares {expected}"))
 }
 
 /// Why a tensor cannot be the value of a variable.
@@ -245,22 +267,23 @@ fn warn_dtype(var: &Var, tensor: &Tensor, report: &mut Report) {
     }
 }
 
-/// Reads one file for each variable; gives whether they are LoD last.
+/// Reads one file for each variable.
 fn read_separate(
     directory: &Path,
     wanted: &[&Var],
     options: &OpenOptions,
+    bundle: &mut Bundle,
     report: &mut Report,
-) -> Result<(Vec<Parameter>, bool)> {
+) -> Result<Vec<Parameter>> {
     let dir = options.dir(directory)?;
-    let (mut parameters, mut missing, mut lod_last) = (Vec::new(), Vec::new(), false);
+    let (mut parameters, mut missing) = (Vec::new(), Vec::new());
     for var in wanted {
         let Some(blob) = dir.open_file(&var.name)? else {
             missing.push(format!("`{}`", var.name));
             continue;
         };
-        let (tensor, last) = read_variable(&blob, &var.name, var.kind.into(), options)?;
-        lod_last |= last;
+        let (layout, tensor) = read_variable(&blob, &var.name, var.kind.into(), options)?;
+        bundle.set_layout_of(&var.name, layout);
         if let Some(why) = contradiction(var, &tensor) {
             report.warn(format!("`{}` is declared {why}", var.name));
         }
@@ -271,7 +294,7 @@ fn read_separate(
         let (count, names) = (missing.len(), missing.join(", "));
         report.warn(format!("{count} parameters of the program have no file: {names}"));
     }
-    Ok((parameters, lod_last))
+    Ok(parameters)
 }
 
 fn read_variable(
@@ -279,60 +302,58 @@ fn read_variable(
     name: &str,
     expect: Expect,
     options: &OpenOptions,
-) -> Result<(Tensor, bool)> {
+) -> Result<(Layout, Tensor)> {
     let (layout, tensors) = paddle_stream::read(blob, &[expect], &options.limits)
         .map_err(|error| error.inside(format!("`{name}`")))?;
     let count = tensors.len();
     match tensors.into_iter().next().filter(|_| count == 1) {
-        Some(tensor) => Ok((tensor, layout.lod_last)),
+        Some(tensor) => Ok((layout, tensor)),
         None => Err(blob.malformed(0, "one record", format!("{count} records")).into()),
     }
 }
 
 /// A directory of variables without a program: every stream in it, under its relative path.
 fn open_variables(path: &Path, options: &OpenOptions) -> Result<Model> {
-    /// Names of variables contain few slashes.
-    const DEEPEST: usize = 8;
     let dir = options.dir(path)?;
     let mut model = Model { format: "paddle-vars".to_owned(), ..Model::default() };
     let mut bundle = Bundle::default();
     let mut others = Vec::new();
-    let mut open = vec![(String::new(), 0)];
-    while let Some((prefix, depth)) = open.pop() {
-        for Entry { name, is_dir } in list_dir(&path.join(&prefix))? {
-            let name = format!("{prefix}{name}");
-            if is_dir {
-                if depth < DEEPEST {
-                    open.push((format!("{name}/"), depth + 1));
-                }
+    for name in dir.files(options.limits.tensors)? {
+        let blob = match dir.open_file(&name) {
+            Ok(Some(blob)) => blob,
+            Ok(None) => continue,
+            // A link that leads out, a file that may not be read.
+            Err(error) => {
+                others.push(format!("`{name}` ({error})"));
                 continue;
             }
-            let blob = dir.open_file(&name)?.filter(|blob| {
-                head(blob).is_ok_and(|head| content(&head, blob.len()) == Some(Content::Stream))
-            });
-            let Some(blob) = blob else {
-                others.push(format!("`{name}`"));
-                continue;
-            };
-            let (layout, tensors) = paddle_stream::read(&blob, &[], &options.limits)
-                .map_err(|error| error.inside(format!("`{name}`")))?;
-            match <[Tensor; 1]>::try_from(tensors) {
-                Ok([tensor]) => {
-                    bundle.lod_last |= layout.lod_last;
-                    model.parameters.push(Parameter { name, tensor });
-                }
-                Err(tensors) => others.push(format!("`{name}` ({} tensors)", tensors.len())),
+        };
+        if content(&head(&blob)?, blob.len()) != Some(Content::Stream) {
+            others.push(format!("`{name}`"));
+            continue;
+        }
+        let (layout, tensors) = paddle_stream::read(&blob, &[], &options.limits)
+            .map_err(|error| error.inside(format!("`{name}`")))?;
+        match <[Tensor; 1]>::try_from(tensors) {
+            Ok([tensor]) => {
+                bundle.set_layout_of(&name, layout);
+                model.parameters.push(Parameter { name, tensor });
             }
+            Err(tensors) => others.push(format!("`{name}` ({} tensors)", tensors.len())),
         }
     }
     if model.parameters.is_empty() {
         let why = "no file in it is a program or a tensor stream".to_owned();
         return Err(Error::NoModel { path: path.to_path_buf(), why });
     }
-    model.parameters.sort_by(|left, right| left.name.cmp(&right.name));
     if !others.is_empty() {
-        let (count, names) = (others.len(), others.join(", "));
-        model.report.warn(format!("{count} files are not those of one variable: {names}"));
+        /// Files that are named before the rest is only counted.
+        const NAMED: usize = 5;
+        let (count, more) = (others.len(), others.len().saturating_sub(NAMED));
+        others.truncate(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let names = others.join(", ");
+        model.report.warn(format!("{count} files are not those of one variable: {names}{more}"));
     }
     bundle.remember(&mut model);
     check_lods(&mut model);
@@ -350,23 +371,23 @@ fn open_params(path: &Path, blob: &Blob, options: &OpenOptions) -> Result<Model>
         _ => "paddle-params",
     };
     let mut model = Model { format: format.to_owned(), ..Model::default() };
-    let names = names_beside(directory, name, options, &mut model.report);
-    let names = names.filter(|names| names.len() == tensors.len());
+    let names = names_beside(directory, name, &tensors, options, &mut model.report);
     let names = names.unwrap_or_else(|| vec![String::new(); tensors.len()]);
     let named = names.into_iter().zip(tensors);
     model.parameters = named.map(|(name, tensor)| Parameter { name, tensor }).collect();
     let mut bundle = Bundle { params: Some(name.to_owned()), ..Bundle::default() };
-    bundle.set_layout(layout);
+    bundle.layout = layout;
     bundle.remember(&mut model);
     check_lods(&mut model);
     Ok(model)
 }
 
-/// Names of the parameters by the program beside them; a program that cannot be read is no reason
-/// not to show the parameters.
+/// Names of the parameters by the program beside them, if they fit it; a program that they do not
+/// fit, or that cannot be read, is no reason not to show them.
 fn names_beside(
     directory: &Path,
     params: &str,
+    tensors: &[Tensor],
     options: &OpenOptions,
     report: &mut Report,
 ) -> Option<Vec<String>> {
@@ -375,14 +396,22 @@ fn names_beside(
     let path = directory.join(name);
     let names = || -> Result<Vec<String>> {
         let blob = options.file(&path)?;
+        let mismatch = |what| Error::Mismatch { path: directory.join(params), what };
         if name.ends_with(".json") {
-            return pir::parameter_names(&path, &blob, &options.limits);
+            let names = pir::parameter_names(&path, &blob, &options.limits)?;
+            let what = || format!("it holds {} tensors of {}", tensors.len(), names.len());
+            return if names.len() == tensors.len() { Ok(names) } else { Err(mismatch(what())) };
         }
         let origin = path.display().to_string();
         let program = paddle_program::read(&blob, &origin, &options.limits)?;
-        Ok(saved(&program).into_iter().map(|var| var.name.clone()).collect())
+        let wanted = saved(&program);
+        match difference(&wanted, tensors) {
+            None => Ok(wanted.into_iter().map(|var| var.name.clone()).collect()),
+            Some(what) => Err(mismatch(what)),
+        }
     };
-    names().map_err(|error| report.warn(format!("no names: {error}"))).ok()
+    let without = |error| report.warn(format!("`{name}` gives no names: {error}"));
+    names().map_err(without).ok()
 }
 
 /// The parameters of a PIR program, by the names in it.
@@ -403,7 +432,7 @@ fn open_pir(directory: &Path, name: &str, options: &OpenOptions) -> Result<Model
         let what = format!("it holds {} tensors, `{name}` names {}", tensors.len(), names.len());
         return Err(Error::Mismatch { path: params, what });
     }
-    let mut model = Model { format: "paddle-params".to_owned(), ..Model::default() };
+    let mut model = Model { format: "paddle-pir".to_owned(), ..Model::default() };
     let warning =
         format!("`{name}` is a PIR program: its parameters were opened, not its topology");
     model.report.warn(warning);
@@ -411,7 +440,7 @@ fn open_pir(directory: &Path, name: &str, options: &OpenOptions) -> Result<Model
     model.parameters = named.map(|(name, tensor)| Parameter { name, tensor }).collect();
     let params = params.file_name().and_then(|name| name.to_str()).map(str::to_owned);
     let mut bundle = Bundle { params, ..Bundle::default() };
-    bundle.set_layout(layout);
+    bundle.layout = layout;
     bundle.remember(&mut model);
     check_lods(&mut model);
     Ok(model)

@@ -20,28 +20,36 @@ pub(super) fn write_bundle(
     options: &WriteOptions,
 ) -> Result<Vec<PathBuf>> {
     let program = program_of(model, "paddle")?;
-    let bundle = Bundle::of(model).unwrap_or_default();
-    let is_program = path.extension().is_some_and(|extension| extension == "pdmodel");
+    let bundle = remembered(model, options);
+    let extension = bundle.program.as_ref().and_then(|name| name.rsplit_once('.'));
+    let extension = extension.map_or("pdmodel", |(_, extension)| extension).to_owned();
+    let is_program = path.extension().is_some_and(|end| end == extension.as_str());
     let into = is_dir(path) || (bundle.directory && !is_program);
-    let (mut commit, program_name, params_name, directory) = if into {
-        let program = bundle.program.clone().unwrap_or_else(|| "inference.pdmodel".to_owned());
+    let (directory, program_name, params_name) = if into {
+        let names = Bundle::of(model).unwrap_or_default();
+        let program = names.program.unwrap_or_else(|| "inference.pdmodel".to_owned());
         // The name that goes with the program's.
-        let params = bundle.params.clone().unwrap_or_else(|| {
+        let params = names.params.unwrap_or_else(|| {
             let stem = program.strip_suffix(".pdmodel");
             stem.map_or("__params__".to_owned(), |stem| format!("{stem}.pdiparams"))
         });
-        let commit = Commit::directory(path, options.progress.clone())?;
-        (commit, program, params, path.to_path_buf())
+        (path, program, params)
     } else {
-        let path = if is_program { path.with_extension("") } else { path.to_path_buf() };
-        let (commit, prefix) = Commit::file(&path, options.progress.clone())?;
-        let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        (commit, format!("{prefix}.pdmodel"), format!("{prefix}.pdiparams"), directory)
+        let prefix = if is_program { path.with_extension("") } else { path.to_path_buf() };
+        let name = prefix.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = directory.unwrap_or(Path::new("."));
+        (directory, format!("{name}.{extension}"), format!("{name}.pdiparams"))
     };
-    let layout = Layout { align: options.align, ..bundle.layout() };
+    let mut commit = if into {
+        Commit::directory(directory, options.progress.clone())?
+    } else {
+        Commit::existing(directory, options.progress.clone())?
+    };
+    let layout = Layout { align: options.align, ..bundle.layout };
     let parameters = in_order(model, program)?;
     commit.write(&params_name, |out| paddle_stream::write(out, parameters, layout))?;
-    let encoded = encode(program, &program_name)?;
+    let encoded = encode(program, &program_name, options)?;
     commit.write(&program_name, |out| Ok::<_, Error>(out.put(&encoded)?))?;
     publish(commit, model)?;
     Ok(vec![directory.join(params_name), directory.join(program_name)])
@@ -56,8 +64,7 @@ pub(super) fn write_vars(
     if model.program.is_none() {
         some_tensor(model, "paddle-vars")?;
     }
-    let bundle = Bundle::of(model).unwrap_or_default();
-    let layout = Layout { sized: false, align: options.align, ..bundle.layout() };
+    let bundle = remembered(model, options);
     let mut commit = Commit::directory(path, options.progress.clone())?;
     let mut files = Vec::new();
     for Parameter { name, tensor } in &model.parameters {
@@ -65,14 +72,16 @@ pub(super) fn write_vars(
             let what = "a tensor without a name: names are names of files".to_owned();
             return Err(Error::Incompatible { format: "paddle-vars", what });
         }
+        let layout = bundle.layouts.get(name).copied().unwrap_or_default();
+        let layout = Layout { align: options.align, ..layout };
         commit.write(name, |out| paddle_stream::write_record(out, name, tensor, layout))?;
         files.push(path.join(name));
     }
     if let Some(program) = &model.program {
         // What was not in such a directory may have a name by which nobody looks in one.
-        let name = bundle.program.filter(|_| bundle.directory && bundle.params.is_none());
-        let name = name.unwrap_or_else(|| "__model__".to_owned());
-        let encoded = encode(program, &name)?;
+        let known = bundle.directory && bundle.params.is_none();
+        let name = bundle.program.filter(|_| known).unwrap_or_else(|| "__model__".to_owned());
+        let encoded = encode(program, &name, options)?;
         commit.write(&name, |out| Ok::<_, Error>(out.put(&encoded)?))?;
         files.push(path.join(name));
     }
@@ -80,13 +89,19 @@ pub(super) fn write_vars(
     Ok(files)
 }
 
+/// How the files were, if that is to be kept.
+fn remembered(model: &Model, options: &WriteOptions) -> Bundle {
+    Bundle::of(model).filter(|_| options.same).unwrap_or_default()
+}
+
 pub(super) fn write_params(
     model: &Model,
     path: &Path,
     options: &WriteOptions,
 ) -> Result<Vec<PathBuf>> {
-    let layout = Bundle::of(model).unwrap_or_default().layout();
-    write_stream(model, path, Layout { sized: false, align: options.align, ..layout }, options)
+    let lod_last = remembered(model, options).layout.lod_last;
+    let layout = Layout { lod_last, sized: false, align: options.align };
+    write_stream(model, path, layout, options)
 }
 
 pub(super) fn write_params_sized(
@@ -94,8 +109,9 @@ pub(super) fn write_params_sized(
     path: &Path,
     options: &WriteOptions,
 ) -> Result<Vec<PathBuf>> {
-    let layout = Bundle::of(model).unwrap_or_default().layout();
-    write_stream(model, path, Layout { sized: true, align: options.align, ..layout }, options)
+    let lod_last = remembered(model, options).layout.lod_last;
+    let layout = Layout { lod_last, sized: true, align: options.align };
+    write_stream(model, path, layout, options)
 }
 
 pub(super) fn write_tensor(
@@ -161,11 +177,11 @@ fn write_stream(
     Ok(vec![path.to_path_buf()])
 }
 
-fn encode(program: &Program, name: &str) -> Result<bytes::Bytes> {
-    if name.ends_with(".pbtxt") {
-        return paddle_program::write_text(program);
-    }
-    paddle_program::write(program)
+/// Encodes a program in the form it had, or the one that a name asks for.
+fn encode(program: &Program, name: &str, options: &WriteOptions) -> Result<bytes::Bytes> {
+    let text =
+        if options.same { paddle_program::was_text(program) } else { name.ends_with(".pbtxt") };
+    if text { paddle_program::write_text(program) } else { paddle_program::write(program) }
 }
 
 fn program_of<'a>(model: &'a Model, format: &'static str) -> Result<&'a Program> {

@@ -28,4 +28,4 @@ mod write;
 
 pub use detect::{is_binary, is_text};
 pub use read::{read, read_text};
-pub use write::{write, write_text};
+pub use write::{was_text, write, write_text};

@@ -31,11 +31,15 @@ pub fn read(blob: &Blob, origin: &str, limits: &Limits) -> Result<Program> {
 /// Reads a program in text form.
 ///
 /// # Errors
-/// If the text is no `ProgramDesc`: with the offset in the file.
+/// If the text is no protobuf text: with the offset in the file; if it is no `ProgramDesc`: with the
+/// place in the program.
 pub fn read_text(blob: &Blob, origin: &str, limits: &Limits) -> Result<Program> {
     let text = structure(blob, limits)?;
     let wire = text::parse(&Source::new(origin, limits), &schema::PROGRAM, &text, limits)?;
-    let mut program = read(&Blob::memory(wire), origin, limits)?;
+    // What is wrong with the messages is told by its place in the program; offsets are no longer
+    // those of the text.
+    let origin = format!("the encoding of {origin}");
+    let mut program = read(&Blob::memory(wire), &origin, limits)?;
     program.residual = Residual::new(write::TEXT, text);
     Ok(program)
 }
@@ -45,7 +49,7 @@ fn structure(blob: &Blob, limits: &Limits) -> Result<Bytes> {
         let expected = format!("a program of at most {} bytes", limits.structure_bytes);
         return Err(blob.malformed(0, expected, format!("{} bytes", blob.len())).into());
     }
-    Ok(blob.bytes()?)
+    Ok(blob.read()?)
 }
 
 pub(super) fn program(message: &Message<'_>) -> Result<Program> {
@@ -58,8 +62,8 @@ pub(super) fn program(message: &Message<'_>) -> Result<Program> {
                 let block = block(&field.message()?).map_err(|error| error.inside(place()))?;
                 program.blocks.push(block);
             }
-            4 => program.version = Some(version(&field)?),
-            5 => program.operator_versions = operator_versions(&field)?,
+            4 => once(&mut program.version, version(&field)?, &field)?,
+            5 => program.operator_versions.extend(operator_versions(&field)?),
             _ => {}
         }
     }
@@ -144,7 +148,7 @@ pub(super) fn var(message: &Message<'_>) -> Result<Var> {
         attributes: Vec::new(),
         residual: Residual::new(write::BINARY, message.bytes.clone()),
     };
-    let (mut name, mut typed) = (None, false);
+    let (mut name, mut kind) = (None, None);
     for field in message.fields() {
         let field = field?;
         match field.number {
@@ -154,10 +158,7 @@ pub(super) fn var(message: &Message<'_>) -> Result<Var> {
                 let found = "the bare enum of PaddlePaddle before February 2018";
                 return Err(field.error(expected, found));
             }
-            2 => {
-                typed = true;
-                (var.kind, var.tensors, var.members) = var_type(&field.message()?)?;
-            }
+            2 => once(&mut kind, var_type(&field.message()?)?, &field)?,
             3 => var.persistable = field.bool()?,
             4 => var.need_check_feed = field.bool()?,
             5 => var.is_parameter = field.bool()?,
@@ -167,9 +168,8 @@ pub(super) fn var(message: &Message<'_>) -> Result<Var> {
         }
     }
     var.name = name.ok_or_else(|| message.missing("the name of a variable"))?;
-    if !typed {
-        return Err(message.missing("the type of a variable").inside(format!("`{}`", var.name)));
-    }
+    let missing = || message.missing("the type of a variable").inside(format!("`{}`", var.name));
+    (var.kind, var.tensors, var.members) = kind.ok_or_else(missing)?;
     Ok(var)
 }
 
@@ -190,6 +190,15 @@ pub(super) fn type_field(kind: VarKind) -> Option<u32> {
     })
 }
 
+/// Takes a message that may be there once. Protobuf's own parsers merge those that repeat; nothing
+/// writes such, and who reads them otherwise would see another program.
+fn once<T>(slot: &mut Option<T>, value: T, field: &Field<'_>) -> Result<()> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(field.error(format!("field {} once", field.number), "it again")),
+    }
+}
+
 type VarType = (VarKind, Vec<TensorType>, Vec<VarKind>);
 
 fn var_type(message: &Message<'_>) -> Result<VarType> {
@@ -201,12 +210,13 @@ fn var_type(message: &Message<'_>) -> Result<VarType> {
         }
     }
     let kind = kind.ok_or_else(|| message.missing("the kind of a variable"))?;
-    let (mut tensors, mut members) = (Vec::new(), Vec::new());
+    let (mut tensors, mut members, mut seen) = (Vec::new(), Vec::new(), None);
     for field in message.fields() {
         let field = field?;
         if Some(field.number) != type_field(kind) {
             continue;
         }
+        once(&mut seen, (), &field)?;
         match kind {
             VarKind::Tensor | VarKind::TensorArray => tensors.push(lod_tensor(&field.message()?)?),
             VarKind::Reader => {
@@ -237,7 +247,7 @@ fn lod_tensor(message: &Message<'_>) -> Result<TensorType> {
     for field in message.fields() {
         let field = field?;
         match field.number {
-            1 => desc = Some(TensorDesc::read(&field.message()?)?),
+            1 => once(&mut desc, TensorDesc::read(&field.message()?)?, &field)?,
             2 => {
                 let level = field.i32()?;
                 lod_level = u32::try_from(level)

@@ -40,12 +40,17 @@ pub fn write_text(program: &Program) -> Result<Bytes> {
     {
         return Ok(text.clone());
     }
-    let limits = Limits::default();
+    let limits = Limits::none();
     let source = Source::new("the program", &limits);
     // 3.x renamed the LoD tensor; its parser knows no other name.
     let modern = program.version.is_some_and(|version| version >= 3_000_000);
     let generation = if modern { Generation::Latest } else { Generation::First };
     Ok(text::print(&source, &schema::PROGRAM, &wire, generation)?.into())
+}
+
+/// Whether a program was read from text.
+pub fn was_text(program: &Program) -> bool {
+    program.residual.of(TEXT).is_some()
 }
 
 /// A node that has an encoding of its own.
@@ -61,7 +66,7 @@ trait Node: Sized {
 fn encode<N: Node>(node: &N) -> Result<Bytes> {
     let now: Bytes = node.canonical(Inner::Encoded)?.finish().into();
     let Some(raw) = node.raw()? else { return Ok(now) };
-    let limits = Limits::default();
+    let limits = Limits::none();
     let source = Source::new("the encoding of a node", &limits);
     let then =
         N::decode(&Message::new(&source, raw.clone()))?.canonical(Inner::AsRead)?.finish().into();
@@ -118,7 +123,7 @@ impl Node for Program {
         let Some(text) = self.residual.of(TEXT) else {
             return Ok(self.residual.of(BINARY).cloned());
         };
-        let limits = Limits::default();
+        let limits = Limits::none();
         let source = Source::new("the program", &limits);
         Ok(Some(text::parse(&source, &schema::PROGRAM, text, &limits)?.into()))
     }

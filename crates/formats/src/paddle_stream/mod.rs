@@ -37,8 +37,10 @@ pub use detect::is_stream;
 pub use read::{read, read_record};
 pub use write::{write, write_record};
 
+use serde::{Deserialize, Serialize};
+
 /// Where things are in a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
     /// Whether the LoD follows the elements.
     pub lod_last: bool,

@@ -45,7 +45,7 @@ fn nth(blob: &Blob, layout: Layout, index: usize, limits: &Limits) -> Result<Ten
     let mut cursor = Cursor::new(blob);
     let mut count = 0;
     while cursor.remaining() > 0 {
-        let place = |error: crate::Error| error.inside(format!("record {count}"));
+        let place = |error: crate::Error| error.in_record(count);
         if layout.sized && count < index {
             let size = cursor.u64("the size of a record").map_err(|e| place(e.into()))?;
             cursor.blob(size, "a record").map_err(|e| place(e.into()))?;
@@ -71,7 +71,7 @@ fn records(blob: &Blob, layout: Layout, expect: &[Expect], limits: &Limits) -> R
         }
         let expect = expect.get(tensors.len()).copied().unwrap_or(Expect::Anything);
         let tensor = record(&mut cursor, layout, expect, limits)
-            .map_err(|error| error.inside(format!("record {}", tensors.len())))?;
+            .map_err(|error| error.in_record(tensors.len()))?;
         tensors.push(tensor);
     }
     Ok(tensors)
@@ -148,13 +148,14 @@ fn is_empty_vocabulary(cursor: &mut Cursor<'_>) -> Result<bool> {
 fn dense(cursor: &mut Cursor<'_>, layout: Layout, limits: &Limits) -> Result<Tensor> {
     if layout.lod_last {
         let mut tensor = elements(cursor, limits)?;
-        tensor.lod = lod(cursor)?;
+        tensor.lod = decode(&lod(cursor)?)?;
         return Ok(tensor);
     }
     version(cursor)?;
+    // Hopped over until the rest is known to fit: this may be a guess, and one for each record.
     let lod = lod(cursor)?;
     let mut tensor = elements(cursor, limits)?;
-    tensor.lod = lod;
+    tensor.lod = decode(&lod)?;
     Ok(tensor)
 }
 
@@ -209,24 +210,35 @@ fn elements(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Tensor> {
     Ok(tensor)
 }
 
-fn lod(cursor: &mut Cursor<'_>) -> Result<Lod> {
+/// The levels of a LoD, not read yet.
+fn lod(cursor: &mut Cursor<'_>) -> Result<Vec<Blob>> {
     let levels = cursor.u64("the number of LoD levels")?;
     if levels > LEVELS {
         let expected = format!("at most {LEVELS} LoD levels");
         return Err(cursor.error_at(cursor.position() - 8, expected, levels.to_string()).into());
     }
-    let mut lod = Lod::default();
+    let mut lod = Vec::new();
     for _ in 0..levels {
         let size = cursor.u64("the size of a LoD level")?;
         if !size.is_multiple_of(8) {
             let expected = "a LoD level of a multiple of 8 bytes";
             return Err(cursor.error_at(cursor.position() - 8, expected, size.to_string()).into());
         }
-        let bytes = cursor.bytes(size, "a LoD level")?;
-        let (offsets, _) = bytes.as_chunks();
-        lod.0.push(offsets.iter().copied().map(u64::from_le_bytes).collect());
+        lod.push(cursor.blob(size, "a LoD level")?);
     }
     Ok(lod)
+}
+
+fn decode(levels: &[Blob]) -> Result<Lod> {
+    let level = |blob: &Blob| -> Result<Vec<u64>> {
+        let mut offsets = Vec::with_capacity(usize::try_from(blob.len() / 8).unwrap_or(0));
+        blob.for_each_chunk::<crate::Error>(|piece| {
+            offsets.extend(piece.as_chunks().0.iter().copied().map(u64::from_le_bytes));
+            Ok(())
+        })?;
+        Ok(offsets)
+    };
+    Ok(Lod(levels.iter().map(level).collect::<Result<_>>()?))
 }
 
 fn version(cursor: &mut Cursor<'_>) -> Result<()> {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use lodstone_model::{DType, Kind, Limits, Lod, Tensor};
 use lodstone_store::Output;
 
-use super::{DESC, Layout};
+use super::{DESC, DESCRIPTION, Layout};
 use crate::paddle_program::schema::TENSOR_DESC;
 use crate::paddle_program::types::TensorDesc;
 use crate::protobuf::patch::patch;
@@ -97,14 +97,18 @@ fn description(name: &str, tensor: &Tensor, layout: Layout, start: u64) -> Resul
     if matches!(tensor.dtype, DType::Unknown(_)) {
         return Err(unsupported());
     }
-    let dims = tensor.shape.iter().map(|dim| i64::try_from(*dim).unwrap_or(i64::MAX)).collect();
-    let desc = TensorDesc { dtype: tensor.dtype, dims };
-    let canonical = desc.write().ok_or_else(unsupported)?;
+    let dims: Result<_, _> = tensor.shape.iter().map(|dim| i64::try_from(*dim)).collect();
+    let desc = dims.ok().and_then(|dims| TensorDesc { dtype: tensor.dtype, dims }.write());
+    let canonical = desc.ok_or_else(unsupported)?;
+    if canonical.len() as u64 > *DESCRIPTION.end() {
+        let what = format!("the tensor `{name}` of {} dimensions", tensor.shape.len());
+        return Err(Error::Incompatible { format: FORMAT, what });
+    }
     if layout.align > 1 {
         return Ok(pad(&canonical, layout.align, start));
     }
     let Some(raw) = tensor.residual.of(DESC) else { return Ok(canonical) };
-    let limits = Limits::default();
+    let limits = Limits::none();
     let source = Source::new("a description", &limits);
     let then = TensorDesc::read(&Message::new(&source, raw.clone()))?.write();
     patch(&TENSOR_DESC, raw, &then.ok_or_else(unsupported)?, &canonical)

@@ -25,39 +25,45 @@ pub(crate) fn patch(
     if old == new {
         return Ok(raw.clone());
     }
-    let source = Source::new("the encoding of a node", &Limits::default());
+    if raw == old {
+        return Ok(new.clone());
+    }
+    let source = Source::new("the encoding of a node", &Limits::none());
     let split = |bytes: &Bytes| -> Result<Vec<Field<'_>>> {
         Message::new(&source, bytes.clone()).fields().collect()
     };
     let (raw, old, new) = (split(raw)?, split(old)?, split(new)?);
     let (raw_by, old_by, new_by) = (by_number(&raw), by_number(&old), by_number(&new));
 
-    // The numbers whose fields changed, with their bytes after the edit.
+    // The numbers whose fields changed, with what stands for them after the edit.
     let mut changed = BTreeMap::new();
     for number in old_by.keys().chain(new_by.keys()) {
         let [raw, old, new] = [&raw_by, &old_by, &new_by]
             .map(|groups| groups.get(number).map_or(&[][..], Vec::as_slice));
         if !changed.contains_key(number) && !same(old, new) {
-            changed.insert(*number, replace(schema.submessage(*number), raw, old, new)?);
+            let fields = replace(schema.submessage(*number), raw, old, new)?;
+            changed.insert(*number, (fields.into_iter(), raw.len()));
         }
     }
 
-    let mut runs = Runs::default();
+    let mut out = Vec::with_capacity(raw_by.len());
     for field in &raw {
-        if !new_by.contains_key(&field.number) && !old_by.contains_key(&field.number) {
-            runs.push(field.number, &field.raw);
-        } else if let Some(bytes) = changed.get_mut(&field.number) {
-            runs.push(field.number, &std::mem::take(bytes));
-        } else {
-            runs.push(field.number, &field.raw);
+        match changed.get_mut(&field.number) {
+            None => out.push((field.number, field.raw.clone())),
+            // Each in the place of one that was there, the rest in the place of the last one.
+            Some((fields, left)) => {
+                *left -= 1;
+                let take = if *left == 0 { usize::MAX } else { 1 };
+                out.extend(fields.by_ref().take(take).map(|bytes| (field.number, bytes)));
+            }
         }
     }
-    for (number, bytes) in changed {
-        if !bytes.is_empty() {
-            runs.insert(number, &bytes);
-        }
+    // What was not there: where protobuf's own writers would put it.
+    for (number, (fields, _)) in changed {
+        let position = out.iter().position(|(known, _)| *known > number).unwrap_or(out.len());
+        out.splice(position..position, fields.map(|bytes| (number, bytes)));
     }
-    Ok(runs.finish())
+    Ok(out.into_iter().flat_map(|(_, bytes)| bytes).collect())
 }
 
 /// The elements of one field after an edit, each with the bytes of the old one it came from.
@@ -66,24 +72,25 @@ fn replace(
     raw: &[&Field<'_>],
     old: &[&Field<'_>],
     new: &[&Field<'_>],
-) -> Result<Vec<u8>> {
-    let mut encoder = Encoder::default();
+) -> Result<Vec<Bytes>> {
     // A field encoded in another number of pieces (packed, split) has no elements to keep.
     let pairs = if raw.len() == old.len() { align(old, new) } else { vec![None; new.len()] };
-    for (field, pair) in new.iter().zip(pairs) {
+    let element = |(field, pair): (&&Field<'_>, Option<usize>)| {
         let origin = pair.and_then(|index| raw.get(index).zip(old.get(index)));
         match (origin, submessage) {
-            (Some((raw, old)), _) if old.raw == field.raw => encoder.raw(&raw.raw),
+            (Some((raw, old)), _) if old.raw == field.raw => Ok(raw.raw.clone()),
             (Some((raw, old)), Some(schema)) => match (&raw.value, &old.value, &field.value) {
                 (Value::Bytes(raw), Value::Bytes(old), Value::Bytes(new)) => {
+                    let mut encoder = Encoder::default();
                     encoder.bytes(field.number, &patch(schema, raw, old, new)?);
+                    Ok(encoder.finish().into())
                 }
-                _ => encoder.raw(&field.raw),
+                _ => Ok(field.raw.clone()),
             },
-            _ => encoder.raw(&field.raw),
+            _ => Ok(field.raw.clone()),
         }
-    }
-    Ok(encoder.finish())
+    };
+    new.iter().zip(pairs).map(element).collect()
 }
 
 /// For each new element the old one it stands for: those before and after the edited stretch by
@@ -115,27 +122,4 @@ fn by_number<'f, 'a>(fields: &'f [Field<'a>]) -> BTreeMap<u32, Vec<&'f Field<'a>
 
 fn same(left: &[&Field<'_>], right: &[&Field<'_>]) -> bool {
     left.len() == right.len() && left.iter().zip(right).all(|(a, b)| a.raw == b.raw)
-}
-
-/// Encoded fields in the order in which they will be written.
-#[derive(Default)]
-struct Runs(Vec<(u32, Vec<u8>)>);
-
-impl Runs {
-    fn push(&mut self, number: u32, bytes: &[u8]) {
-        match self.0.last_mut() {
-            Some((last, run)) if *last == number => run.extend_from_slice(bytes),
-            _ => self.0.push((number, bytes.to_vec())),
-        }
-    }
-
-    /// Where protobuf's own writers would put it: before the first field with a greater number.
-    fn insert(&mut self, number: u32, bytes: &[u8]) {
-        let position = self.0.iter().position(|(known, _)| *known > number);
-        self.0.insert(position.unwrap_or(self.0.len()), (number, bytes.to_vec()));
-    }
-
-    fn finish(self) -> Bytes {
-        self.0.into_iter().flat_map(|(_, run)| run).collect()
-    }
 }

@@ -69,7 +69,7 @@ fn floats_print_as_python_prints_the_double_that_equals_them() {
 }
 
 #[test]
-fn text_may_be_written_in_every_way_that_protobuf_allows() {
+fn text_may_be_written_in_many_ways() {
     let plain = parse("id: 5 inner { x: 1 color: RED } inner { color: BLUE } n: 1 n: 2").unwrap();
     for other in [
         "id:5,inner{x:1;color:RED}inner<color:OLD_BLUE>n:[1,2]",
@@ -150,8 +150,27 @@ fn a_patch_changes_what_changed_and_keeps_the_rest() {
     assert_eq!(patched(&message(5, &[1, 9, 2, 3])), inserted, "one inserted");
     let renumbered = [&odd(1)[..], &odd(2), &odd(3), &[0x08, 6, 0x30, 0]].concat();
     assert_eq!(patched(&message(6, &[1, 2, 3])), renumbered, "another field");
-    let reversed = [&odd(3)[..], &odd(2), &odd(1), &tail].concat();
-    assert_eq!(patched(&message(5, &[3, 2, 1])).len(), reversed.len(), "reversed");
+    let swapped = [&odd(3)[..], &odd(2), &odd(1), &tail].concat();
+    assert_eq!(patched(&message(5, &[3, 2, 1])), swapped, "two swapped");
+    let none = [0x30, 0];
+    assert_eq!(patched(&Bytes::new()), none, "all removed");
+}
+
+#[test]
+fn a_patch_keeps_fields_between_each_other() {
+    // Elements of two fields in turns, as if messages had been merged.
+    let inner = |x: u8| vec![0x12, 2, 0x08, x];
+    let number = |n: u8| vec![0x38, n];
+    let raw = Bytes::from([inner(1), number(1), inner(2), number(2)].concat());
+    let old = Bytes::from([inner(1), inner(2), number(1), number(2)].concat());
+    let patched = |new: Vec<u8>| patch(&OUTER, &raw, &old, &new.into()).unwrap().to_vec();
+
+    let edited = [inner(1), inner(9), number(1), number(2)].concat();
+    assert_eq!(patched(edited), [inner(1), number(1), inner(9), number(2)].concat());
+    let longer = [inner(1), inner(2), inner(3), number(1), number(2)].concat();
+    assert_eq!(patched(longer), [inner(1), number(1), inner(2), inner(3), number(2)].concat());
+    let shorter = [inner(2), number(1), number(2)].concat();
+    assert_eq!(patched(shorter), [inner(2), number(1), number(2)].concat());
 }
 
 #[test]

@@ -132,7 +132,7 @@ impl<'a> Fields<'a> {
             2 => Value::Bytes(self.delimited()?),
             3 => self.group(number)?,
             5 => Value::Fixed32(self.array()?),
-            _ => return Err(self.error(start, "a wire type from 0 to 5", wire_type.to_string())),
+            _ => return Err(self.error(start, "a field", format!("wire type {wire_type}"))),
         };
         let raw = self.message.bytes.slice(start..self.position);
         Ok(Field { source: self.message.source, number, value, raw, offset })

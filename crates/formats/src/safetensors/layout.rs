@@ -1,6 +1,7 @@
 //! How the files of a model in a directory, or in several files, are laid out; remembered so that
 //! it can be written back the same way.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use lodstone_model::{Model, Parameter, Residual};
@@ -22,6 +23,8 @@ pub(super) struct Layout {
     pub(super) directory: bool,
     /// The index, if there is one.
     pub(super) index: Option<Text>,
+    /// What the files say about themselves.
+    pub(super) metadata: BTreeMap<String, String>,
     /// The files with tensors and their headers, in the order of the model.
     pub(super) files: Vec<Text>,
 }
@@ -34,8 +37,9 @@ pub(super) struct Text {
 }
 
 impl Layout {
-    pub(super) fn remember(&self, model: &mut Model) {
-        if let Ok(json) = serde_json::to_vec(self) {
+    pub(super) fn remember(mut self, model: &mut Model) {
+        self.metadata.clone_from(&model.metadata);
+        if let Ok(json) = serde_json::to_vec(&self) {
             model.residual = Residual::new(OWNER, json.into());
         }
     }
@@ -45,18 +49,15 @@ impl Layout {
         serde_json::from_slice(model.residual.of(OWNER)?).ok()
     }
 
-    /// The layout of a model, if its files still say what the model says and `path` has room for
-    /// them: a directory for a directory, an index for an index.
-    pub(super) fn for_output(model: &Model, path: &Path) -> Option<Self> {
+    /// The layout of a model, if its files still say what the model says.
+    pub(super) fn unedited(model: &Model) -> Option<Self> {
         let layout = Self::of(model)?;
-        let room = match path.extension() {
-            None => layout.directory,
-            Some(extension) => layout.index.is_some() && extension == "json",
-        };
-        (room && layout.split(model).is_some()).then_some(layout)
+        let same = layout.metadata == model.metadata && layout.split(model).is_some();
+        same.then_some(layout)
     }
 
-    /// Writes every file as it was.
+    /// Writes every file as it was: into the directory `path`, or, if a file was opened, with
+    /// `path` in its place and the others beside it.
     pub(super) fn write(
         &self,
         model: &Model,

@@ -47,6 +47,7 @@ pub static FORMAT: Format = Format {
     title: "safetensors, one file or several with an index",
     holds: Holds {
         tensors: true,
+        metadata: true,
         program: false,
         names: true,
         lod: false,
@@ -54,6 +55,8 @@ pub static FORMAT: Format = Format {
         vocabulary: false,
         dtype: |dtype| code(dtype).is_some(),
     },
+    splits: true,
+    aligns: false,
     extension: "safetensors",
     detect: detect::detect,
     read,

@@ -82,9 +82,16 @@ fn sharded(blob: &Blob, path: &Path, dir: &Dir, limits: &Limits) -> Result<Model
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let text = String::from_utf8(json).unwrap_or_default();
     let mut layout = Layout { index: Some(Text { name, text }), ..Layout::default() };
+    let mut opened = HashSet::new();
+    let (mut unlisted, mut elsewhere) = (0, 0);
     for (shard, expected) in &shards {
         let place = || format!("`{}`", path.display());
         let blob = open(dir, shard).map_err(|error| error.inside(place()))?;
+        // By another spelling or link; each would bring its tensors again.
+        if !opened.insert(blob.file_range().map(|(file, _)| file.identity())) {
+            let error = blob.malformed(0, "a file that the index names once", "it again");
+            return Err(Error::from(error).inside(place()));
+        }
         let (json, header) = header(&blob, limits)?;
         let names: HashSet<&String> = header.tensors.iter().map(|(name, _)| name).collect();
         if let Some(name) = expected.iter().find(|name| !names.contains(name)) {
@@ -97,7 +104,7 @@ fn sharded(blob: &Blob, path: &Path, dir: &Dir, limits: &Limits) -> Result<Model
         for parameter in parameters(&blob, header.tensors, start)? {
             let name = &parameter.name;
             let Some(file) = files.get(name) else {
-                model.report.warn(format!("`{shard}`: the index lacks the tensor `{name}`"));
+                unlisted += 1;
                 files.insert(name.clone(), shard.clone());
                 model.parameters.push(parameter);
                 continue;
@@ -105,8 +112,7 @@ fn sharded(blob: &Blob, path: &Path, dir: &Dir, limits: &Limits) -> Result<Model
             if file == shard {
                 model.parameters.push(parameter);
             } else {
-                let warning = format!("`{shard}`: left out `{name}`, which is taken from `{file}`");
-                model.report.warn(warning);
+                elsewhere += 1;
             }
         }
         if model.parameters.len() > limits.tensors {
@@ -120,6 +126,14 @@ fn sharded(blob: &Blob, path: &Path, dir: &Dir, limits: &Limits) -> Result<Model
                 model.report.warn(warning);
             }
         }
+    }
+    if unlisted > 0 {
+        let what = "are in the files, and not in the index";
+        model.report.warn(format!("tensors that {what}: {unlisted}"));
+    }
+    if elsewhere > 0 {
+        let what = "another file has by the index, left out";
+        model.report.warn(format!("tensors that {what}: {elsewhere}"));
     }
     layout.remember(&mut model);
     Ok(model)

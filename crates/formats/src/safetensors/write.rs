@@ -21,9 +21,8 @@ use crate::{Error, Result, WriteOptions};
 /// If the format has no place for a tensor; or what reading and writing give.
 pub fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Vec<PathBuf>> {
     check(model)?;
-    if let Some(layout) =
-        Layout::for_output(model, path).filter(|_| options.max_shard_size.is_none())
-    {
+    let keep = options.same && options.max_shard_size.is_none();
+    if let Some(layout) = Layout::unedited(model).filter(|_| keep) {
         return layout.write(model, path, options);
     }
     let shards = match options.max_shard_size {
