@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
-use lodstone::{DType, FORMATS, Links, Loss, OpenOptions};
+use lodstone::{FORMATS, Links, Loss, OpenOptions};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -90,8 +91,8 @@ Examples:
 pub(crate) struct Cat {
     /// A file, a directory, or the prefix that the files of a model share
     pub(crate) path: PathBuf,
-    /// Name of the tensor
-    #[arg(required_unless_present = "index", conflicts_with = "index")]
+    /// Name of the tensor; not needed if there is only one
+    #[arg(conflicts_with = "index")]
     pub(crate) name: Option<String>,
     /// Number of the tensor in file order, counted from 0
     #[arg(long, value_name = "N")]
@@ -125,12 +126,12 @@ pub(crate) struct Convert {
     /// Leave out tensors with names like this; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) exclude: Vec<String>,
-    /// Cast floating-point tensors: float16, bfloat16, float32, float64
-    #[arg(long, value_name = "DTYPE", value_parser = dtype)]
-    pub(crate) cast: Option<DType>,
+    /// Cast floating-point tensors
+    #[arg(long, value_name = "DTYPE", value_parser = CASTS)]
+    pub(crate) cast: Option<String>,
     /// Allow a loss by its name; may be repeated
-    #[arg(long, value_name = "LOSS", value_parser = loss)]
-    pub(crate) allow: Vec<Loss>,
+    #[arg(long, value_name = "LOSS", value_parser = losses())]
+    pub(crate) allow: Vec<String>,
     /// Split into files of at most this size, where the format can: 5GB, 512MiB
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) max_shard_size: Option<u64>,
@@ -147,20 +148,15 @@ pub(crate) struct Convert {
 fn formats() -> clap::builder::PossibleValuesParser {
     let names = FORMATS.iter().map(|format| (format.name, format.title));
     let same = ("same", "The format the model was read from, byte for byte");
-    let value = |(name, title)| clap::builder::PossibleValue::new(name).help(title);
+    let value = |(name, title)| PossibleValue::new(name).help(title);
     clap::builder::PossibleValuesParser::new(names.chain([same]).map(value).collect::<Vec<_>>())
 }
 
-fn dtype(text: &str) -> Result<DType, String> {
-    DType::from_name(text).ok_or_else(|| format!("`{text}` is no element type"))
-}
+const CASTS: [&str; 4] = ["float16", "bfloat16", "float32", "float64"];
 
-fn loss(text: &str) -> Result<Loss, String> {
-    let found = Loss::ALL.iter().find(|loss| loss.name() == text).copied();
-    found.ok_or_else(|| {
-        let names: Vec<_> = Loss::ALL.iter().map(|loss| loss.name()).collect();
-        format!("no loss is called so; they are {}", names.join(", "))
-    })
+fn losses() -> clap::builder::PossibleValuesParser {
+    let value = |loss: &Loss| PossibleValue::new(loss.name()).help(loss.describe());
+    clap::builder::PossibleValuesParser::new(Loss::ALL.iter().map(value).collect::<Vec<_>>())
 }
 
 fn alignment(text: &str) -> Result<u64, String> {

@@ -9,7 +9,8 @@ pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
     let options = arguments.open.options();
     let (name, tensor) = match (&arguments.name, arguments.index) {
         (Some(name), _) => lodstone::open_named(&arguments.path, name, &options)?,
-        (None, index) => lodstone::open_record(&arguments.path, index.unwrap_or(0), &options)?,
+        (None, Some(index)) => lodstone::open_record(&arguments.path, index, &options)?,
+        (None, None) => lodstone::open_only(&arguments.path, &options)?,
     };
     let Some(output) = &arguments.output else {
         return say::to_stdout(|out| Ok(lodstone::write_text(&tensor, out)?));
@@ -19,6 +20,7 @@ pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
     let model = Model { parameters: vec![parameter], ..Model::default() };
     let to = Some(Target::Format("npy".to_owned()));
     lodstone::convert(model, output, &ConvertOptions { to, ..ConvertOptions::default() })?;
-    say::note(&format!("wrote `{name}` to {}", output.display()));
+    let what = if name.is_empty() { "the tensor".to_owned() } else { format!("`{name}`") };
+    say::note(&format!("wrote {what} to {}", output.display()));
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! `lodstone convert`.
 
-use lodstone::{ConvertOptions, Progress, Target, WriteOptions};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lodstone::{ConvertOptions, DType, Loss, Progress, Target, WriteOptions, some};
 
 use crate::args::Convert;
 use crate::say::{self, count, size};
@@ -14,12 +16,13 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
         _ => Target::Format(name),
     });
     let progress = Progress::default();
+    let allowed = |loss: &Loss| arguments.allow.iter().any(|name| name == loss.name());
     let options = ConvertOptions {
         to,
         include: arguments.include.clone(),
         exclude: arguments.exclude.clone(),
-        cast: arguments.cast,
-        allow: arguments.allow.clone(),
+        cast: arguments.cast.as_deref().and_then(DType::from_name),
+        allow: Loss::ALL.iter().copied().filter(allowed).collect(),
         strip_source: arguments.strip_source,
         write: WriteOptions {
             align: arguments.align,
@@ -29,12 +32,20 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
         },
     };
     let total = model.nbytes();
+    // Cancelled work removes what it has written, and then ends; who cannot wait asks again.
+    let (handle, asked) = (progress.clone(), AtomicBool::new(false));
+    ctrlc::set_handler(move || {
+        handle.cancel();
+        if asked.swap(true, Ordering::Relaxed) {
+            std::process::exit(2);
+        }
+    })?;
     let convert = || lodstone::convert(model, &arguments.output, &options);
     let conversion = progress::show(&progress, total, convert)?;
 
     conversion.report.warnings.iter().for_each(|warning| say::warning(warning));
     for (loss, places) in &conversion.report.losses {
-        say::warning(&format!("lost {}: {}", loss.describe(), say::some(places)));
+        say::warning(&format!("lost {}: {}", loss.describe(), some(places)));
     }
     let tensors = count(conversion.tensors, "tensor");
     let nbytes = size(conversion.nbytes);

@@ -1,60 +1,65 @@
 //! `lodstone inspect`.
 
 use std::fmt::Write as _;
+use std::io::{self, Write};
 
-use comfy_table::{CellAlignment, Table, presets};
-use lodstone::{Inspection, OperatorInfo, TensorInfo, ValueInfo};
+use lodstone::{InspectOptions, Inspection, Model, Op, Operand, TensorInfo, ValueInfo};
 
-use crate::Failure;
 use crate::args::Inspect;
-use crate::say::{self, count, size};
+use crate::say::{self, count, plain, size};
+use crate::{Failure, table};
 
 pub(crate) fn run(arguments: &Inspect) -> Result<(), Failure> {
     let model = lodstone::open_with(&arguments.path, &arguments.open.options())?;
-    let inspection = lodstone::inspect(&model, arguments.hash)?;
+    let options = InspectOptions { hash: arguments.hash, operators: arguments.json };
+    let inspection = lodstone::inspect(&model, options)?;
     if arguments.json {
-        let mut json = serde_json::to_string_pretty(&inspection)?;
-        json.push('\n');
-        return say::out(json.as_bytes());
+        return say::to_stdout(|out| {
+            serde_json::to_writer_pretty(&mut *out, &inspection).map_err(io::Error::from)?;
+            Ok(out.write_all(b"\n")?)
+        });
     }
-    let mut out = String::new();
-    summary(&inspection, &arguments.path.display().to_string(), &mut out);
-    tensors(&inspection, &mut out);
-    operators(&inspection, &mut out);
-    say::out(out.as_bytes())?;
+    say::to_stdout(|out| {
+        summary(&inspection, &arguments.path.display().to_string(), out)?;
+        tensors(&inspection, out)?;
+        Ok(operators(&model, out)?)
+    })?;
     inspection.warnings.iter().for_each(|warning| say::warning(warning));
     Ok(())
 }
 
-fn summary(inspection: &Inspection, path: &str, out: &mut String) {
-    let mut line = |label: &str, value: &str| {
-        let _ = writeln!(out, "{label:<9}{value}");
-    };
-    line("path", path);
+fn summary(inspection: &Inspection, path: &str, out: &mut impl Write) -> io::Result<()> {
+    let mut line = |label: &str, value: &str| writeln!(out, "{label:<9}{}", plain(value));
+    line("path", path)?;
     let title = lodstone::FORMATS.iter().find(|format| format.name == inspection.format);
     let title = title.map_or("Paddle 3 program (PIR)", |format| format.title);
-    line("format", &format!("{} ({title})", inspection.format));
+    line("format", &format!("{} ({title})", inspection.format))?;
     if let Some(program) = &inspection.program {
         if let Some(version) = &program.version {
-            line("version", version);
+            line("version", version)?;
         }
         let parts = [
             count(program.blocks, "block"),
             count(program.operators, "operator"),
             count(program.variables, "variable"),
         ];
-        line("program", &parts.join(", "));
+        line("program", &parts.join(", "))?;
     }
-    let nbytes = inspection.tensors.iter().map(|tensor| tensor.nbytes).sum();
-    let elements: u64 = inspection.tensors.iter().map(elements).fold(0, u64::saturating_add);
-    let total = count(inspection.tensors.len(), "tensor");
-    line("tensors", &format!("{total}, {elements} elements, {}", size(nbytes)));
-    inspection.inputs.iter().for_each(|value| line("input", &describe(value)));
-    inspection.outputs.iter().for_each(|value| line("output", &describe(value)));
-    inspection
-        .metadata
-        .iter()
-        .for_each(|(key, value)| line("metadata", &format!("{key}: {value}")));
+    let nbytes = inspection.tensors.iter().map(|t| t.nbytes).fold(0, u64::saturating_add);
+    let total = inspection.tensors.iter().map(elements).fold(0, u64::saturating_add);
+    let elements = if total == 1 { "1 element".to_owned() } else { format!("{total} elements") };
+    let tensors = count(inspection.tensors.len(), "tensor");
+    line("tensors", &format!("{tensors}, {elements}, {}", size(nbytes)))?;
+    for value in &inspection.inputs {
+        line("input", &describe(value))?;
+    }
+    for value in &inspection.outputs {
+        line("output", &describe(value))?;
+    }
+    for (key, value) in &inspection.metadata {
+        line("metadata", &format!("{key}: {value}"))?;
+    }
+    Ok(())
 }
 
 /// How many elements a tensor has; a vocabulary has none.
@@ -81,17 +86,16 @@ fn describe(value: &ValueInfo) -> String {
     text
 }
 
-fn tensors(inspection: &Inspection, out: &mut String) {
+fn tensors(inspection: &Inspection, out: &mut impl Write) -> io::Result<()> {
     if inspection.tensors.is_empty() {
-        return;
+        return Ok(());
     }
     let hashed = inspection.tensors.iter().any(|tensor| tensor.sha256.is_some());
     let marked = inspection.tensors.iter().any(|t| t.kind != "dense" || !t.lod.is_empty());
     let mut header = vec!["#", "tensor", "dtype", "shape", "size"];
     header.extend(marked.then_some("kind"));
     header.extend(hashed.then_some("sha256"));
-    let mut table = table(&header);
-    for (index, tensor) in inspection.tensors.iter().enumerate() {
+    let row = |(index, tensor): (usize, &TensorInfo)| {
         let mut row = vec![
             index.to_string(),
             tensor.name.clone(),
@@ -104,56 +108,35 @@ fn tensors(inspection: &Inspection, out: &mut String) {
             levels => format!("{}, {}", tensor.kind, count(levels, "LoD level")),
         }));
         row.extend(hashed.then(|| tensor.sha256.clone().unwrap_or_default()));
-        table.add_row(row);
-    }
-    print(table, &[0, 4], out);
+        row
+    };
+    writeln!(out)?;
+    table::write(out, &header, &[0, 4], || inspection.tensors.iter().enumerate().map(row))
 }
 
-fn operators(inspection: &Inspection, out: &mut String) {
-    if inspection.operators.is_empty() {
-        return;
-    }
-    let blocks = inspection.program.as_ref().map_or(1, |program| program.blocks);
+fn operators(model: &Model, out: &mut impl Write) -> io::Result<()> {
+    let Some(program) = model.program.as_ref().filter(|program| program.ops().count() > 0) else {
+        return Ok(());
+    };
+    let several = program.blocks.len() > 1;
     let mut header = vec!["#", "operator", "inputs", "outputs"];
-    header.extend((blocks > 1).then_some("block"));
-    let mut table = table(&header);
-    let (mut block, mut number) = (0, 0);
-    for operator in &inspection.operators {
-        if operator.block != block {
-            (block, number) = (operator.block, 0);
-        }
-        let OperatorInfo { kind, inputs, outputs, .. } = operator;
-        let mut row = vec![number.to_string(), kind.clone(), slots(inputs), slots(outputs)];
-        row.extend((blocks > 1).then(|| block.to_string()));
-        table.add_row(row);
-        number += 1;
-    }
-    print(table, &[0], out);
+    header.extend(several.then_some("block"));
+    let row = |block: usize, number: usize, op: &Op| {
+        let mut row =
+            vec![number.to_string(), op.kind.clone(), slots(&op.inputs), slots(&op.outputs)];
+        row.extend(several.then(|| block.to_string()));
+        row
+    };
+    writeln!(out)?;
+    table::write(out, &header, &[0], || {
+        program.blocks.iter().enumerate().flat_map(|(block, contents)| {
+            contents.ops.iter().enumerate().map(move |(number, op)| row(block, number, op))
+        })
+    })
 }
 
 /// `Input=x Filter=w`; slots without variables are left out.
-fn slots(slots: &serde_json::Map<String, serde_json::Value>) -> String {
-    let slots = slots.iter().filter_map(|(slot, args)| {
-        let args: Vec<_> = args.as_array()?.iter().filter_map(|arg| arg.as_str()).collect();
-        (!args.is_empty()).then(|| format!("{slot}={}", args.join(",")))
-    });
-    slots.collect::<Vec<_>>().join(" ")
-}
-
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(header);
-    table
-}
-
-/// Prints a table with some columns aligned to the right, without blanks at the ends of lines.
-fn print(mut table: Table, right: &[usize], out: &mut String) {
-    for column in right {
-        if let Some(column) = table.column_mut(*column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    out.push('\n');
-    table.to_string().lines().for_each(|line| *out += &format!("{}\n", line.trim_end()));
+fn slots(operands: &[Operand]) -> String {
+    let slots = operands.iter().filter(|operand| !operand.args.is_empty());
+    slots.map(|o| format!("{}={}", o.slot, o.args.join(","))).collect::<Vec<_>>().join(" ")
 }

@@ -9,6 +9,7 @@ mod hint;
 mod inspect;
 mod progress;
 mod say;
+mod table;
 
 use std::process::ExitCode;
 

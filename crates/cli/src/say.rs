@@ -1,7 +1,7 @@
 //! Where words go: data to stdout, everything else to stderr.
 
 use std::error::Error;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 
@@ -14,9 +14,9 @@ pub(crate) fn out(bytes: &[u8]) -> Result<(), Failure> {
 
 /// Lets `write` write data.
 pub(crate) fn to_stdout(
-    write: impl FnOnce(&mut io::StdoutLock<'static>) -> Result<(), Failure>,
+    write: impl FnOnce(&mut BufWriter<io::StdoutLock<'static>>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = BufWriter::new(io::stdout().lock());
     write(&mut stdout)?;
     Ok(stdout.flush()?)
 }
@@ -36,7 +36,26 @@ pub(crate) fn warning(text: &str) {
 
 /// Reports what was done.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", plain(text));
+}
+
+/// Text that does nothing to a terminal: names in a model may hold control characters, and others
+/// that change the order or the look of what is around them.
+pub(crate) fn plain(text: &str) -> String {
+    let acts = |character: char| {
+        character.is_control()
+            || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(character, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+    };
+    let mut plain = String::with_capacity(text.len());
+    for character in text.chars() {
+        if acts(character) {
+            plain.extend(character.escape_default());
+        } else {
+            plain.push(character);
+        }
+    }
+    plain
 }
 
 fn line(label: &str, color: AnsiColor, text: &str) {
@@ -45,7 +64,19 @@ fn line(label: &str, color: AnsiColor, text: &str) {
     let style =
         if colored { Style::new().fg_color(Some(color.into())).bold() } else { Style::new() };
     // Nothing can be said about a stderr that is closed.
-    let _ = writeln!(io::stderr(), "{style}{label}:{style:#} {text}");
+    let _ = writeln!(io::stderr(), "{style}{label}:{style:#} {}", plain(&short(text)));
+}
+
+/// The beginning of a text and its end, if it is too long to be read: a name in it may have millions
+/// of characters.
+fn short(text: &str) -> String {
+    const LONGEST: usize = 2000;
+    if text.len() <= LONGEST {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(LONGEST / 2).collect();
+    let tail: String = text.chars().rev().take(LONGEST / 4).collect();
+    format!("{head} [...] {}", tail.chars().rev().collect::<String>())
 }
 
 /// Whether who reads our output has had enough.
@@ -69,16 +100,6 @@ pub(crate) fn size(bytes: u64) -> String {
             format!("{}.{} {name}", tenths / 10, tenths % 10)
         }
         None => format!("{bytes} B"),
-    }
-}
-
-/// The first few of many names.
-pub(crate) fn some(names: &[String]) -> String {
-    const SHOWN: usize = 5;
-    let shown: Vec<_> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
-    match names.len().saturating_sub(SHOWN) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
     }
 }
 

@@ -163,9 +163,16 @@ fn an_index_beyond_the_last_says_how_many_there_are() {
 
 #[test]
 fn name_or_index_is_needed_and_not_both() {
-    assert!(bad(["cat", DIGITS]).contains("<NAME>"));
+    assert!(bad(["cat", DIGITS]).contains("there are 12 tensors; name one, or its number"));
+    assert!(bad(["cat", DIGITS, "3"]).contains("`--index` takes a number"));
     assert!(bad(["cat", DIGITS, "fc_0.b_0", "--index", "1"]).contains("cannot be used with"));
     assert!(bad(["cat", DIGITS, "--index", "-1"]).contains("error: "));
+}
+
+#[test]
+fn a_tensor_that_is_alone_needs_no_name() {
+    let path = golden("2.6.2/float32.lodtensor");
+    assert_eq!(good(["cat", &path]).out, good(["cat", &path, "--index", "0"]).out);
 }
 
 /// Where the size-prefixed records of a file begin, and where the last one ends.

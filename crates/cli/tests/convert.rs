@@ -228,9 +228,7 @@ fn a_cast_that_is_exact_needs_no_leave() {
 #[test]
 fn numbers_are_cast_to_floating_point_alone() {
     let error = refused(DIGITS, "out.pdmodel", &["--cast", "int8"]);
-    assert!(error.contains("float16, bfloat16, float32 and float64"), "{error}");
-    let error = refused(DIGITS, "out.pdmodel", &["--cast", "float17"]);
-    assert!(error.contains("`float17` is no element type"), "{error}");
+    assert!(error.contains("[possible values: float16, bfloat16, float32, float64]"), "{error}");
 }
 
 #[test]

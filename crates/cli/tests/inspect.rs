@@ -4,7 +4,9 @@
 
 mod common;
 
-use common::{DIGITS, bad, cases, command, dir, expect, facts, files, golden, good, root, text};
+use common::{
+    DIGITS, bad, cases, command, dir, expect, facts, files, golden, good, root, run, text,
+};
 use serde_json::{Value, json};
 
 #[test]
@@ -189,8 +191,49 @@ fn parameters_are_taken_from_where_the_user_says() {
 fn a_program_without_its_parameters_says_so() {
     let said = good(["inspect", &golden("2.6.2/lenet/train.pb")]);
     assert!(said.out.contains("0 tensors, 0 elements, 0 B"), "{said:?}");
-    let warning = "warning: the 48 parameters of the program were not found\n";
+    let warning = "warning: parameters of the program were not found: `batch_norm_0.b_0`, ";
+    assert!(said.err.contains(" and 43 more\n"), "{said:?}");
     assert!(said.err.contains(warning), "{said:?}");
+}
+
+#[test]
+fn names_do_nothing_to_a_terminal() {
+    let dir = dir();
+    let path = dir.path().join("hostile.safetensors");
+    let name = "a\\u001b[31m\\u202eb\\nformat   fake\\u009b";
+    let entry = r#"{"dtype":"U8","shape":[1],"data_offsets":[0,1]}"#;
+    let header = format!(r#"{{"__metadata__":{{"k\u001b":"v\n"}},"{name}":{entry}}}"#);
+    let header = header.replace("\\\\", "\\");
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[7]].concat();
+    std::fs::write(&path, bytes).expect("written");
+    let path = path.to_str().expect("UTF-8");
+    let said = run(["inspect", path]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let missing = run(["cat", path, "b\u{1b}[2J"]);
+    for text in [&said.out, &said.err, &missing.err] {
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+        assert!(!text.contains('\u{202e}') && !text.contains("\nformat   fake"), "{text:?}");
+    }
+    assert!(said.out.contains("a\\u{1b}[31m\\u{202e}b\\nformat   fake\\u{9b}"), "{said:?}");
+}
+
+#[test]
+fn wide_names_cost_no_more_than_their_own_row() {
+    let dir = dir();
+    let path = dir.path().join("wide.safetensors");
+    let mut entries: Vec<String> = (0..2000)
+        .map(|i| format!(r#""t{i}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}"#))
+        .collect();
+    let name = "n".repeat(1_000_000);
+    entries.push(format!(r#""{name}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}"#));
+    let header = format!("{{{}}}", entries.join(","));
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+    std::fs::write(&path, bytes).expect("written");
+    let path = path.to_str().expect("UTF-8");
+    let text = good(["inspect", path]).out;
+    assert!(text.len() < 500_000, "{}", text.len());
+    assert!(text.contains("nnn…"));
+    assert!(good(["inspect", path, "--json"]).out.contains(&name), "all of it");
 }
 
 #[test]

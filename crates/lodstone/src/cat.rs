@@ -35,6 +35,18 @@ pub fn open_record(
     }
 }
 
+/// The tensor of a model that has only one, and its name.
+///
+/// # Errors
+/// If there are more, or none.
+pub fn open_only(path: impl AsRef<Path>, options: &OpenOptions) -> Result<(String, Tensor)> {
+    let model = open_with(path, options)?;
+    match model.parameters.len() {
+        1 => nth(model, 0),
+        count => Err(Error::Absent(format!("there are {count} tensors; name one, or its number"))),
+    }
+}
+
 /// The tensor called `name`, and its name.
 ///
 /// # Errors
@@ -52,6 +64,7 @@ pub fn open_named(
     let names = model.parameters.iter().map(|parameter| parameter.name.as_str());
     let similar: Vec<_> = names.filter(|known| known.starts_with(part)).take(5).collect();
     let similar = match similar.as_slice() {
+        [] if name.parse::<usize>().is_ok() => "; `--index` takes a number".to_owned(),
         [] => String::new(),
         names => format!("; there are `{}`", names.join("`, `")),
     };
@@ -94,10 +107,13 @@ fn no_text(dtype: DType) -> Error {
 fn nest(out: &mut impl Write, data: &Blob, shape: &[u64], dtype: DType) -> Result<()> {
     let size = dtype.bits().filter(|bits| bits % 8 == 0).map(|bits| bits / 8);
     let size = size.and_then(|size| usize::try_from(size).ok()).ok_or_else(|| no_text(dtype))?;
-    let strides: Vec<u64> = (1..=shape.len())
-        .map(|axis| shape.iter().rev().take(axis).fold(1, |all: u64, n| all.saturating_mul(*n)))
-        .collect();
-    let ends = |count: u64| strides.iter().filter(|stride| count.is_multiple_of(**stride)).count();
+    let sizes = shape.iter().rev().scan(1u64, |size, n| {
+        *size = size.saturating_mul(*n);
+        Some(*size)
+    });
+    let strides: Vec<u64> = sizes.collect();
+    // Each is a multiple of the one before.
+    let ends = |count: u64| strides.iter().take_while(|size| count.is_multiple_of(**size)).count();
     let (mut index, mut line) = (0, String::new());
     // Pieces are of whole elements: their size is a multiple of that of any element.
     data.for_each_chunk(|piece| {

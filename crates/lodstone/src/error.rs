@@ -1,9 +1,8 @@
 //! What can go wrong when a model is opened or converted.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
-use lodstone_model::{DType, Loss};
+use lodstone_model::{DType, Loss, some};
 
 /// The result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -58,16 +57,8 @@ fn format_names() -> String {
 }
 
 fn describe(losses: &BTreeMap<Loss, Vec<String>>) -> String {
-    /// Places that are listed before the rest is only counted.
-    const LISTED: usize = 5;
-    let mut text = String::from("the conversion would lose");
-    for (index, (loss, places)) in losses.iter().enumerate() {
-        let comma = if index > 0 { "; and" } else { "" };
-        let listed: Vec<_> = places.iter().take(LISTED).map(String::as_str).collect();
-        let _ = write!(text, "{comma} {} (`{loss}`): {}", loss.describe(), listed.join(", "));
-        if places.len() > LISTED {
-            let _ = write!(text, " and {} more", places.len() - LISTED);
-        }
-    }
-    text
+    let lost = losses
+        .iter()
+        .map(|(loss, places)| format!("{} (`{loss}`): {}", loss.describe(), some(places)));
+    format!("the conversion would lose {}", lost.collect::<Vec<_>>().join("; and "))
 }

@@ -12,6 +12,7 @@ use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use crate::Result;
+use lodstone_model::some;
 
 /// What is in a model.
 #[derive(Clone, Debug, Serialize)]
@@ -29,7 +30,7 @@ pub struct Inspection {
     pub inputs: Vec<ValueInfo>,
     /// What comes out, in order.
     pub outputs: Vec<ValueInfo>,
-    /// Operators, block by block.
+    /// Operators, block by block, if they were asked for.
     pub operators: Vec<OperatorInfo>,
     /// Free-form facts of the file.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -127,12 +128,21 @@ pub struct OperatorInfo {
     pub attributes: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Says what is in a model; with `hash`, all tensors are read.
+/// How much to say about a model.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InspectOptions {
+    /// Whether to hash the elements of tensors, for which all of them are read.
+    pub hash: bool,
+    /// Whether to list the operators.
+    pub operators: bool,
+}
+
+/// Says what is in a model.
 ///
 /// # Errors
 /// What reading tensors gives.
-pub fn inspect(model: &Model, hash: bool) -> Result<Inspection> {
-    let tensors = model.parameters.iter().map(|p| tensor_info(&p.name, &p.tensor, hash));
+pub fn inspect(model: &Model, options: InspectOptions) -> Result<Inspection> {
+    let tensors = model.parameters.iter().map(|p| tensor_info(&p.name, &p.tensor, options.hash));
     let mut inspection = Inspection {
         schema: 1,
         format: model.format.clone(),
@@ -146,6 +156,9 @@ pub fn inspect(model: &Model, hash: bool) -> Result<Inspection> {
     };
     if let Some(program) = &model.program {
         describe_program(program, &mut inspection);
+        if options.operators {
+            inspection.operators = operators(program);
+        }
     }
     Ok(inspection)
 }
@@ -157,28 +170,33 @@ fn describe_program(program: &Program, inspection: &mut Inspection) {
     let value = |name: &&str| value_info(name, declared.get(name).copied());
     inspection.inputs = interface.inputs.iter().map(value).collect();
     inspection.outputs = interface.outputs.iter().map(value).collect();
-    let blocks = program.blocks.iter().enumerate();
-    let ops = blocks.flat_map(|(block, contents)| contents.ops.iter().map(move |op| (block, op)));
-    inspection.operators = ops.map(|(block, op)| operator_info(block, op)).collect();
     let operators_with_source = paddle::count_source(program);
     inspection.program = Some(ProgramInfo {
         version: program.version.map(version_text),
         blocks: program.blocks.len(),
         variables: program.vars().count(),
-        operators: inspection.operators.len(),
+        operators: program.ops().count(),
         operators_with_source,
     });
     if operators_with_source > 0 {
         inspection.warnings.push(format!(
-            "{operators_with_source} operators carry paths and source lines of the training script \
-             (`{}`)",
+            "paths and source lines of the training script (`{}`) in operators: \
+             {operators_with_source}",
             paddle::CALLSTACK
         ));
     }
-    for kind in paddle::unknown_operators(program) {
-        let known = "PaddlePaddle 1.8.5, 2.6.2 and 3.3.1";
-        inspection.warnings.push(format!("`{kind}` is no operator of {known}: a custom operator"));
+    let unknown = paddle::unknown_operators(program);
+    if !unknown.is_empty() {
+        let known = "no operators of PaddlePaddle 1.8.5, 2.6.2 and 3.3.1";
+        let names = some(unknown.iter().map(|kind| format!("`{kind}`")));
+        inspection.warnings.push(format!("{known}, but custom ones: {names}"));
     }
+}
+
+fn operators(program: &Program) -> Vec<OperatorInfo> {
+    let blocks = program.blocks.iter().enumerate();
+    let ops = blocks.flat_map(|(block, contents)| contents.ops.iter().map(move |op| (block, op)));
+    ops.map(|(block, op)| operator_info(block, op)).collect()
 }
 
 /// `2006002` is 2.6.2; 0 is what 1.2 and older, and development builds, write.

@@ -23,16 +23,16 @@ mod fit;
 mod inspect;
 mod open;
 
-pub use cat::{open_named, open_record, write_text};
+pub use cat::{open_named, open_only, open_record, write_text};
 pub use convert::{Conversion, ConvertOptions, Target, convert};
 pub use error::{Error, Result};
 pub use inspect::{
-    Inspection, OperatorInfo, PartInfo, ProgramInfo, TensorInfo, ValueInfo, inspect,
+    InspectOptions, Inspection, OperatorInfo, PartInfo, ProgramInfo, TensorInfo, ValueInfo, inspect,
 };
 pub use lodstone_formats::{Error as FormatError, FORMATS, Format, OpenOptions, WriteOptions};
 pub use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dim, Kind, Limits, Lod, Loss, Model, Op, Operand,
-    Parameter, Program, Report, Tensor, TensorType, Var, VarKind,
+    Parameter, Program, Report, Tensor, TensorType, Var, VarKind, some,
 };
 pub use lodstone_store::{Blob, Error as StoreError, Links, Progress};
 pub use open::{open, open_with};

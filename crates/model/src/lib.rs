@@ -23,6 +23,6 @@ pub use program::{
     Attribute, AttributeValue, Block, ByteString, Complex, Dialect, Op, Operand, Program, Scalar,
     TypeCode, Var, VarKind,
 };
-pub use report::{Loss, Report};
+pub use report::{Loss, Report, some};
 pub use residual::Residual;
 pub use tensor::{Dim, Kind, Tensor, TensorType};

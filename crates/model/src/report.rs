@@ -88,3 +88,18 @@ impl Report {
         self.losses.entry(loss).or_default().push(place.into());
     }
 }
+
+/// The first few of many places or names, and how many more there are.
+pub fn some(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    const NAMED: usize = 5;
+    let mut names = names.into_iter();
+    let mut text = String::new();
+    for name in names.by_ref().take(NAMED) {
+        text += if text.is_empty() { "" } else { ", " };
+        text += name.as_ref();
+    }
+    match names.count() {
+        0 => text,
+        more => text + &format!(" and {more} more"),
+    }
+}

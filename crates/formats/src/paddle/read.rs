@@ -1,8 +1,9 @@
 //! Paths to models.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use lodstone_model::{Dim, Kind, Model, Parameter, Report, Tensor, Var};
+use lodstone_model::{Dim, Kind, Model, Parameter, Report, Tensor, Var, some};
 use lodstone_schema::paddle::saved;
 use lodstone_store::{Blob, Dir, check_relative, exists, is_dir, list_dir};
 
@@ -146,9 +147,8 @@ fn open_program(directory: &Path, name: &str, options: &OpenOptions) -> Result<M
         }
         Params::None => {
             if !wanted.is_empty() {
-                let count = wanted.len();
-                let warning = format!("the {count} parameters of the program were not found");
-                model.report.warn(warning);
+                let names = some(wanted.iter().map(|var| format!("`{}`", var.name)));
+                model.report.warn(format!("parameters of the program were not found: {names}"));
             }
             let format = if text { "paddle-program-text" } else { "paddle-program" };
             model.format = format.to_owned();
@@ -216,9 +216,7 @@ fn fit(
     if let Some(what) = difference(wanted, &tensors) {
         return Err(Error::Mismatch { path: path.to_path_buf(), what });
     }
-    for (var, tensor) in wanted.iter().zip(&tensors) {
-        warn_dtype(var, tensor, report);
-    }
+    warn_dtypes(wanted.iter().copied().zip(&tensors), report);
     let named = wanted.iter().zip(tensors);
     Ok(named.map(|(var, tensor)| Parameter { name: var.name.clone(), tensor }).collect())
 }
@@ -258,12 +256,15 @@ fn contradiction(var: &Var, tensor: &Tensor) -> Option<String> {
 }
 
 /// `save_as_fp16` and some converters leave the program as it was.
-fn warn_dtype(var: &Var, tensor: &Tensor, report: &mut Report) {
-    if let Some(declared) = var.tensors.first().filter(|declared| declared.dtype != tensor.dtype)
-        && matches!(tensor.kind, Kind::Dense)
-    {
+fn warn_dtypes<'a>(pairs: impl Iterator<Item = (&'a Var, &'a Tensor)>, report: &mut Report) {
+    let differ = pairs.filter_map(|(var, tensor)| {
+        let declared = var.tensors.first().filter(|_| matches!(tensor.kind, Kind::Dense))?;
         let (name, is, was) = (&var.name, tensor.dtype, declared.dtype);
-        report.warn(format!("`{name}` is {is}, the program declares {was}"));
+        (is != was).then(|| format!("`{name}` is {is}, not {was}"))
+    });
+    let differ: Vec<String> = differ.collect();
+    if !differ.is_empty() {
+        report.warn(format!("element types are not those of the program: {}", some(differ)));
     }
 }
 
@@ -287,12 +288,13 @@ fn read_separate(
         if let Some(why) = contradiction(var, &tensor) {
             report.warn(format!("`{}` is declared {why}", var.name));
         }
-        warn_dtype(var, &tensor, report);
         parameters.push(Parameter { name: var.name.clone(), tensor });
     }
+    let declared: HashMap<&str, &Var> = wanted.iter().map(|v| (v.name.as_str(), *v)).collect();
+    let pair = |p: &'_ Parameter| declared.get(p.name.as_str()).copied();
+    warn_dtypes(parameters.iter().filter_map(|p| Some((pair(p)?, &p.tensor))), report);
     if !missing.is_empty() {
-        let (count, names) = (missing.len(), missing.join(", "));
-        report.warn(format!("{count} parameters of the program have no file: {names}"));
+        report.warn(format!("parameters of the program without a file: {}", some(&missing)));
     }
     Ok(parameters)
 }
@@ -347,13 +349,8 @@ fn open_variables(path: &Path, options: &OpenOptions) -> Result<Model> {
         return Err(Error::NoModel { path: path.to_path_buf(), why });
     }
     if !others.is_empty() {
-        /// Files that are named before the rest is only counted.
-        const NAMED: usize = 5;
-        let (count, more) = (others.len(), others.len().saturating_sub(NAMED));
-        others.truncate(NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let names = others.join(", ");
-        model.report.warn(format!("{count} files are not those of one variable: {names}{more}"));
+        let names = some(&others);
+        model.report.warn(format!("files that are not those of one variable: {names}"));
     }
     bundle.remember(&mut model);
     check_lods(&mut model);
