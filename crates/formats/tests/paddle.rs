@@ -210,18 +210,22 @@ fn an_edited_operator_changes_no_other_byte() {
 
 #[test]
 fn an_edit_keeps_unknown_fields_and_odd_encodings_everywhere_else() {
-    // Every message of a real program gets an unknown field, and every block another order.
     let plain = bytes(&golden().join("2.6.2/control_flow/train.pb"));
     let read = |bytes: &[u8]| paddle_program::read(&blob(bytes), "p", &Limits::default()).unwrap();
-    let mut odd = plain.clone();
-    odd.extend([0xf8, 0x06, 0x2a]); // field 111, varint 42
-    odd.extend([0xfa, 0x06, 0x02, b'h', b'i']); // field 111, bytes
+    let odd = disturb(&plain, &["ProgramDesc"]);
+    assert!(odd.len() > plain.len() + 1000);
     let mut program = read(&odd);
+    assert!(program == read(&plain), "what is odd is not what is said");
     assert!(paddle_program::write(&program).unwrap() == odd);
 
-    program.version = Some(2_006_003);
+    // One attribute of one operator: as many bytes as its number has.
+    let op = program.blocks[1].ops.iter_mut().find(|op| op.kind == "less_than").unwrap();
+    let value = op.attributes.iter_mut().find(|attribute| attribute.name == "force_cpu").unwrap();
+    let AttributeValue::Bool(flag) = &mut value.value else { panic!("a flag") };
+    *flag = !*flag;
     let edited = paddle_program::write(&program).unwrap();
-    assert!(edited.ends_with(&odd[plain.len()..]));
+    assert_eq!(edited.len(), odd.len());
+    assert_eq!((0..odd.len()).filter(|i| edited[*i] != odd[*i]).count(), 1);
     assert!(read(&edited) == program);
 
     // An operator that moves to another block takes its unknown fields along.
@@ -239,24 +243,102 @@ fn an_edit_keeps_unknown_fields_and_odd_encodings_everywhere_else() {
     assert_eq!(found, 2);
 }
 
+/// Adds an unknown field to every message of a program, and changes the order of variables and
+/// operators in its blocks.
+fn disturb(message: &[u8], path: &[&str]) -> Vec<u8> {
+    // Numbers of the fields that are messages, by message.
+    let inside: &[(u8, &str)] = match path.last() {
+        Some(&"ProgramDesc") => &[(1, "BlockDesc")],
+        Some(&"BlockDesc") => &[(3, "VarDesc"), (4, "OpDesc")],
+        Some(&"OpDesc") => &[(1, "OpDesc.Var"), (2, "OpDesc.Var"), (4, "OpDesc.Attr")],
+        Some(&"VarDesc") => &[(2, "VarType")],
+        _ => &[],
+    };
+    let mut fields: Vec<(u8, Vec<u8>)> = Vec::new();
+    let mut rest = message;
+    while let Some(&tag) = rest.first() {
+        let mut at = 1;
+        let mut number = || {
+            let (mut value, mut shift) = (0usize, 0);
+            loop {
+                let byte = rest[at];
+                at += 1;
+                value |= usize::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+                shift += 7;
+                if byte & 0x80 == 0 {
+                    return value;
+                }
+            }
+        };
+        let field = match tag & 7 {
+            0 => {
+                number();
+                rest[..at].to_vec()
+            }
+            2 => {
+                let len = number();
+                let body = &rest[at..at + len];
+                at += len;
+                match inside.iter().find(|(field, _)| *field == tag >> 3) {
+                    Some((_, name)) => {
+                        let body = disturb(body, &[path, &[name]].concat());
+                        [&[tag][..], &varint(body.len() as u64), &body].concat()
+                    }
+                    None => rest[..at].to_vec(),
+                }
+            }
+            kind => {
+                at += if kind == 5 { 4 } else { 8 };
+                rest[..at].to_vec()
+            }
+        };
+        fields.push((tag >> 3, field));
+        rest = &rest[at..];
+    }
+    if path.last() == Some(&"BlockDesc") {
+        // Variables and operators in turns.
+        let (vars, others): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(n, _)| *n == 3);
+        let (ops, mut rest): (Vec<_>, Vec<_>) = others.into_iter().partition(|(n, _)| *n == 4);
+        let (mut vars, mut ops) = (vars.into_iter(), ops.into_iter());
+        loop {
+            let pair = [ops.next(), vars.next()];
+            if pair.iter().all(Option::is_none) {
+                break;
+            }
+            rest.extend(pair.into_iter().flatten());
+        }
+        fields = rest;
+    }
+    // Field 111: a varint that is longer than it has to be.
+    let unknown = [0xf8, 0x06, 0x80, 0x80, 0x00];
+    fields.into_iter().flat_map(|(_, field)| field).chain(unknown).collect()
+}
+
 #[test]
-fn a_program_rebuilt_without_its_encoding_is_what_protobuf_writes() {
-    // A writer that has nothing but the model gives the bytes of protobuf's own writer, but for
-    // fields that are written although they have their default.
+fn operators_written_from_the_model_alone_are_what_protobuf_writes() {
+    // Variables are written with fields that have their defaults (`lod_level: 0`), which nothing
+    // but their encoding tells; operators are not.
+    let mut operators = 0;
     for case in cases(&golden()).iter().filter(|case| case.format == "paddle-program") {
         let Some(mut program) = open(case).program else { continue };
         let original = paddle_program::write(&program).unwrap();
         program.residual.clear();
         for block in &mut program.blocks {
             block.residual.clear();
-            block.vars.iter_mut().for_each(|var| var.residual.clear());
             block.ops.iter_mut().for_each(|op| op.residual.clear());
+            operators += block.ops.len();
         }
         let fresh = paddle_program::write(&program).unwrap();
-        let back = paddle_program::read(&Blob::memory(fresh.clone()), "p", &Limits::default());
+        // Of the program itself, 1.8.5 writes a field that the model has no place for.
+        let compatible = program.version == Some(1_008_005);
+        assert!(compatible || fresh == original, "{}", case.path);
+
+        program.blocks.iter_mut().flat_map(|b| &mut b.vars).for_each(|v| v.residual.clear());
+        let fresh = paddle_program::write(&program).unwrap();
+        let back = paddle_program::read(&Blob::memory(fresh), "p", &Limits::default());
         assert!(back.unwrap() == program, "{}", case.path);
-        assert!(fresh.len() <= original.len(), "{}", case.path);
     }
+    assert!(operators > 100);
 }
 
 #[test]

@@ -149,6 +149,111 @@ fn a_cast_rounds_to_nearest_ties_to_even_and_says_so_if_it_changes_a_value() {
 }
 
 #[test]
+fn a_cast_gives_the_nearest_number_there_is() {
+    // One bit beyond a tie decides, however far down it is.
+    let up = |one: f64, tie: i32, beyond: i32| one + 2f64.powi(tie) + 2f64.powi(beyond);
+    let bits = |value: f64, dtype| {
+        let cast = cast_to(tensor(&[value]), dtype, &[Loss::Rounding]).expect("allowed");
+        u16::from_le_bytes(cast.data.bytes().expect("bytes")[..].try_into().expect("two bytes"))
+    };
+    assert_eq!(bits(up(1.0, -8, -23), DType::BFloat16), 0x3f81);
+    assert_eq!(bits(up(1.0, -8, -50), DType::BFloat16), 0x3f81);
+    assert_eq!(bits(up(1.0, -11, -40), DType::Float16), 0x3c01);
+    assert_eq!(bits(up(0.0, -25, -60), DType::Float16), 1, "subnormal");
+    assert_eq!(bits(2f64.powi(-25), DType::Float16), 0, "a tie with zero");
+    assert_eq!(bits(65519.999, DType::Float16), 0x7bff);
+    assert_eq!(bits(f64::from(f32::MAX), DType::BFloat16), 0x7f80);
+
+    // Any number lies no nearer to a neighbour of the one it is cast to.
+    let mut state = 1u64;
+    let mut values = Vec::new();
+    for _ in 0..20_000 {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let exponent = u32::try_from(state >> 33).expect("31 bits") % 40;
+        let scale = 2f64.powi(i32::try_from(exponent).expect("small") - 25);
+        values
+            .push(f64::from(u32::try_from(state >> 32).expect("32 bits")) / 2f64.powi(31) * scale);
+    }
+    let cast = cast_to(tensor(&values), DType::Float16, &[Loss::Rounding]).expect("allowed");
+    let bytes = cast.data.bytes().expect("bytes");
+    let half = |bits: u16| {
+        let (exponent, fraction) = (i32::from(bits >> 10), f64::from(bits & 0x3ff));
+        if exponent == 0 {
+            return fraction * 2f64.powi(-24);
+        }
+        (1.0 + fraction / 1024.0) * 2f64.powi(exponent - 15)
+    };
+    for (value, encoded) in values.iter().zip(bytes.as_chunks().0) {
+        let bits = u16::from_le_bytes(*encoded);
+        let distance = (half(bits) - value).abs();
+        assert!(bits == 0 || distance <= (half(bits - 1) - value).abs(), "{value} as {bits:#x}");
+        assert!(distance <= (half(bits + 1) - value).abs(), "{value} as {bits:#x}");
+    }
+}
+
+#[test]
+fn a_model_of_2017_becomes_one_that_is_loaded_today() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let old = scratch.path().join("old");
+    std::fs::create_dir(&old).expect("a directory");
+    for name in ["lod2.lodtensor", "float32.lodtensor"] {
+        let early = golden().join("paddle/early/lod_last").join(name);
+        std::fs::copy(early, old.join(name)).expect("a golden file");
+    }
+    let plain = std::fs::read(golden().join("paddle/2.6.2/float64.lodtensor")).expect("a file");
+    std::fs::write(old.join("plain"), &plain).expect("written");
+    let sized = [&(plain.len() as u64).to_le_bytes()[..], &plain].concat();
+    std::fs::write(old.join("sized"), &sized).expect("written");
+
+    // Each file keeps its own layout in a write-back, and gets today's otherwise.
+    let write = |name: &str, to| {
+        let out = scratch.path().join(name);
+        let options = ConvertOptions { to: Some(to), ..ConvertOptions::default() };
+        convert(open(&old).expect("a model"), &out, &options).expect("converted");
+        out
+    };
+    let same = write("same", Target::Same);
+    let new = write("new", Target::Format("paddle-vars".to_owned()));
+    for name in ["lod2.lodtensor", "float32.lodtensor", "plain", "sized"] {
+        let read = |directory: &Path| std::fs::read(directory.join(name)).expect("a file");
+        assert!(read(&same) == read(&old), "{name}");
+        let today = golden().join("paddle/2.6.2").join(name);
+        let today =
+            if today.exists() { std::fs::read(today).expect("a file") } else { plain.clone() };
+        assert!(read(&new) == today, "{name}");
+    }
+}
+
+#[test]
+fn what_a_file_says_about_itself_is_lost_only_with_leave() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let model = || open(golden().join("safetensors/metadata.safetensors")).expect("a model");
+    assert!(!model().metadata.is_empty());
+    let out = scratch.path().join("out.npz");
+    let refused = convert(model(), &out, &ConvertOptions::default());
+    assert!(matches!(refused, Err(Error::Lossy(losses)) if losses.contains_key(&Loss::Metadata)));
+    let allow = vec![Loss::Metadata];
+    convert(model(), &out, &ConvertOptions { allow, ..ConvertOptions::default() })
+        .expect("allowed");
+}
+
+#[test]
+fn what_a_format_cannot_do_is_refused() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let out = scratch.path().join("out.npz");
+    let mut split = ConvertOptions::default();
+    split.write.max_shard_size = Some(100);
+    let mut aligned = ConvertOptions::default();
+    aligned.write.align = 64;
+    for (options, what) in [(split, "npz cannot be split"), (aligned, "npz cannot be aligned")] {
+        let error = convert(tensor(&[1.0]), &out, &options).expect_err("refused");
+        assert!(error.to_string().contains(what), "{error}");
+        assert!(!out.exists());
+    }
+}
+
+#[test]
 fn a_cast_gives_the_same_bytes_whatever_piece_of_it_is_read() {
     let values: Vec<f64> = (0..200_000).map(|i| f64::from(i) / 3.0).collect();
     let model = tensor(&values);
