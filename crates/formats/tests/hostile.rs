@@ -23,9 +23,9 @@ static ALLOCATOR: Counting = Counting;
 const CONSTANT: usize = 64 << 10;
 
 /// The nodes of a program are larger than their bytes: an operator of five bytes is a struct.
-const PROGRAM_FACTOR: usize = 100;
+const PROGRAM_FACTOR: usize = 64;
 
-/// A tensor is a struct too, and the smallest record has 26 bytes.
+/// A tensor is a struct too, and the smallest record, an empty vocabulary, has 8 bytes.
 const STREAM_FACTOR: usize = 40;
 
 /// Reads bytes as what the case is, whatever they are now.
