@@ -5,7 +5,7 @@
 mod common;
 
 use common::{
-    DIGITS, bad, cases, command, dir, expect, facts, files, golden, good, root, run, text,
+    DIGITS, bad, cases, command, dir, expect, facts, files, golden, good, read, root, run, text,
 };
 use serde_json::{Value, json};
 
@@ -194,6 +194,23 @@ fn a_program_without_its_parameters_says_so() {
     let warning = "warning: parameters of the program were not found: `batch_norm_0.b_0`, ";
     assert!(said.err.contains(" and 43 more\n"), "{said:?}");
     assert!(said.err.contains(warning), "{said:?}");
+}
+
+#[test]
+fn a_model_may_have_more_files_than_a_process_may_have_open() {
+    let dir = dir();
+    let tensor = read(&root().join(golden("2.6.2/float32.lodtensor")));
+    for number in 0..300 {
+        std::fs::write(dir.path().join(format!("v{number:03}")), &tensor).expect("written");
+    }
+    // What a killed process left behind is no variable.
+    std::fs::write(dir.path().join(".v000.1-0.lodstone"), "torn").expect("written");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "ulimit -n 64 && exec \"$0\" inspect \"$1\" --hash --json"]);
+    let output = shell.arg(env!("CARGO_BIN_EXE_lodstone")).arg(dir.path()).output().expect("sh");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(found["tensors"].as_array().map(Vec::len), Some(300));
+    assert_eq!(found["warnings"], json!([]));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// A regular file that is read.
 ///
 /// A model may be thousands of files, and a process may keep fewer descriptors open than that:
-/// beyond [`KEPT`] a file is closed again, and opened for each read after that, when it has to be
+/// beyond [`most_kept`] a file is closed again, and opened for each read after that, when it has to be
 /// the one it was.
 #[derive(Debug)]
 pub struct SourceFile {
@@ -27,18 +27,24 @@ pub struct SourceFile {
     map: Option<OnceLock<Bytes>>,
 }
 
-/// A descriptor that counts towards [`KEPT`].
+/// A descriptor that counts towards [`most_kept`].
 #[derive(Debug)]
 struct Kept(File);
 
-/// Files that are kept open at once: a quarter of what processes usually may.
-const KEPT: usize = 256;
+/// Files that are kept open at once: a quarter of what this process may.
+fn most_kept() -> usize {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    *MOST.get_or_init(|| {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        limit.and_then(|limit| usize::try_from(limit / 4).ok()).unwrap_or(usize::MAX)
+    })
+}
 
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 impl Kept {
     fn new(file: File) -> Option<Self> {
-        if OPEN.fetch_add(1, Ordering::Relaxed) < KEPT {
+        if OPEN.fetch_add(1, Ordering::Relaxed) < most_kept() {
             return Some(Self(file));
         }
         OPEN.fetch_sub(1, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use lodstone_model::{Dim, Kind, Model, Parameter, Report, Tensor, Var, some};
 use lodstone_schema::paddle::saved;
-use lodstone_store::{Blob, Dir, check_relative, exists, is_dir, list_dir};
+use lodstone_store::{Blob, Dir, Error as StoreError, check_relative, exists, is_dir, list_dir};
 
 use super::bundle::Bundle;
 use super::detect::{self, Content, content};
@@ -324,11 +324,16 @@ fn open_variables(path: &Path, options: &OpenOptions) -> Result<Model> {
         let blob = match dir.open_file(&name) {
             Ok(Some(blob)) => blob,
             Ok(None) => continue,
-            // A link that leads out, a file that may not be read.
-            Err(error) => {
-                others.push(format!("`{name}` ({error})"));
+            // A link that leads out, or a pipe; anything else may be wrong with a variable.
+            Err(StoreError::Escapes { why, .. }) => {
+                others.push(format!("`{name}` ({why})"));
                 continue;
             }
+            Err(StoreError::NotAFile { found, .. }) => {
+                others.push(format!("`{name}` ({found})"));
+                continue;
+            }
+            Err(error) => return Err(error.into()),
         };
         if content(&head(&blob)?, blob.len()) != Some(Content::Stream) {
             others.push(format!("`{name}`"));
