@@ -41,7 +41,7 @@ pub enum Error {
         found: String,
     },
     /// A range lies outside the bytes it was taken from.
-    #[error("`{origin}`: bytes {start}..{end} lie outside the {len} bytes there are")]
+    #[error("`{origin}` at offset {start}: expected bytes up to {end}, found the end at {len}")]
     OutOfRange {
         /// The file, or another name for where the bytes are.
         origin: String,

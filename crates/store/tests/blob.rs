@@ -174,7 +174,8 @@ fn an_out_of_range_error_names_the_file_and_the_range() {
     let dir = dir();
     let path = file(dir.path(), "short.bin", &[0; 10]);
     let error = Blob::open(&path, false).expect("a file").slice(4, 7).expect_err("nothing there");
-    let expected = format!("`{}`: bytes 4..11 lie outside the 10 bytes there are", path.display());
+    let expected =
+        format!("`{}` at offset 4: expected bytes up to 11, found the end at 10", path.display());
     assert_eq!(error.to_string(), expected);
 }
 

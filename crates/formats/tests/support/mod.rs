@@ -8,6 +8,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each suite uses a part")]
 
 pub mod counting;
+pub mod damage;
 pub mod facts;
 
 use std::path::{Path, PathBuf};

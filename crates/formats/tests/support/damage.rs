@@ -1,0 +1,97 @@
+//! Damage, the same for every format: cuts and mutations of files that were whole.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use lodstone_formats::Result;
+
+use super::Random;
+use super::counting::peak_of;
+
+/// A format to be damaged.
+pub struct Subject {
+    /// Its name in the indexes of the golden files.
+    pub format: &'static str,
+    /// Reads bytes as this format, whatever they are now.
+    pub read: fn(&[u8]) -> Result<()>,
+    /// What reading may hold: this many times the bytes ...
+    pub factor: usize,
+    /// ... and this much beside.
+    pub constant: usize,
+    /// Bytes that mean something to it.
+    pub telling: &'static [u8],
+    /// Where the rules are: bytes at the beginning, and at the end.
+    pub rules: (usize, usize),
+}
+
+impl Subject {
+    /// Reads bytes, and lets no panic, no waste of memory and no bare error pass; gives whether
+    /// they were taken for a file of this format.
+    pub fn takes(&self, bytes: &[u8], what: &str) -> bool {
+        let (result, peak) = peak_of(|| catch_unwind(AssertUnwindSafe(|| (self.read)(bytes))));
+        let result = result.unwrap_or_else(|_| panic!("{}: panics: {what}", self.format));
+        let allowed = bytes.len() * self.factor + self.constant;
+        assert!(peak <= allowed, "{what}: held {peak} bytes for {}", bytes.len());
+        if let Err(error) = &result {
+            let message = error.to_string();
+            let says = |word| message.contains(word);
+            let expected = says("expected") && says("found") && says("offset");
+            assert!(expected || says("is an array of"), "{what}: {message}");
+        }
+        result.is_ok()
+    }
+
+    /// Cuts a file at `places`; each has to be noticed.
+    pub fn cut(
+        &self,
+        name: &str,
+        content: &[u8],
+        places: impl IntoIterator<Item = usize>,
+    ) -> usize {
+        let mut count = 0;
+        for place in places {
+            let what = format!("{name} cut at {place}");
+            assert!(!self.takes(&content[..place], &what), "{what} is taken for whole");
+            count += 1;
+        }
+        count
+    }
+
+    /// Flips, sets, removes, repeats and inserts bytes of files, 10,000 times; gives how often that
+    /// was noticed.
+    pub fn mutate(&self, files: &[(String, Vec<u8>)], seed: u64) -> usize {
+        let mut random = Random::new(seed);
+        let mut noticed = 0;
+        for round in 0..10_000 {
+            let (name, content) = &files[random.below(files.len())];
+            let mut bytes = content.clone();
+            for _ in 0..=random.below(4) {
+                self.change(&mut bytes, &mut random);
+            }
+            noticed += usize::from(!self.takes(&bytes, &format!("{name}, mutation {round}")));
+        }
+        noticed
+    }
+
+    fn change(&self, bytes: &mut Vec<u8>, random: &mut Random) {
+        if bytes.is_empty() {
+            return;
+        }
+        let (head, tail) = self.rules;
+        let place = match random.below(8) {
+            0 => random.below(bytes.len()),
+            1..4 if tail > 0 => bytes.len() - 1 - random.below(bytes.len().min(tail)),
+            _ => random.below(bytes.len().min(head)),
+        };
+        let some = place..(place + random.below(16)).min(bytes.len());
+        let telling = self.telling[random.below(self.telling.len())];
+        match random.below(7) {
+            0 => bytes[place] ^= 1 << random.below(8),
+            1 => bytes[place] = random.next() as u8,
+            2 => bytes[place] = telling,
+            3 => bytes.insert(place, telling),
+            4 => drop(bytes.drain(some)),
+            5 => drop(bytes.splice(place..place, bytes[some].to_vec())),
+            _ => bytes[some].fill(telling),
+        }
+    }
+}
