@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// A regular file that is read.
 ///
 /// A model may be thousands of files, and a process may keep fewer descriptors open than that:
-/// beyond [`most_kept`] a file is closed again, and opened for each read after that, when it has to be
+/// beyond a quarter of those a file is closed again, and opened for each read after that, when it has to be
 /// the one it was.
 #[derive(Debug)]
 pub struct SourceFile {
@@ -27,7 +27,7 @@ pub struct SourceFile {
     map: Option<OnceLock<Bytes>>,
 }
 
-/// A descriptor that counts towards [`most_kept`].
+/// A descriptor that counts towards `most_kept`.
 #[derive(Debug)]
 struct Kept(File);
 

@@ -32,7 +32,7 @@ pub fn write(program: &Program) -> Result<Bytes> {
 /// Prints a program; one that was read from text and not edited gives the same text.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_text(program: &Program) -> Result<Bytes> {
     let wire = encode(program)?;
     if let Some(text) = program.residual.of(TEXT)
