@@ -9,6 +9,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
+use lodstone_formats::paddle_stream::{self, Expect};
 use lodstone_formats::{FORMATS, OpenOptions, WriteOptions, paddle, paddle_program};
 use lodstone_model::{AttributeValue, ByteString, Limits, Model, Scalar};
 use lodstone_schema::paddle::interface;
@@ -369,13 +370,37 @@ fn the_record_of_a_number_is_found_by_hopping_over_the_others() {
     for case in cases(&golden()).iter().filter(|case| case.format.starts_with("paddle-params")) {
         let file = Blob::open(&golden().join(&case.path), true).unwrap();
         for (index, expected) in case.tensors.iter().enumerate() {
-            let tensor =
-                lodstone_formats::paddle_stream::read_record(&file, index, &Limits::default());
+            let tensor = paddle_stream::read_record(&file, index, &Limits::default());
             assert_eq!(support::facts_of(&expected.name, &tensor.unwrap()), *expected);
         }
         let beyond = case.tensors.len();
-        let none = lodstone_formats::paddle_stream::read_record(&file, beyond, &Limits::default());
+        let none = paddle_stream::read_record(&file, beyond, &Limits::default());
         assert!(none.unwrap_err().to_string().contains("records"), "{}", case.path);
+    }
+}
+
+#[test]
+fn what_a_program_expects_decides_where_bytes_do_not() {
+    let read = |bytes: &[u8], expect: Expect| {
+        paddle_stream::read(&blob(bytes), &[expect], &Limits::default())
+    };
+    // Eight zeros are an empty vocabulary if one is expected, and nothing otherwise.
+    let (_, tensors) = read(&[0; 8], Expect::Vocabulary).unwrap();
+    assert_eq!(tensors[0].kind.name(), "vocab");
+    for expect in [Expect::Anything, Expect::Tensor, Expect::SelectedRows] {
+        assert!(read(&[0; 8], expect).is_err(), "{expect:?}");
+    }
+    let kinds = [
+        ("2.6.2/float32.lodtensor", Expect::Tensor, "dense"),
+        ("1.8.5/repeated_rows.selectedrows", Expect::SelectedRows, "selected_rows"),
+        ("2.6.2/tokens.vocab", Expect::Vocabulary, "vocab"),
+    ];
+    for (path, right, name) in kinds {
+        let content = bytes(&golden().join(path));
+        for (_, expect, _) in kinds {
+            let kind = read(&content, expect).map(|(_, tensors)| tensors[0].kind.name());
+            assert_eq!(kind.ok(), (expect == right).then_some(name), "{path} as {expect:?}");
+        }
     }
 }
 
