@@ -147,7 +147,7 @@ pub(crate) struct Convert {
 
 fn formats() -> clap::builder::PossibleValuesParser {
     let names = FORMATS.iter().map(|format| (format.name, format.title));
-    let same = ("same", "The format the model was read from, byte for byte");
+    let same = ("same", "The format it was read from, byte for byte (npz: equal arrays)");
     let value = |(name, title)| PossibleValue::new(name).help(title);
     clap::builder::PossibleValuesParser::new(names.chain([same]).map(value).collect::<Vec<_>>())
 }
