@@ -140,7 +140,7 @@ pub fn check_relative(name: &str) -> Result<()> {
     }
     // Backslashes and drive letters are separators on other systems; what is safe here has to be
     // safe where the model goes next.
-    let drive = name.get(1..2) == Some(":") && matches!(name.get(2..3), None | Some("/" | "\\"));
+    let drive = matches!(name.as_bytes(), [_, b':'] | [_, b':', b'/' | b'\\', ..]);
     if name.starts_with('\\') || drive {
         return escapes("it is absolute on another system");
     }
