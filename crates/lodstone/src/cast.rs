@@ -74,7 +74,7 @@ impl Cast {
         let size = size(self.from);
         let mut bytes = vec![0; usize::try_from(count * size).unwrap_or(0)];
         self.source.read_at(first * size, &mut bytes)?;
-        let elements = bytes.chunks_exact(usize::try_from(size).unwrap_or(1));
+        let elements = bytes.chunks_exact(width(self.from));
         Ok(elements.map(|element| decode(self.from, element)).collect())
     }
 }

@@ -26,7 +26,7 @@ pub struct ConvertOptions {
     pub allow: Vec<Loss>,
     /// Leaves out what operators say about the training script, which only [`Target::Same`] keeps.
     pub strip_source: bool,
-    /// How to write.
+    /// How to write; whether to keep what files were like follows from `to`.
     pub write: WriteOptions,
 }
 
@@ -106,14 +106,13 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
 }
 
 fn target(model: &Model, out: &Path, to: Option<&Target>) -> Result<&'static Format> {
-    let named = |name: &str| {
-        lodstone_formats::named(name).ok_or_else(|| Error::UnknownFormat(name.to_owned()))
-    };
     match to {
         Some(Target::Same) => lodstone_formats::named(&model.format).ok_or_else(|| {
             Error::Absent(format!("{} cannot be written; name another format", model.format))
         }),
-        Some(Target::Format(name)) => named(name),
+        Some(Target::Format(name)) => {
+            lodstone_formats::named(name).ok_or_else(|| Error::UnknownFormat(name.to_owned()))
+        }
         None => {
             let extension = out.extension().and_then(|extension| extension.to_str());
             let by_name = FORMATS

@@ -43,7 +43,9 @@ pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Model>
         return Err(unrecognized(path, &head, entries.is_some()).into());
     };
     let mut model = (format.read)(path, options)?;
-    if let Some(other) = formats.next().filter(|_| entries.is_some()) {
+    if entries.is_some()
+        && let Some(other) = formats.next()
+    {
         let (this, other) = (format.name, other.name);
         model.report.warn(format!("the directory holds a {other} model too; {this} was opened"));
     }

@@ -17,8 +17,8 @@ use crate::{Error, Result};
 /// A regular file that is read.
 ///
 /// A model may be thousands of files, and a process may keep fewer descriptors open than that:
-/// beyond a quarter of those a file is closed again, and opened for each read after that, when it has to be
-/// the one it was.
+/// beyond a quarter of those a file is closed again, and opened for each read after that, when it
+/// has to be the one it was.
 #[derive(Debug)]
 pub struct SourceFile {
     path: PathBuf,

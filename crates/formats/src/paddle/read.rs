@@ -1,6 +1,5 @@
 //! Paths to models.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use lodstone_model::{Dim, Kind, Model, Parameter, Report, Tensor, Var, some};
@@ -216,7 +215,9 @@ fn fit(
     if let Some(what) = difference(wanted, &tensors) {
         return Err(Error::Mismatch { path: path.to_path_buf(), what });
     }
-    warn_dtypes(wanted.iter().copied().zip(&tensors), report);
+    let pairs = wanted.iter().zip(&tensors);
+    let others: Vec<_> = pairs.filter_map(|(var, tensor)| other_dtype(var, tensor)).collect();
+    warn_dtypes(&others, report);
     let named = wanted.iter().zip(tensors);
     Ok(named.map(|(var, tensor)| Parameter { name: var.name.clone(), tensor }).collect())
 }
@@ -255,16 +256,17 @@ fn contradiction(var: &Var, tensor: &Tensor) -> Option<String> {
     Some(format!("of shape [{}], and is of shape {:?}", dims.join(", "), tensor.shape))
 }
 
-/// `save_as_fp16` and some converters leave the program as it was.
-fn warn_dtypes<'a>(pairs: impl Iterator<Item = (&'a Var, &'a Tensor)>, report: &mut Report) {
-    let differ = pairs.filter_map(|(var, tensor)| {
-        let declared = var.tensors.first().filter(|_| matches!(tensor.kind, Kind::Dense))?;
-        let (name, is, was) = (&var.name, tensor.dtype, declared.dtype);
-        (is != was).then(|| format!("`{name}` is {is}, not {was}"))
-    });
-    let differ: Vec<String> = differ.collect();
-    if !differ.is_empty() {
-        report.warn(format!("element types are not those of the program: {}", some(differ)));
+/// How a tensor's element type is not that of its variable: `save_as_fp16` and some converters leave
+/// the program as it was.
+fn other_dtype(var: &Var, tensor: &Tensor) -> Option<String> {
+    let declared = var.tensors.first().filter(|_| matches!(tensor.kind, Kind::Dense))?;
+    let (name, is, was) = (&var.name, tensor.dtype, declared.dtype);
+    (is != was).then(|| format!("`{name}` is {is}, not {was}"))
+}
+
+fn warn_dtypes(others: &[String], report: &mut Report) {
+    if !others.is_empty() {
+        report.warn(format!("element types are not those of the program: {}", some(others)));
     }
 }
 
@@ -277,7 +279,7 @@ fn read_separate(
     report: &mut Report,
 ) -> Result<Vec<Parameter>> {
     let dir = options.dir(directory)?;
-    let (mut parameters, mut missing) = (Vec::new(), Vec::new());
+    let (mut parameters, mut missing, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for var in wanted {
         let Some(blob) = dir.open_file(&var.name)? else {
             missing.push(format!("`{}`", var.name));
@@ -288,11 +290,10 @@ fn read_separate(
         if let Some(why) = contradiction(var, &tensor) {
             report.warn(format!("`{}` is declared {why}", var.name));
         }
+        others.extend(other_dtype(var, &tensor));
         parameters.push(Parameter { name: var.name.clone(), tensor });
     }
-    let declared: HashMap<&str, &Var> = wanted.iter().map(|v| (v.name.as_str(), *v)).collect();
-    let pair = |p: &'_ Parameter| declared.get(p.name.as_str()).copied();
-    warn_dtypes(parameters.iter().filter_map(|p| Some((pair(p)?, &p.tensor))), report);
+    warn_dtypes(&others, report);
     if !missing.is_empty() {
         report.warn(format!("parameters of the program without a file: {}", some(&missing)));
     }
@@ -372,16 +373,26 @@ fn open_params(path: &Path, blob: &Blob, options: &OpenOptions) -> Result<Model>
         (_, _, 1) => "paddle-tensor",
         _ => "paddle-params",
     };
-    let mut model = Model { format: format.to_owned(), ..Model::default() };
-    let names = names_beside(directory, name, &tensors, options, &mut model.report);
+    let mut report = Report::default();
+    let names = names_beside(directory, name, &tensors, options, &mut report);
     let names = names.unwrap_or_else(|| vec![String::new(); tensors.len()]);
+    Ok(without_program(format, (names, tensors), Some(name.to_owned()), layout, report))
+}
+
+/// A model of parameters alone, in one file.
+fn without_program(
+    format: &str,
+    (names, tensors): (Vec<String>, Vec<Tensor>),
+    params: Option<String>,
+    layout: Layout,
+    report: Report,
+) -> Model {
     let named = names.into_iter().zip(tensors);
-    model.parameters = named.map(|(name, tensor)| Parameter { name, tensor }).collect();
-    let mut bundle = Bundle { params: Some(name.to_owned()), ..Bundle::default() };
-    bundle.layout = layout;
-    bundle.remember(&mut model);
+    let parameters = named.map(|(name, tensor)| Parameter { name, tensor }).collect();
+    let mut model = Model { format: format.to_owned(), parameters, report, ..Model::default() };
+    Bundle { params, layout, ..Bundle::default() }.remember(&mut model);
     check_lods(&mut model);
-    Ok(model)
+    model
 }
 
 /// Names of the parameters by the program beside them, if they fit it; a program that they do not
@@ -401,8 +412,10 @@ fn names_beside(
         let mismatch = |what| Error::Mismatch { path: directory.join(params), what };
         if name.ends_with(".json") {
             let names = pir::parameter_names(&path, &blob, &options.limits)?;
-            let what = || format!("it holds {} tensors of {}", tensors.len(), names.len());
-            return if names.len() == tensors.len() { Ok(names) } else { Err(mismatch(what())) };
+            return match uncounted(name, &names, tensors) {
+                None => Ok(names),
+                Some(what) => Err(mismatch(what)),
+            };
         }
         let origin = path.display().to_string();
         let program = paddle_program::read(&blob, &origin, &options.limits)?;
@@ -430,22 +443,21 @@ fn open_pir(directory: &Path, name: &str, options: &OpenOptions) -> Result<Model
     };
     let blob = options.file(&params)?;
     let (layout, tensors) = paddle_stream::read(&blob, &[], &options.limits)?;
-    if tensors.len() != names.len() {
-        let what = format!("it holds {} tensors, `{name}` names {}", tensors.len(), names.len());
+    if let Some(what) = uncounted(name, &names, &tensors) {
         return Err(Error::Mismatch { path: params, what });
     }
-    let mut model = Model { format: "paddle-pir".to_owned(), ..Model::default() };
+    let mut report = Report::default();
     let warning =
         format!("`{name}` is a PIR program: its parameters were opened, not its topology");
-    model.report.warn(warning);
-    let named = names.into_iter().zip(tensors);
-    model.parameters = named.map(|(name, tensor)| Parameter { name, tensor }).collect();
+    report.warn(warning);
     let params = params.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-    let mut bundle = Bundle { params, ..Bundle::default() };
-    bundle.layout = layout;
-    bundle.remember(&mut model);
-    check_lods(&mut model);
-    Ok(model)
+    Ok(without_program("paddle-pir", (names, tensors), params, layout, report))
+}
+
+/// How many tensors there are and how many a PIR program names, if that differs.
+fn uncounted(program: &str, names: &[String], tensors: &[Tensor]) -> Option<String> {
+    let (held, named) = (tensors.len(), names.len());
+    (held != named).then(|| format!("it holds {held} tensors, `{program}` names {named}"))
 }
 
 fn check_lods(model: &mut Model) {

@@ -26,8 +26,8 @@ pub fn is_stream(head: &[u8]) -> bool {
     }
 }
 
-/// The layouts that a file may have, the likeliest first; never empty.
-pub(super) fn candidates(blob: &Blob) -> Result<Vec<Layout>> {
+/// The layouts that a file may have, the likelier first.
+pub(super) fn candidates(blob: &Blob) -> Result<[Layout; 2]> {
     let plain = |lod_last| Layout { lod_last, ..Layout::default() };
     let sized = |lod_last| Layout { sized: true, ..plain(lod_last) };
     let lod_last = |offset: u64| -> Result<bool> {
@@ -44,9 +44,5 @@ pub(super) fn candidates(blob: &Blob) -> Result<Vec<Layout>> {
     }
     let (outer, inner) = (lod_last(0)?, lod_last(8)?);
     // A size that is a multiple of 4 GiB begins like a version word.
-    Ok(if version == [0; 4] {
-        vec![plain(outer), sized(inner)]
-    } else {
-        vec![sized(inner), plain(false)]
-    })
+    Ok(if version == [0; 4] { [plain(outer), sized(inner)] } else { [sized(inner), plain(false)] })
 }

@@ -16,14 +16,7 @@ pub fn read(blob: &Blob, expect: &[Expect], limits: &Limits) -> Result<(Layout, 
     if blob.is_empty() {
         return Err(blob.malformed(0, "a record", "an empty file").into());
     }
-    let mut first_error = None;
-    for layout in detect::candidates(blob)? {
-        match records(blob, layout, expect, limits) {
-            Ok(tensors) => return Ok((layout, tensors)),
-            Err(error) => first_error = first_error.or(Some(error)),
-        }
-    }
-    Err(first_error.unwrap_or_else(|| blob.malformed(0, "a record", "something else").into()))
+    try_layouts(blob, |layout| Ok((layout, records(blob, layout, expect, limits)?)))
 }
 
 /// Reads the record number `index` alone, hopping over those before it.
@@ -31,14 +24,13 @@ pub fn read(blob: &Blob, expect: &[Expect], limits: &Limits) -> Result<(Layout, 
 /// # Errors
 /// As [`read`], or if there are fewer records.
 pub fn read_record(blob: &Blob, index: usize, limits: &Limits) -> Result<Tensor> {
-    let mut first_error = None;
-    for layout in detect::candidates(blob)? {
-        match nth(blob, layout, index, limits) {
-            Ok(tensor) => return Ok(tensor),
-            Err(error) => first_error = first_error.or(Some(error)),
-        }
-    }
-    Err(first_error.unwrap_or_else(|| blob.malformed(0, "a record", "something else").into()))
+    try_layouts(blob, |layout| nth(blob, layout, index, limits))
+}
+
+/// Reads by the first layout that fits; if none does, the likelier one says what is wrong.
+fn try_layouts<T>(blob: &Blob, read: impl Fn(Layout) -> Result<T>) -> Result<T> {
+    let [likely, other] = detect::candidates(blob)?;
+    read(likely).or_else(|error| read(other).map_err(|_| error))
 }
 
 fn nth(blob: &Blob, layout: Layout, index: usize, limits: &Limits) -> Result<Tensor> {

@@ -1,7 +1,7 @@
 //! Tensors to bytes, as PaddlePaddle writes them.
 
 use bytes::Bytes;
-use lodstone_model::{DType, Kind, Limits, Lod, Tensor};
+use lodstone_model::{Kind, Limits, Lod, Tensor};
 use lodstone_store::Output;
 
 use super::{DESC, DESCRIPTION, Layout};
@@ -94,9 +94,6 @@ fn head(name: &str, tensor: &Tensor, layout: Layout, start: u64) -> Result<Vec<u
 /// The description of a tensor, at offset `start` of the file.
 fn description(name: &str, tensor: &Tensor, layout: Layout, start: u64) -> Result<Bytes> {
     let unsupported = || Error::dtype(FORMAT, name, tensor.dtype);
-    if matches!(tensor.dtype, DType::Unknown(_)) {
-        return Err(unsupported());
-    }
     let dims: Result<_, _> = tensor.shape.iter().map(|dim| i64::try_from(*dim)).collect();
     let desc = dims.ok().and_then(|dims| TensorDesc { dtype: tensor.dtype, dims }.write());
     let canonical = desc.ok_or_else(unsupported)?;
