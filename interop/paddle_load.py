@@ -27,9 +27,7 @@ Works with 2.6.2 and 3.3.1. Prints a line for each case and then `N passed, M fa
 
 import ctypes
 import hashlib
-import json
 import os
-import sys
 
 os.environ.setdefault("GLOG_minloglevel", "2")
 # Without this, releases from 3.0 on look for JSON programs and cannot build the older ones.
@@ -38,6 +36,9 @@ os.environ["FLAGS_enable_pir_api"] = "0"
 import numpy as np
 import paddle
 from paddle.base import core
+
+import cases
+from cases import Mismatch, require
 
 static = paddle.static
 VarType = core.VarDesc.VarType
@@ -81,15 +82,6 @@ VARIABLE_TYPES = {
 }
 
 TOLERANCE = 1e-5
-
-
-class Mismatch(Exception):
-    """What was loaded is not what was expected."""
-
-
-def require(what, found, expected):
-    if found != expected:
-        raise Mismatch("{} is {}, expected {}".format(what, found, expected))
 
 
 def dtype_of(tensor):
@@ -263,39 +255,22 @@ LOADERS = {
 }
 
 
-def run_case(executor, case, root):
-    """Loads one case into a scope of its own; returns None or what is wrong."""
-    try:
-        with static.scope_guard(static.Scope()):
-            LOADERS[case["load"]](executor, case, root)
-    except Mismatch as mismatch:
-        return str(mismatch)
-    except Exception as error:
-        lines = [line.strip() for line in str(error).strip().splitlines()]
-        # Paddle puts the Python stack of the operator first and its complaint last.
-        return "{}: {}".format(type(error).__name__, " ".join(lines[-3:])[-400:])
-    return None
+def describe(error):
+    """What Paddle complains about: it puts the Python stack of the operator first."""
+    lines = [line.strip() for line in str(error).strip().splitlines()]
+    return "{}: {}".format(type(error).__name__, " ".join(lines[-3:])[-400:])
 
 
-def main(root):
+def main():
     paddle.enable_static()
     executor = static.Executor(paddle.CPUPlace())
-    with open(os.path.join(root, "expect.json"), encoding="utf-8") as file:
-        cases = json.load(file)["cases"]
-    failed = 0
-    for case in cases:
-        problem = run_case(executor, case, root)
-        label = "{} {}".format(case["load"], case["path"])
-        if problem is None:
-            print("ok {} ({} tensors)".format(label, len(case.get("tensors", []))))
-        else:
-            failed += 1
-            print("FAILED {}: {}".format(label, problem))
-    print("{} passed, {} failed".format(len(cases) - failed, failed))
-    return 1 if failed else 0
+
+    def load(case, root):
+        with static.scope_guard(static.Scope()):
+            LOADERS[case["load"]](executor, case, root)
+
+    cases.run(__doc__, load, describe)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    sys.exit(main(sys.argv[1]))
+    main()

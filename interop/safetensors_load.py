@@ -20,10 +20,12 @@ import hashlib
 import json
 import os
 import struct
-import sys
 
 import numpy as np
 from safetensors import safe_open
+
+import cases
+from cases import require
 
 try:
     # Adds bfloat16 to the names that numpy knows, so that safetensors can make such arrays.
@@ -52,15 +54,6 @@ SAFETENSORS_TYPES = {
 
 # Types that numpy lacks, with their bytes.
 FOREIGN_TYPES = {"bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}
-
-
-class Mismatch(Exception):
-    """What was loaded is not what was expected."""
-
-
-def require(what, found, expected):
-    if found != expected:
-        raise Mismatch("{} is {}, expected {}".format(what, found, expected))
 
 
 def raw_bytes(array):
@@ -143,34 +136,9 @@ def load_npy(case, path):
 LOADERS = {"safetensors": load_safetensors, "npz": load_npz, "npy": load_npy}
 
 
-def run_case(case, root):
-    """Loads one case; returns None or what is wrong."""
-    try:
-        LOADERS[case["load"]](case, os.path.join(root, case["path"]))
-    except Mismatch as mismatch:
-        return str(mismatch)
-    except Exception as error:
-        return "{}: {}".format(type(error).__name__, error)
-    return None
-
-
-def main(root):
-    with open(os.path.join(root, "expect.json"), encoding="utf-8") as file:
-        cases = json.load(file)["cases"]
-    failed = 0
-    for case in cases:
-        problem = run_case(case, root)
-        label = "{} {}".format(case["load"], case["path"])
-        if problem is None:
-            print("ok {} ({} tensors)".format(label, len(case["tensors"])))
-        else:
-            failed += 1
-            print("FAILED {}: {}".format(label, problem))
-    print("{} passed, {} failed".format(len(cases) - failed, failed))
-    return 1 if failed else 0
+def load(case, root):
+    LOADERS[case["load"]](case, os.path.join(root, case["path"]))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    sys.exit(main(sys.argv[1]))
+    cases.run(__doc__, load)

@@ -1,0 +1,43 @@
+"""What the scripts here share: a list of cases, each loaded and compared, and a count at the end."""
+
+import json
+import os
+import sys
+
+
+class Mismatch(Exception):
+    """What was loaded is not what was expected."""
+
+
+def require(what, found, expected):
+    if found != expected:
+        raise Mismatch("{} is {}, expected {}".format(what, found, expected))
+
+
+def describe(error):
+    """What an error of a library says, in a line."""
+    return "{}: {}".format(type(error).__name__, error)
+
+
+def run(usage, load, describe=describe):
+    """Loads every case of DIR/expect.json by `load(case, DIR)`, prints how each went, and exits.
+
+    `describe` says in a line what an error that is no mismatch was.
+    """
+    if len(sys.argv) != 2:
+        sys.exit(usage)
+    root = sys.argv[1]
+    with open(os.path.join(root, "expect.json"), encoding="utf-8") as file:
+        cases = json.load(file)["cases"]
+    failed = 0
+    for case in cases:
+        label = "{} {}".format(case["load"], case["path"])
+        try:
+            load(case, root)
+            print("ok {} ({} tensors)".format(label, len(case.get("tensors", []))))
+        except Exception as error:
+            failed += 1
+            problem = str(error) if isinstance(error, Mismatch) else describe(error)
+            print("FAILED {}: {}".format(label, problem))
+    print("{} passed, {} failed".format(len(cases) - failed, failed))
+    sys.exit(1 if failed else 0)
