@@ -227,8 +227,8 @@ impl Derive for Elements {
         Ok(())
     }
 
-    fn check_unchanged(&self) -> Result<()> {
-        self.source.check_unchanged()
+    fn source(&self) -> Option<&Blob> {
+        Some(&self.source)
     }
 }
 
