@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use lodstone_store::Blob;
+
 use crate::{Program, Report, Residual, Tensor};
 
 /// An optional program, parameters by name, and what the files say about themselves.
@@ -17,6 +19,8 @@ pub struct Model {
     pub metadata: BTreeMap<String, String>,
     /// What the format said about the file as a whole beyond this.
     pub residual: Residual,
+    /// The files that it was read from, each whole.
+    pub files: Vec<Blob>,
     /// What was noticed while reading.
     pub report: Report,
 }

@@ -88,10 +88,16 @@ impl Tensor {
     /// # Errors
     /// [`Error::Changed`](lodstone_store::Error::Changed).
     pub fn check_unchanged(&self) -> lodstone_store::Result<()> {
-        if let Kind::SelectedRows { rows, .. } = &self.kind {
-            rows.check_unchanged()?;
-        }
-        self.data.check_unchanged()
+        self.blobs().try_for_each(Blob::check_unchanged)
+    }
+
+    /// All the bytes that make it up: the elements, then what its kind adds.
+    pub fn blobs(&self) -> impl Iterator<Item = &Blob> {
+        let more = match &self.kind {
+            Kind::SelectedRows { rows, .. } => Some(rows),
+            Kind::Dense | Kind::Vocabulary { .. } => None,
+        };
+        std::iter::once(&self.data).chain(more)
     }
 }
 

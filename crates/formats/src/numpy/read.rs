@@ -37,7 +37,8 @@ pub fn read_npy_blob(blob: &Blob, _: &Limits) -> Result<Model> {
     let (start, array) = array(blob, &origin(blob))?;
     let data = blob.slice(start, blob.len() - start)?;
     let parameters = vec![Parameter { name: String::new(), tensor: array.tensor(data) }];
-    Ok(Model { format: NPY.name.to_owned(), parameters, ..Model::default() })
+    let (format, files) = (NPY.name.to_owned(), vec![blob.clone()]);
+    Ok(Model { format, parameters, files, ..Model::default() })
 }
 
 /// Reads an archive of arrays. Of deflated members no more than the header is inflated.
@@ -45,7 +46,8 @@ pub fn read_npy_blob(blob: &Blob, _: &Limits) -> Result<Model> {
 /// # Errors
 /// If it is no archive that is unambiguous, or a member is no array that is supported.
 pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
-    let mut model = Model { format: NPZ.name.to_owned(), ..Model::default() };
+    let (format, files) = (NPZ.name.to_owned(), vec![blob.clone()]);
+    let mut model = Model { format, files, ..Model::default() };
     let origin = origin(blob);
     for member in zip::members(blob, limits)? {
         let Some(name) = member.name.strip_suffix(SUFFIX) else {

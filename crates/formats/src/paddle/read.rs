@@ -119,7 +119,7 @@ fn open_program(directory: &Path, name: &str, options: &OpenOptions) -> Result<M
     } else {
         paddle_program::read(&blob, &origin, &options.limits)?
     };
-    let mut model = Model::default();
+    let mut model = Model { files: vec![blob], ..Model::default() };
     let mut bundle = Bundle { program: Some(name.to_owned()), ..Bundle::default() };
 
     let wanted = saved(&program);
@@ -135,13 +135,13 @@ fn open_program(directory: &Path, name: &str, options: &OpenOptions) -> Result<M
             };
             bundle.layout = layout;
             bundle.params = file;
+            model.files.push(blob);
             let tensors = fit(&path, &wanted, tensors, &mut model.report)?;
             model.parameters = tensors;
             model.format = "paddle".to_owned();
         }
         Params::Separate(dir) => {
-            model.parameters =
-                read_separate(&dir, &wanted, options, &mut bundle, &mut model.report)?;
+            read_separate(&dir, &wanted, options, &mut bundle, &mut model)?;
             model.format = "paddle-vars".to_owned();
         }
         Params::None => {
@@ -276,10 +276,10 @@ fn read_separate(
     wanted: &[&Var],
     options: &OpenOptions,
     bundle: &mut Bundle,
-    report: &mut Report,
-) -> Result<Vec<Parameter>> {
+    model: &mut Model,
+) -> Result<()> {
     let dir = options.dir(directory)?;
-    let (mut parameters, mut missing, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut missing, mut others) = (Vec::new(), Vec::new());
     for var in wanted {
         let Some(blob) = dir.open_file(&var.name)? else {
             missing.push(format!("`{}`", var.name));
@@ -288,16 +288,18 @@ fn read_separate(
         let (layout, tensor) = read_variable(&blob, &var.name, var.kind.into(), options)?;
         bundle.set_layout_of(&var.name, layout);
         if let Some(why) = contradiction(var, &tensor) {
-            report.warn(format!("`{}` is declared {why}", var.name));
+            model.report.warn(format!("`{}` is declared {why}", var.name));
         }
         others.extend(other_dtype(var, &tensor));
-        parameters.push(Parameter { name: var.name.clone(), tensor });
+        model.parameters.push(Parameter { name: var.name.clone(), tensor });
+        model.files.push(blob);
     }
-    warn_dtypes(&others, report);
+    warn_dtypes(&others, &mut model.report);
     if !missing.is_empty() {
-        report.warn(format!("parameters of the program without a file: {}", some(&missing)));
+        let missing = some(&missing);
+        model.report.warn(format!("parameters of the program without a file: {missing}"));
     }
-    Ok(parameters)
+    Ok(())
 }
 
 fn read_variable(
@@ -346,6 +348,7 @@ fn open_variables(path: &Path, options: &OpenOptions) -> Result<Model> {
             Ok([tensor]) => {
                 bundle.set_layout_of(&name, layout);
                 model.parameters.push(Parameter { name, tensor });
+                model.files.push(blob);
             }
             Err(tensors) => others.push(format!("`{name}` ({} tensors)", tensors.len())),
         }
@@ -374,9 +377,16 @@ fn open_params(path: &Path, blob: &Blob, options: &OpenOptions) -> Result<Model>
         _ => "paddle-params",
     };
     let mut report = Report::default();
-    let names = names_beside(directory, name, &tensors, options, &mut report);
-    let names = names.unwrap_or_else(|| vec![String::new(); tensors.len()]);
-    Ok(without_program(format, (names, tensors), Some(name.to_owned()), layout, report))
+    let mut files = vec![blob.clone()];
+    let names = match names_beside(directory, name, &tensors, options, &mut report) {
+        Some((program, names)) => {
+            files.push(program);
+            names
+        }
+        None => vec![String::new(); tensors.len()],
+    };
+    let model = without_program(format, (names, tensors), Some(name.to_owned()), layout, report);
+    Ok(Model { files, ..model })
 }
 
 /// A model of parameters alone, in one file.
@@ -395,7 +405,7 @@ fn without_program(
     model
 }
 
-/// Names of the parameters by the program beside them, if they fit it; a program that they do not
+/// The program beside parameters and their names by it, if they fit it; a program that they do not
 /// fit, or that cannot be read, is no reason not to show them.
 fn names_beside(
     directory: &Path,
@@ -403,17 +413,17 @@ fn names_beside(
     tensors: &[Tensor],
     options: &OpenOptions,
     report: &mut Report,
-) -> Option<Vec<String>> {
+) -> Option<(Blob, Vec<String>)> {
     let programs = detect::programs_of(params);
     let name = programs.iter().find(|name| exists(&directory.join(name)))?;
     let path = directory.join(name);
-    let names = || -> Result<Vec<String>> {
+    let names = || -> Result<(Blob, Vec<String>)> {
         let blob = options.file(&path)?;
         let mismatch = |what| Error::Mismatch { path: directory.join(params), what };
         if name.ends_with(".json") {
             let names = pir::parameter_names(&path, &blob, &options.limits)?;
             return match uncounted(name, &names, tensors) {
-                None => Ok(names),
+                None => Ok((blob, names)),
                 Some(what) => Err(mismatch(what)),
             };
         }
@@ -421,7 +431,7 @@ fn names_beside(
         let program = paddle_program::read(&blob, &origin, &options.limits)?;
         let wanted = saved(&program);
         match difference(&wanted, tensors) {
-            None => Ok(wanted.into_iter().map(|var| var.name.clone()).collect()),
+            None => Ok((blob, wanted.into_iter().map(|var| var.name.clone()).collect())),
             Some(what) => Err(mismatch(what)),
         }
     };
@@ -432,7 +442,8 @@ fn names_beside(
 /// The parameters of a PIR program, by the names in it.
 fn open_pir(directory: &Path, name: &str, options: &OpenOptions) -> Result<Model> {
     let path = directory.join(name);
-    let names = pir::parameter_names(&path, &options.file(&path)?, &options.limits)?;
+    let program = options.file(&path)?;
+    let names = pir::parameter_names(&path, &program, &options.limits)?;
     let params = match &options.params {
         Some(params) => params.clone(),
         None => detect::params_of(name)
@@ -451,7 +462,8 @@ fn open_pir(directory: &Path, name: &str, options: &OpenOptions) -> Result<Model
         format!("`{name}` is a PIR program: its parameters were opened, not its topology");
     report.warn(warning);
     let params = params.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-    Ok(without_program("paddle-pir", (names, tensors), params, layout, report))
+    let model = without_program("paddle-pir", (names, tensors), params, layout, report);
+    Ok(Model { files: vec![program, blob], ..model })
 }
 
 /// How many tensors there are and how many a PIR program names, if that differs.
