@@ -162,6 +162,7 @@ impl Blob {
                 if let (Some(map), Some((start, end))) = (file.map(), range)
                     && end <= map.len()
                 {
+                    file.check(*offset, *len)?;
                     return Ok(map.slice(start..end));
                 }
             }
