@@ -16,7 +16,9 @@ pub mod paddle_program;
 pub mod paddle_stream;
 mod protobuf;
 pub mod safetensors;
+mod seal;
 
 pub use error::{Error, Result};
 pub use format::{FORMATS, Format, Probe, named};
 pub use options::{Holds, OpenOptions, WriteOptions};
+pub use seal::{Seal, SealedFile, SealedModel};

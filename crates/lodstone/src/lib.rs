@@ -22,6 +22,8 @@ mod error;
 mod fit;
 mod inspect;
 mod open;
+mod seal;
+mod verify;
 
 pub use cat::{open_named, open_only, open_record, write_text};
 pub use convert::{Conversion, ConvertOptions, Target, convert};
@@ -36,3 +38,5 @@ pub use lodstone_model::{
 };
 pub use lodstone_store::{Blob, Error as StoreError, Links, Progress};
 pub use open::{open, open_with};
+pub use seal::{Sealing, seal};
+pub use verify::{Defect, DefectKind, Verification, verify};

@@ -21,6 +21,8 @@ pub struct Model {
     pub residual: Residual,
     /// The files that it was read from, each whole.
     pub files: Vec<Blob>,
+    /// Checksums that the files carry for parts of themselves.
+    pub checksums: Vec<Checksum>,
     /// What was noticed while reading.
     pub report: Report,
 }
@@ -32,6 +34,17 @@ pub struct Parameter {
     pub name: String,
     /// The tensor.
     pub tensor: Tensor,
+}
+
+/// A checksum that a file carries for a part of itself; reading does not compare it.
+#[derive(Clone, Debug)]
+pub struct Checksum {
+    /// What it is of: "member `w.npy`".
+    pub place: String,
+    /// The bytes.
+    pub data: Blob,
+    /// Their CRC-32, by the file.
+    pub crc32: u32,
 }
 
 impl Model {

@@ -13,6 +13,10 @@ use crate::{Blob, Error, Progress, Result, SourceFile};
 /// Most bytes under one checksum.
 pub const PIECE: u64 = 16 << 20;
 
+/// The name of the file that says what the other files of a directory should be. It is part of no
+/// model: no listing has it.
+pub const SEAL: &str = "lodstone.seal";
+
 /// The checksum of bytes: CRC-64/NVME, which finds every change of a single bit, every burst of up
 /// to 64 bits, and misses one in 2⁶⁴ of all others.
 pub fn checksum(bytes: &[u8]) -> u64 {
@@ -30,6 +34,20 @@ pub fn checksum_of(blob: &Blob) -> Result<u64> {
         Ok(())
     })?;
     Ok(digest.finalize())
+}
+
+/// The CRC-32 of all bytes of a blob, as zip archives have it.
+///
+/// # Errors
+/// What reading gives.
+pub fn crc32_of(blob: &Blob) -> Result<u32> {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32IsoHdlc);
+    blob.for_each_chunk::<Error>(|chunk| {
+        digest.update(chunk);
+        Ok(())
+    })?;
+    // It has 32 bits.
+    Ok(u32::try_from(digest.finalize()).unwrap_or(0))
 }
 
 /// A stretch of a file.

@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use crate::checks::SEAL;
 use crate::commit::is_hidden;
 use crate::{Blob, Checks, Error, Result, SourceFile};
 
@@ -107,7 +108,7 @@ impl Dir {
                 let kind = entry.file_type().map_err(failed)?;
                 // Names that are not UTF-8 cannot be those of variables.
                 let Ok(name) = entry.file_name().into_string() else { continue };
-                if is_hidden(&name) {
+                if is_hidden(&name) || name == SEAL {
                     continue;
                 }
                 let name = format!("{prefix}{name}");

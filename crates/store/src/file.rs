@@ -6,12 +6,13 @@
 use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, Digest};
 
+use crate::checks::SEAL;
 use crate::commit::is_hidden;
 use crate::{Checks, Error, Result};
 
@@ -261,7 +262,7 @@ pub struct Entry {
     pub is_dir: bool,
 }
 
-/// The entries of a directory, sorted by name; without files that are being written.
+/// The entries of a directory, sorted by name; without a seal and files that are being written.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -272,6 +273,7 @@ pub fn list_dir(path: &Path) -> Result<Vec<Entry>> {
         let is_dir = entry.path().is_dir();
         if let Ok(name) = entry.file_name().into_string()
             && !is_hidden(&name)
+            && name != SEAL
         {
             entries.push(Entry { name, is_dir });
         }

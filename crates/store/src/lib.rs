@@ -21,7 +21,7 @@ mod output;
 mod progress;
 
 pub use blob::{Blob, Derive};
-pub use checks::{Checks, Damage, PIECE, Part, checksum, checksum_of};
+pub use checks::{Checks, Damage, PIECE, Part, SEAL, checksum, checksum_of, crc32_of};
 pub use commit::Commit;
 pub use cursor::Cursor;
 pub use dir::{Dir, Links, check_relative, plain};

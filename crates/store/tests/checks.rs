@@ -1,5 +1,7 @@
 //! Files that are compared with checksums when they are first read.
 
+#![expect(clippy::disallowed_methods, reason = "makes the files that are damaged")]
+
 mod common;
 
 use std::path::Path;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lodstone_model::{Limits, Model, Parameter, Residual, Tensor};
+use lodstone_model::{Checksum, Limits, Model, Parameter, Residual, Tensor};
 use lodstone_store::{Blob, Cursor};
 
 use super::elements::Elements;
@@ -50,6 +50,8 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let mut model = Model { format, files, ..Model::default() };
     let origin = origin(blob);
     for member in zip::members(blob, limits)? {
+        let (place, data) = (format!("member `{}`", member.name), contents(&member));
+        model.checksums.push(Checksum { place, data, crc32: member.crc });
         let Some(name) = member.name.strip_suffix(SUFFIX) else {
             model.report.warn(format!("left out `{}`, which is no array by its name", member.name));
             continue;
@@ -67,16 +69,18 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
 }
 
 fn tensor(member: &Member, origin: &Path) -> Result<Tensor> {
-    let whole = || {
-        if !member.deflated {
-            return member.data.clone();
-        }
-        let inflate = Inflate::new(member.data.clone(), member.size, member.crc);
-        Blob::derived(Arc::new(inflate))
-    };
-    let (start, array) = array(&whole(), origin)?;
+    let (start, array) = array(&contents(member), origin)?;
     // From a new blob: the one that gave the header keeps a decoder, and there may be many.
-    Ok(array.tensor(whole().slice(start, member.size - start)?))
+    Ok(array.tensor(contents(member).slice(start, member.size - start)?))
+}
+
+/// What the bytes of a member stand for.
+fn contents(member: &Member) -> Blob {
+    if !member.deflated {
+        return member.data.clone();
+    }
+    let inflate = Inflate::new(member.data.clone(), member.size, member.crc);
+    Blob::derived(Arc::new(inflate))
 }
 
 /// An array without its elements.
