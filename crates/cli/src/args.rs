@@ -29,6 +29,10 @@ pub(crate) enum Command {
     Cat(Cat),
     /// Write a model in another format, or unharmed in its own
     Convert(Convert),
+    /// Write checksums beside a model, so that any change of it is found
+    Seal(Seal),
+    /// Say whether a model is whole: structure, bounds, checksums; exit 0 yes, 1 no, 2 could not tell
+    Verify(Verify),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -49,6 +53,9 @@ pub(crate) struct Open {
     /// Read files instead of mapping them into memory: for files that others may truncate
     #[arg(long)]
     no_mmap: bool,
+    /// Do not compare sealed models with their checksums when they are read
+    #[arg(long)]
+    no_verify: bool,
 }
 
 impl Open {
@@ -56,6 +63,7 @@ impl Open {
         OpenOptions {
             params: self.params.clone(),
             mmap: !self.no_mmap,
+            verify: !self.no_verify,
             links: if self.follow_links { Links::Follow } else { Links::Confined },
             ..OpenOptions::default()
         }
@@ -141,6 +149,44 @@ pub(crate) struct Convert {
     /// Leave out paths and source lines of the training script, with `--to same` too
     #[arg(long)]
     pub(crate) strip_source: bool,
+    /// Seal what is written
+    #[arg(long)]
+    pub(crate) seal: bool,
+    #[command(flatten)]
+    pub(crate) open: Open,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone seal resnet50/                        writes resnet50/lodstone.seal
+  lodstone seal model.safetensors                writes lodstone.seal beside it
+  lodstone seal model.safetensors --replace      after you changed it yourself")]
+pub(crate) struct Seal {
+    /// A file, a directory, or the prefix that the files of a model share
+    pub(crate) path: PathBuf,
+    /// Seal the model as it is now, though it is not what was sealed before
+    #[arg(long)]
+    pub(crate) replace: bool,
+    #[command(flatten)]
+    pub(crate) open: Open,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone verify resnet50/
+  lodstone verify model.safetensors --sealed     without a seal the answer is `could not tell`
+  lodstone verify model.safetensors --json")]
+pub(crate) struct Verify {
+    /// A file, a directory, or the prefix that the files of a model share
+    pub(crate) path: PathBuf,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Ask for a seal: exit 2 if there is none
+    #[arg(long)]
+    pub(crate) sealed: bool,
     #[command(flatten)]
     pub(crate) open: Open,
 }
