@@ -18,6 +18,7 @@ mod dir;
 mod error;
 mod file;
 mod output;
+mod permuted;
 mod progress;
 
 pub use blob::{Blob, Derive};
@@ -28,4 +29,5 @@ pub use dir::{Dir, Links, check_relative, plain};
 pub use error::{Error, Result};
 pub use file::{Entry, SourceFile, exists, is_dir, list_dir};
 pub use output::Output;
+pub use permuted::Permuted;
 pub use progress::Progress;
