@@ -15,9 +15,11 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod adapt;
 mod cast;
 mod cat;
 mod convert;
+mod diff;
 mod error;
 mod fit;
 mod inspect;
@@ -25,8 +27,10 @@ mod open;
 mod seal;
 mod verify;
 
+pub use adapt::Renames;
 pub use cat::{open_named, open_only, open_record, write_text};
 pub use convert::{Conversion, ConvertOptions, Target, convert};
+pub use diff::{Change, Diff, DiffOptions, Difference, ProgramDifference, Values, Which, diff};
 pub use error::{Error, Result};
 pub use inspect::{
     InspectOptions, Inspection, OperatorInfo, PartInfo, ProgramInfo, TensorInfo, ValueInfo, inspect,
