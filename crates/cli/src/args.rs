@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Cat(Cat),
     /// Write a model in another format, or unharmed in its own
     Convert(Convert),
+    /// Say what is different between two models; exit 0 nothing, 1 something
+    Diff(Diff),
     /// Write checksums beside a model, so that any change of it is found
     Seal(Seal),
     /// Say whether a model is whole: structure, bounds, checksums; exit 0 yes, 1 no, 2 could not tell
@@ -46,6 +48,13 @@ pub(crate) struct Open {
     /// Take the parameters from this file or directory
     #[arg(long, value_name = "PATH")]
     params: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
+}
+
+/// How files are read.
+#[derive(Args)]
+pub(crate) struct Files {
     /// Follow symbolic links that lead out of the directory of the model, as download caches
     /// have them
     #[arg(long)]
@@ -60,8 +69,14 @@ pub(crate) struct Open {
 
 impl Open {
     pub(crate) fn options(&self) -> OpenOptions {
+        self.files.options(self.params.as_ref())
+    }
+}
+
+impl Files {
+    pub(crate) fn options(&self, params: Option<&PathBuf>) -> OpenOptions {
         OpenOptions {
-            params: self.params.clone(),
+            params: params.cloned(),
             mmap: !self.no_mmap,
             verify: !self.no_verify,
             links: if self.follow_links { Links::Follow } else { Links::Confined },
@@ -119,6 +134,7 @@ Examples:
   lodstone convert resnet50/ copy/ --to same                 byte for byte
   lodstone convert inference fp16.safetensors --cast float16 --allow fp16-rounding
   lodstone convert inference vars/ --to paddle-vars --include 'conv*'
+  lodstone convert model.pdparams torch.safetensors --rename names.txt --transpose '*linear*.weight'
   lodstone convert big.pdmodel big.safetensors --max-shard-size 5GB")]
 pub(crate) struct Convert {
     /// A file, a directory, or the prefix that the files of a model share
@@ -134,6 +150,13 @@ pub(crate) struct Convert {
     /// Leave out tensors with names like this; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) exclude: Vec<String>,
+    /// Rename tensors, by a file with an old and a new name a line (`*` stands for anything), or
+    /// JSON
+    #[arg(long, value_name = "MAP")]
+    pub(crate) rename: Option<PathBuf>,
+    /// Transpose matrices with names like this; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) transpose: Vec<String>,
     /// Cast floating-point tensors
     #[arg(long, value_name = "DTYPE", value_parser = CASTS)]
     pub(crate) cast: Option<String>,
@@ -154,6 +177,44 @@ pub(crate) struct Convert {
     pub(crate) seal: bool,
     #[command(flatten)]
     pub(crate) open: Open,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone diff before.pdmodel after.pdmodel
+  lodstone diff resnet50/ resnet50.safetensors   whatever the formats
+  lodstone diff a.npz b.npz --rtol 1e-5 --atol 1e-8
+  lodstone diff paddle.pdparams torch.safetensors --rename names.txt --transpose '*linear*.weight'")]
+pub(crate) struct Diff {
+    /// A model
+    pub(crate) a: PathBuf,
+    /// The model to compare it with
+    pub(crate) b: PathBuf,
+    /// Names of tensors of A as B has them: a file with an old and a new name a line (`*` stands
+    /// for anything), or JSON
+    #[arg(long, value_name = "MAP")]
+    pub(crate) rename: Option<PathBuf>,
+    /// Matrices of A with names like this are transposed in B; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) transpose: Vec<String>,
+    /// Numbers are equal if |a - b| <= atol + rtol * |b|
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, hide_default_value = true)]
+    pub(crate) rtol: f64,
+    /// The absolute part of that
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, hide_default_value = true)]
+    pub(crate) atol: f64,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Take the parameters of A from this file or directory
+    #[arg(long, value_name = "PATH")]
+    pub(crate) params_a: Option<PathBuf>,
+    /// Take the parameters of B from this file or directory
+    #[arg(long, value_name = "PATH")]
+    pub(crate) params_b: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: Files,
 }
 
 #[derive(Args)]

@@ -1,6 +1,6 @@
 //! `lodstone convert`.
 
-use lodstone::{ConvertOptions, DType, Loss, Progress, Target, WriteOptions, some};
+use lodstone::{ConvertOptions, DType, Loss, Progress, Renames, Target, WriteOptions, some};
 
 use crate::args::Convert;
 use crate::say::{self, count, size};
@@ -19,6 +19,8 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
         to,
         include: arguments.include.clone(),
         exclude: arguments.exclude.clone(),
+        renames: arguments.rename.as_deref().map(Renames::load).transpose()?.unwrap_or_default(),
+        transpose: arguments.transpose.clone(),
         cast: arguments.cast.as_deref().and_then(DType::from_name),
         allow: Loss::ALL.iter().copied().filter(allowed).collect(),
         strip_source: arguments.strip_source,

@@ -5,6 +5,7 @@
 mod args;
 mod cat;
 mod convert;
+mod diff;
 mod hint;
 mod inspect;
 mod progress;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments).map(yes),
         Command::Cat(arguments) => cat::run(&arguments).map(yes),
         Command::Convert(arguments) => convert::run(&arguments).map(yes),
+        Command::Diff(arguments) => diff::run(&arguments),
         Command::Seal(arguments) => seal::run(&arguments).map(yes),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Completions { shell } => {

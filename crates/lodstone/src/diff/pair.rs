@@ -150,16 +150,16 @@ fn by_content(
         let Some(candidates) = candidates else { continue };
         let same_shape =
             |candidate: &usize| of(b, *candidate).is_some_and(|other| other.shape == tensor.shape);
-        let at = candidates
-            .iter()
-            .position(|candidate| *candidate == index && same_shape(candidate))
-            .or_else(|| candidates.iter().position(same_shape))
-            .unwrap_or(0);
-        let Some(other) = candidates.get(at).copied() else { continue };
-        let Some(other_tensor) = of(b, other) else { continue };
-        if let Some(changes) = exact(&tensor, &other_tensor, options)? {
-            candidates.remove(at);
-            found.push((index, other, Relation { changes, values: None }));
+        let there = candidates.iter().position(|candidate| *candidate == index);
+        let alike = candidates.iter().position(same_shape);
+        for at in [there, alike, Some(0)].into_iter().flatten() {
+            let Some(other) = candidates.get(at).copied() else { continue };
+            let Some(other_tensor) = of(b, other) else { continue };
+            if let Some(changes) = exact(&tensor, &other_tensor, options)? {
+                candidates.remove(at);
+                found.push((index, other, Relation { changes, values: None }));
+                break;
+            }
         }
     }
     Ok(found)
