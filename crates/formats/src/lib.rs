@@ -12,8 +12,10 @@ mod format;
 pub mod numpy;
 mod options;
 pub mod paddle;
+pub mod paddle_pickle;
 pub mod paddle_program;
 pub mod paddle_stream;
+pub mod pickle;
 mod protobuf;
 pub mod safetensors;
 
