@@ -67,8 +67,11 @@ impl Blob {
         Ok(Self::file(Arc::new(SourceFile::open(path, mmap)?)))
     }
 
-    /// Blobs end to end.
+    /// Blobs end to end; one alone is itself.
     pub fn concat(parts: Vec<Blob>) -> Self {
+        if let [one] = parts.as_slice() {
+            return one.clone();
+        }
         let len = parts.iter().map(Blob::len).fold(0, u64::saturating_add);
         Self(Repr::Concat { parts: parts.into(), len })
     }
@@ -243,6 +246,14 @@ impl Blob {
                 let source: &dyn Any = source.as_ref();
                 source.downcast_ref()
             }
+            _ => None,
+        }
+    }
+
+    /// The bytes, if they are in memory.
+    pub fn in_memory(&self) -> Option<&Bytes> {
+        match &self.0 {
+            Repr::Memory(bytes) => Some(bytes),
             _ => None,
         }
     }

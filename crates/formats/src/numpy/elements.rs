@@ -7,7 +7,7 @@ use lodstone_store::{Blob, Derive, Permuted, Result};
 
 /// How elements are stored, where it differs from row-major and little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stored {
+pub(crate) struct Stored {
     /// Size in bytes of the numbers whose bytes are the other way round.
     swap: Option<usize>,
     /// Whether the first dimension varies fastest.
@@ -15,20 +15,20 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    pub(super) fn new(swap: Option<usize>, fortran: bool, shape: &[u64]) -> Self {
+    pub(crate) fn new(swap: Option<usize>, fortran: bool, shape: &[u64]) -> Self {
         // Both orders are one where at most one dimension has more than one position.
         let matters = shape.iter().filter(|dim| **dim != 1).count() > 1 && !shape.contains(&0);
         Self { swap, fortran: fortran && matters }
     }
 
     /// Whether elements can be taken as they are.
-    pub(super) fn is_plain(self) -> bool {
+    pub(crate) fn is_plain(self) -> bool {
         self.swap.is_none() && !self.fortran
     }
 }
 
 /// The elements of one array, row-major and little-endian.
-pub(super) struct Elements {
+pub(crate) struct Elements {
     source: Blob,
     stored: Stored,
     /// The elements in order, with their bytes as they are in the source.
@@ -39,7 +39,7 @@ pub(super) struct Elements {
 
 impl Elements {
     /// The elements of `source`, which has as many bytes as `dtype` and `shape` ask for.
-    pub(super) fn new(source: Blob, stored: Stored, dtype: DType, shape: &[u64]) -> Self {
+    pub(crate) fn new(source: Blob, stored: Stored, dtype: DType, shape: &[u64]) -> Self {
         let item = dtype.bits().and_then(|bits| usize::try_from(bits / 8).ok()).unwrap_or(1);
         let mut ordered = source.clone();
         if stored.fortran {
@@ -53,12 +53,12 @@ impl Elements {
     }
 
     /// The bytes as they are stored.
-    pub(super) fn source(&self) -> &Blob {
+    pub(crate) fn source(&self) -> &Blob {
         &self.source
     }
 
     /// How they are stored.
-    pub(super) fn stored(&self) -> Stored {
+    pub(crate) fn stored(&self) -> Stored {
         self.stored
     }
 

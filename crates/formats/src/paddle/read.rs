@@ -8,7 +8,7 @@ use lodstone_store::{Blob, Dir, Error as StoreError, check_relative, exists, is_
 
 use super::bundle::Bundle;
 use super::detect::{self, Content, content};
-use super::pir;
+use super::{pickles, pir};
 use crate::paddle_program;
 use crate::paddle_stream::{self, Expect, Layout, is_stream};
 use crate::{Error, OpenOptions, Result};
@@ -24,14 +24,14 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Model> {
     if exists(path) {
         return open_file(path, options);
     }
-    for extension in ["pdmodel", "json", "pdiparams"] {
+    for extension in ["pdmodel", "json", "pdiparams", "pdparams"] {
         let file = with_extension(path, extension);
         if exists(&file) {
             return open_file(&file, options);
         }
     }
-    let why = "there is no such file or directory, nor one with `.pdmodel`, `.json` or \
-               `.pdiparams` added";
+    let why = "there is no such file or directory, nor one with `.pdmodel`, `.json`, \
+               `.pdiparams` or `.pdparams` added";
     Err(Error::NoModel { path: path.to_path_buf(), why: why.to_owned() })
 }
 
@@ -72,10 +72,7 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
     match content(&head, blob.len()) {
         Some(Content::Program | Content::ProgramText) => open_program(directory, name, options),
         Some(Content::Pir) => open_pir(directory, name, options),
-        Some(Content::Pickle) => {
-            let what = "a pickle (`paddle.save`, `.pdparams`, `.pdopt`)";
-            Err(Error::Unsupported { path: path.to_path_buf(), what })
-        }
+        Some(Content::Pickle) => pickles::open(path, &blob, options),
         None if name.ends_with(".pdmodel") => open_program(directory, name, options),
         Some(Content::Stream) | None => open_params(path, &blob, options),
     }
