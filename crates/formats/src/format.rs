@@ -1,6 +1,6 @@
 //! The table of formats.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lodstone_model::Model;
 use lodstone_store::Commit;
@@ -20,14 +20,25 @@ pub struct Format {
     pub splits: bool,
     /// Whether its elements can be [aligned](WriteOptions::align).
     pub aligns: bool,
-    /// Extension of its files, without the dot; a path that ends in it asks for this format.
+    /// What the names of its files end in, after a dot or a dash; such a path asks for this format.
     pub extension: &'static str,
+    /// How a prefix leads to its files, if they share one.
+    pub prefix: Option<Prefix>,
     /// Whether something looks like it.
     pub detect: fn(&Probe<'_>) -> bool,
     /// Opens a model.
     pub read: fn(&Path, &OpenOptions) -> Result<Model>,
     /// Writes a model; gives the names of the files, for the user.
-    pub write: fn(&Model, &Path, &WriteOptions) -> Result<Vec<std::path::PathBuf>>,
+    pub write: fn(&Model, &Path, &WriteOptions) -> Result<Vec<PathBuf>>,
+}
+
+/// Files that are known by what their names have in common.
+#[derive(Debug)]
+pub struct Prefix {
+    /// What is added to a prefix, for messages: `.pdmodel`.
+    pub endings: &'static [&'static str],
+    /// The file that a prefix leads to, if there is one.
+    pub find: fn(&Path) -> Option<PathBuf>,
 }
 
 /// What is known of a path before a format is chosen.
@@ -58,6 +69,15 @@ pub static FORMATS: &[&Format] = &[
     &paddle::PROGRAM,
     &paddle::PROGRAM_TEXT,
 ];
+
+impl Format {
+    /// Whether a path that is written to asks for this format by its name.
+    pub fn is_named_by(&self, path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let stem = name.strip_suffix(self.extension).filter(|_| !self.extension.is_empty());
+        stem.is_some_and(|stem| stem.ends_with(['.', '-']))
+    }
+}
 
 /// The format called `name`.
 pub fn named(name: &str) -> Option<&'static Format> {

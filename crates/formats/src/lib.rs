@@ -18,5 +18,5 @@ mod protobuf;
 pub mod safetensors;
 
 pub use error::{Error, Result};
-pub use format::{FORMATS, Format, Probe, named};
+pub use format::{FORMATS, Format, Prefix, Probe, named};
 pub use options::{Holds, OpenOptions, WriteOptions};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use lodstone_formats::{FORMATS, Format, WriteOptions};
 use lodstone_model::{DType, Loss, Model, Report};
-use lodstone_schema::paddle;
+use lodstone_schema::conventions;
 
 use crate::cast::cast;
 use crate::fit::{fit, place};
@@ -71,16 +71,17 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
     }
     let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
     select(&mut model, options)?;
-    if model.program.is_some() && model.parameters.is_empty() && !format.holds.program {
+    if model.program.is_some() && model.parameters.is_empty() && format.holds.program.is_none() {
         let what = "the model is a program without parameters: there are no tensors to write";
         return Err(Error::Absent(what.to_owned()));
     }
     if let Some(program) = &mut model.program
         && (options.strip_source || options.to != Some(Target::Same))
     {
-        let count = paddle::count_source(program);
-        paddle::strip_source(program);
-        if count > 0 && format.holds.program {
+        let conventions = conventions(program);
+        let count = conventions.count_source(program);
+        conventions.strip_source(program);
+        if count > 0 && format.holds.program == Some(program.dialect) {
             report.warn(format!("source lines of {count} operators were left out"));
         }
     }
@@ -92,7 +93,7 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
         }
         declare(&mut model, dtype);
     }
-    fit(&mut model, format, &mut report);
+    fit(&mut model, format, &mut report)?;
 
     let mut refused = report.losses.clone();
     refused.retain(|loss, _| !options.allow.contains(loss));
@@ -114,10 +115,7 @@ fn target(model: &Model, out: &Path, to: Option<&Target>) -> Result<&'static For
             lodstone_formats::named(name).ok_or_else(|| Error::UnknownFormat(name.to_owned()))
         }
         None => {
-            let extension = out.extension().and_then(|extension| extension.to_str());
-            let by_name = FORMATS
-                .iter()
-                .find(|format| !format.extension.is_empty() && Some(format.extension) == extension);
+            let by_name = FORMATS.iter().find(|format| format.is_named_by(out));
             by_name.copied().ok_or_else(|| Error::UnclearTarget(out.display().to_string()))
         }
     }

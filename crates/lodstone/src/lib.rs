@@ -22,6 +22,7 @@ mod error;
 mod fit;
 mod inspect;
 mod open;
+mod sparse;
 
 pub use cat::{open_named, open_only, open_record, write_text};
 pub use convert::{Conversion, ConvertOptions, Target, convert};
@@ -31,8 +32,8 @@ pub use inspect::{
 };
 pub use lodstone_formats::{Error as FormatError, FORMATS, Format, OpenOptions, WriteOptions};
 pub use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Dim, Kind, Limits, Lod, Loss, Model, Op, Operand,
-    Parameter, Program, Report, Tensor, TensorType, Var, VarKind, some,
+    Attribute, AttributeValue, Block, DType, Dialect, Dim, Indices, Kind, Limits, Lod, Loss, Model,
+    Op, Operand, Parameter, Program, Report, Tensor, TensorType, Var, VarKind, some,
 };
 pub use lodstone_store::{Blob, Error as StoreError, Links, Progress};
 pub use open::{open, open_with};

@@ -5,4 +5,7 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod conventions;
 pub mod paddle;
+
+pub use conventions::{Conventions, Interface, conventions};
