@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use lodstone_model::Model;
 use lodstone_store::Commit;
 
-use crate::{Holds, OpenOptions, Result, WriteOptions, numpy, paddle, safetensors};
+use crate::{Holds, OpenOptions, Result, WriteOptions, mxnet_params, numpy, paddle, safetensors};
 
 /// A format: what it looks like, what it holds, how it is read and written.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct Format {
 }
 
 /// Files that are known by what their names have in common.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Prefix {
     /// What is added to a prefix, for messages: `.pdmodel`.
     pub endings: &'static [&'static str],
@@ -58,6 +58,8 @@ pub struct Probe<'a> {
 /// signature first.
 pub static FORMATS: &[&Format] = &[
     &safetensors::FORMAT,
+    &mxnet_params::PARAMS,
+    &mxnet_params::NPZ,
     &numpy::NPZ,
     &numpy::NPY,
     &paddle::BUNDLE,

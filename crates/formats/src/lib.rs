@@ -9,6 +9,7 @@
 
 mod error;
 mod format;
+pub mod mxnet_params;
 pub mod numpy;
 mod options;
 pub mod paddle;

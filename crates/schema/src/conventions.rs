@@ -1,8 +1,8 @@
 //! What a framework's programs mean beyond their operators: a value for each dialect.
 
-use lodstone_model::{AttributeValue, Program};
+use lodstone_model::{AttributeValue, Dialect, Program};
 
-use crate::paddle;
+use crate::{mxnet, paddle};
 
 /// The conventions of a framework.
 #[derive(Debug)]
@@ -33,6 +33,7 @@ pub struct Interface<'a> {
 /// The conventions that a program follows.
 pub fn conventions(program: &Program) -> &'static Conventions {
     match program.dialect {
+        Dialect::Mxnet => &mxnet::CONVENTIONS,
         // The first dialect there was is what a program of an unknown one is shown as.
         _ => &paddle::CONVENTIONS,
     }

@@ -29,6 +29,8 @@
 //! Source of truth: `numpy/lib/_format_impl.py` and `_npyio_impl.py` of NumPy 2.4, and files that
 //! it wrote; APPNOTE.TXT 6.3.10 of PKWARE for the archive.
 //!
+//! MXNet 2 writes bfloat16 in ways of its own, which are read.
+//!
 //! Not supported: arrays of Python objects (pickles, which are never loaded), structures, text,
 //! dates, raw bytes (as which NumPy saves bfloat16 and its kin, without saying which) and extended
 //! precision; bytes after the array; archives with other methods, encryption or several disks.
@@ -40,6 +42,11 @@ mod inflate;
 mod read;
 mod write;
 mod zip;
+
+pub(crate) use header::{BFLOAT16, encode_as};
+pub(crate) use read::{origin, tensor, whole};
+pub(crate) use write::{as_it_was, parts};
+pub(crate) use zip::{Member, Writer, members};
 
 pub use detect::{is_npy, is_npz};
 pub use read::{read_npy, read_npy_blob, read_npz, read_npz_blob};

@@ -64,17 +64,20 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     Ok(model)
 }
 
-fn tensor(member: &Member, origin: &Path) -> Result<Tensor> {
-    let whole = || {
-        if !member.deflated {
-            return member.data.clone();
-        }
-        let inflate = Inflate::new(member.data.clone(), member.size, member.crc);
-        Blob::derived(Arc::new(inflate))
-    };
-    let (start, array) = array(&whole(), origin)?;
+/// The array that a member is; `origin` names the archive in messages.
+pub(crate) fn tensor(member: &Member, origin: &Path) -> Result<Tensor> {
+    let (start, array) = array(&whole(member), origin)?;
     // From a new blob: the one that gave the header keeps a decoder, and there may be many.
-    Ok(array.tensor(whole().slice(start, member.size - start)?))
+    Ok(array.tensor(whole(member).slice(start, member.size - start)?))
+}
+
+/// What a member stands for.
+pub(crate) fn whole(member: &Member) -> Blob {
+    if !member.deflated {
+        return member.data.clone();
+    }
+    let inflate = Inflate::new(member.data.clone(), member.size, member.crc);
+    Blob::derived(Arc::new(inflate))
 }
 
 /// An array without its elements.
@@ -118,6 +121,6 @@ impl Array {
 }
 
 /// What messages call the file.
-fn origin(blob: &Blob) -> PathBuf {
+pub(crate) fn origin(blob: &Blob) -> PathBuf {
     blob.file_range().map_or("memory".into(), |(file, _)| file.path().to_path_buf())
 }
