@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use lodstone_model::Model;
 use lodstone_store::Commit;
 
-use crate::{Holds, OpenOptions, Result, WriteOptions, mxnet_params, numpy, paddle, safetensors};
+use crate::{
+    Holds, OpenOptions, Result, WriteOptions, mxnet, mxnet_params, numpy, paddle, safetensors,
+};
 
 /// A format: what it looks like, what it holds, how it is read and written.
 #[derive(Debug)]
@@ -60,6 +62,8 @@ pub static FORMATS: &[&Format] = &[
     &safetensors::FORMAT,
     &mxnet_params::PARAMS,
     &mxnet_params::NPZ,
+    &mxnet::BUNDLE,
+    &mxnet::SYMBOL,
     &numpy::NPZ,
     &numpy::NPY,
     &paddle::BUNDLE,

@@ -153,15 +153,16 @@ fn patterns(patterns: &[String]) -> Result<GlobSet> {
 /// Lets the program declare what its parameters now are.
 fn declare(model: &mut Model, dtype: DType) {
     let Some(program) = &mut model.program else { return };
+    let conventions = conventions(program);
     let cast: std::collections::HashSet<&str> = model
         .parameters
         .iter()
         .filter(|parameter| parameter.tensor.dtype == dtype)
-        .map(|parameter| parameter.name.as_str())
+        .map(|parameter| (conventions.variable_of)(&parameter.name))
         .collect();
     for var in program.blocks.iter_mut().flat_map(|block| &mut block.vars) {
         if cast.contains(var.name.as_str()) {
-            var.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype);
+            (conventions.declare)(var, dtype);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a framework's programs mean beyond their operators: a value for each dialect.
 
-use lodstone_model::{AttributeValue, Dialect, Program};
+use lodstone_model::{AttributeValue, DType, Dialect, Program, Var};
 
 use crate::{mxnet, paddle};
 
@@ -15,6 +15,10 @@ pub struct Conventions {
     pub interface: fn(&Program) -> Interface<'_>,
     /// Operators that no known release has, each name once, sorted.
     pub unknown_operators: fn(&Program) -> Vec<&str>,
+    /// The variable that a parameter of this name is the value of.
+    pub variable_of: fn(&str) -> &str,
+    /// Lets a variable say that its elements are of a type.
+    pub declare: fn(&mut Var, DType),
     /// The attribute in which operators say where in a training script they were made.
     pub source: Option<&'static str>,
     /// What else a user should know, a sentence each.

@@ -11,7 +11,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use lodstone_model::{AttributeValue, Block, Op, Program, Var, some};
+use lodstone_model::{AttributeValue, Block, DType, Op, Program, Var, some};
 
 use crate::{Conventions, Interface};
 
@@ -21,6 +21,8 @@ pub static CONVENTIONS: Conventions = Conventions {
     version,
     interface,
     unknown_operators,
+    variable_of,
+    declare,
     source: None,
     notes,
 };
@@ -89,6 +91,49 @@ fn slot(op: &Op, index: usize) -> Option<&'static str> {
 pub fn is_auxiliary(op: &Op, index: usize) -> bool {
     let Some(operator) = operator(&op.kind) else { return false };
     slot(op, index).is_some_and(|slot| operator.auxiliary.contains(&slot))
+}
+
+/// The variable that a parameter is the value of: files call it `arg:NAME` or `aux:NAME`.
+pub fn variable_of(parameter: &str) -> &str {
+    let tagged = parameter.strip_prefix("arg:").or_else(|| parameter.strip_prefix("aux:"));
+    tagged.unwrap_or(parameter)
+}
+
+/// Element types by MXNet's numbers. Releases before 2.0 know 0 to 7 and 12.
+const TYPES: [DType; 13] = [
+    DType::Float32,
+    DType::Float64,
+    DType::Float16,
+    DType::Uint8,
+    DType::Int32,
+    DType::Int8,
+    DType::Int64,
+    DType::Bool,
+    DType::Int16,
+    DType::Uint16,
+    DType::Uint32,
+    DType::Uint64,
+    DType::BFloat16,
+];
+
+/// The element type that MXNet calls by a number.
+pub fn dtype_of(flag: i32) -> Option<DType> {
+    TYPES.get(usize::try_from(flag).ok()?).copied()
+}
+
+/// MXNet's number for an element type.
+pub fn type_flag(dtype: DType) -> Option<i32> {
+    let index = TYPES.iter().position(|known| *known == dtype)?;
+    i32::try_from(index).ok()
+}
+
+/// Lets a variable that says its element type say another.
+fn declare(var: &mut Var, dtype: DType) {
+    var.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype);
+    let said = var.attributes.iter_mut().find(|attribute| attribute.name == "__dtype__");
+    if let (Some(attribute), Some(flag)) = (said, type_flag(dtype)) {
+        attribute.value = AttributeValue::String(flag.to_string().as_str().into());
+    }
 }
 
 /// `10901` is 1.9.1.

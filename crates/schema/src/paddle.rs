@@ -25,6 +25,8 @@ pub static CONVENTIONS: Conventions = Conventions {
     version,
     interface,
     unknown_operators,
+    variable_of: |parameter| parameter,
+    declare: |var, dtype| var.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype),
     source: Some(CALLSTACK),
     notes: |_| Vec::new(),
 };

@@ -49,8 +49,13 @@ impl Layout {
     pub(crate) fn of(model: &Model) -> Self {
         let json = model.residual.of(OWNER);
         let layout = json.and_then(|json| serde_json::from_slice::<Self>(json).ok());
-        let same = layout.filter(|layout| layout.tensors == model.parameters.len());
+        let same = layout.filter(|layout| layout.fits(model));
         same.unwrap_or_else(|| Self::usual(model))
+    }
+
+    /// Whether a model has as many tensors as there were.
+    pub(crate) fn fits(&self, model: &Model) -> bool {
+        self.tensors == model.parameters.len()
     }
 
     /// What is around tensors that come from elsewhere.

@@ -64,7 +64,8 @@ pub use detect::is_params;
 pub use npz::read_npz_blob;
 pub use read::{read, read_blob};
 
-use lodstone_model::{DType, Parameter};
+use lodstone_model::Parameter;
+use lodstone_schema::mxnet::type_flag;
 use lodstone_store::Output;
 
 use crate::{Format, Holds, Result};
@@ -117,32 +118,4 @@ pub(crate) fn put(
 ) -> Result<()> {
     let put = if layout.is_archive() { npz::put } else { write::put };
     put(out, parameters, layout, same)
-}
-
-/// Element types by MXNet's numbers. Releases before 2.0 know 0 to 7 and 12.
-const TYPES: [DType; 13] = [
-    DType::Float32,
-    DType::Float64,
-    DType::Float16,
-    DType::Uint8,
-    DType::Int32,
-    DType::Int8,
-    DType::Int64,
-    DType::Bool,
-    DType::Int16,
-    DType::Uint16,
-    DType::Uint32,
-    DType::Uint64,
-    DType::BFloat16,
-];
-
-/// The element type that MXNet calls by a number.
-pub(crate) fn dtype_of(flag: i32) -> Option<DType> {
-    TYPES.get(usize::try_from(flag).ok()?).copied()
-}
-
-/// MXNet's number for an element type.
-pub(crate) fn type_flag(dtype: DType) -> Option<i32> {
-    let index = TYPES.iter().position(|known| *known == dtype)?;
-    i32::try_from(index).ok()
 }

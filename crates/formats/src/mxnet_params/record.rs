@@ -5,8 +5,8 @@ use lodstone_store::{Blob, Cursor};
 
 use super::bools::normalized;
 use super::scalar::{Rest, is_scalar};
-use super::{dtype_of, type_flag};
 use crate::Result;
+use lodstone_schema::mxnet::{dtype_of, type_flag};
 
 /// Owner of the residual of a tensor: what was before its elements, where that is not what a
 /// writer would make of it anyway.

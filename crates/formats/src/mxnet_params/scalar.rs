@@ -8,7 +8,7 @@
 
 use lodstone_store::{Cursor, Result};
 
-use super::dtype_of;
+use lodstone_schema::mxnet::dtype_of;
 
 /// What follows a record.
 #[derive(Clone, Copy, Debug)]

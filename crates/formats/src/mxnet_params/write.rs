@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use lodstone_model::{Kind, Model, Parameter, Tensor};
+use lodstone_schema::mxnet::type_flag;
 use lodstone_store::{Commit, Output};
 
+use super::PARAMS;
 use super::bools::stored;
 use super::detect::MAGIC;
 use super::layout::Layout;
 use super::record::{Version, as_it_was, encode};
-use super::{PARAMS, type_flag};
 use crate::format::publish;
 use crate::{Error, Result, WriteOptions};
 
