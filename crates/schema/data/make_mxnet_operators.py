@@ -8,8 +8,8 @@ a node of each operator that can be made without knowing more says its variables
 
 One line an operator: its name, the name it is an alias of (or nothing), the releases that have it,
 its inputs, those of its inputs that it changes (auxiliary states), and its outputs where they are
-not called `output`, `output0`, `output1`, ...; a number there says how many of its outputs others
-can use, if it has more.
+not called `output`, or `output0`, `output1`, ... if there are several; a 1 there says that the first
+of several is called `output`.
 """
 import ctypes
 import json
@@ -33,6 +33,8 @@ ATTEMPTS = [
     {"num_filter": "2", "kernel": "(1, 1)", "no_bias": "False"},
     {"kernel": "(1, 1)", "num_filter": "2", "num_group": "1", "num_deformable_group": "1"},
     {"act_type": "relu"},
+    {"kernel": "(2, 2)"},
+    {"kernel": "(2, 2)", "pool_type": "max"},
     {"act_type": "rrelu"},
     {"act_type": "prelu"},
     {"state_size": "2", "num_layers": "1", "mode": "lstm", "state_outputs": "True"},
@@ -127,8 +129,9 @@ def probe(name):
             inputs = variables
         if not usual(names) and len(names) > len(outputs):
             outputs = names
-        if usual(names) and total > len(names):
-            fewer = str(len(names))
+        # MXNet numbers outputs if there are several, unless the operator names them.
+        if names == ["output"] and total > 1:
+            fewer = "1"
     if auxiliary and not set(auxiliary) & set(inputs):
         inputs = inputs + auxiliary
     return [real, " ".join(inputs), " ".join(auxiliary), " ".join(outputs) or fewer]

@@ -40,8 +40,8 @@ pub struct Operator {
     pub auxiliary: Vec<&'static str>,
     /// Names of its outputs, if they have any.
     pub outputs: Vec<&'static str>,
-    /// How many of its outputs others can use, if it has more.
-    pub visible: Option<usize>,
+    /// Whether the first of several outputs is called `output`, and the others are nobody's.
+    pub one_visible: bool,
 }
 
 /// What MXNet knows about the operator `name`; `None` if no release has it.
@@ -58,11 +58,11 @@ fn parse(line: &'static str) -> (&'static str, Operator) {
     let mut words =
         || columns.next().unwrap_or_default().split_whitespace().collect::<Vec<&'static str>>();
     let (releases, inputs, auxiliary, mut outputs) = (words(), words(), words(), words());
-    let visible = outputs.first().and_then(|number| number.parse().ok());
-    if visible.is_some() {
+    let one_visible = outputs == ["1"];
+    if one_visible {
         outputs.clear();
     }
-    (name, Operator { alias_of, releases, inputs, auxiliary, outputs, visible })
+    (name, Operator { alias_of, releases, inputs, auxiliary, outputs, one_visible })
 }
 
 /// What the operator `name` is called by itself, without aliases.
@@ -76,8 +76,8 @@ pub fn output_suffix(kind: &str, index: usize, count: usize) -> String {
     if let Some(name) = known.and_then(|known| known.outputs.get(index)) {
         return (*name).to_owned();
     }
-    let visible = known.and_then(|known| known.visible).unwrap_or(count);
-    if visible == 1 && index == 0 { "output".to_owned() } else { format!("output{index}") }
+    let plain = count == 1 || known.is_some_and(|known| known.one_visible);
+    if plain && index == 0 { "output".to_owned() } else { format!("output{index}") }
 }
 
 /// The slot that input number `index` of an operator is.
