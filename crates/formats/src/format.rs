@@ -1,11 +1,13 @@
 //! The table of formats.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lodstone_model::Model;
 use lodstone_store::Commit;
 
-use crate::{Holds, OpenOptions, Result, WriteOptions, numpy, paddle, safetensors};
+use crate::{
+    Holds, OpenOptions, Result, WriteOptions, mxnet, mxnet_params, numpy, paddle, safetensors,
+};
 
 /// A format: what it looks like, what it holds, how it is read and written.
 #[derive(Debug)]
@@ -20,14 +22,25 @@ pub struct Format {
     pub splits: bool,
     /// Whether its elements can be [aligned](WriteOptions::align).
     pub aligns: bool,
-    /// Extension of its files, without the dot; a path that ends in it asks for this format.
+    /// What the names of its files end in, after a dot or a dash; such a path asks for this format.
     pub extension: &'static str,
+    /// How a prefix leads to its files, if they share one.
+    pub prefix: Option<Prefix>,
     /// Whether something looks like it.
     pub detect: fn(&Probe<'_>) -> bool,
     /// Opens a model.
     pub read: fn(&Path, &OpenOptions) -> Result<Model>,
     /// Writes a model; gives the names of the files, for the user.
-    pub write: fn(&Model, &Path, &WriteOptions) -> Result<Vec<std::path::PathBuf>>,
+    pub write: fn(&Model, &Path, &WriteOptions) -> Result<Vec<PathBuf>>,
+}
+
+/// Files that are known by what their names have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Prefix {
+    /// What is added to a prefix, for messages: `.pdmodel`.
+    pub endings: &'static [&'static str],
+    /// The file that a prefix leads to, if there is one.
+    pub find: fn(&Path) -> Option<PathBuf>,
 }
 
 /// What is known of a path before a format is chosen.
@@ -47,6 +60,10 @@ pub struct Probe<'a> {
 /// signature first.
 pub static FORMATS: &[&Format] = &[
     &safetensors::FORMAT,
+    &mxnet_params::PARAMS,
+    &mxnet_params::NPZ,
+    &mxnet::BUNDLE,
+    &mxnet::SYMBOL,
     &numpy::NPZ,
     &numpy::NPY,
     &paddle::BUNDLE,
@@ -59,6 +76,15 @@ pub static FORMATS: &[&Format] = &[
     &paddle::PROGRAM,
     &paddle::PROGRAM_TEXT,
 ];
+
+impl Format {
+    /// Whether a path that is written to asks for this format by its name.
+    pub fn is_named_by(&self, path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let stem = name.strip_suffix(self.extension).filter(|_| !self.extension.is_empty());
+        stem.is_some_and(|stem| stem.ends_with(['.', '-']))
+    }
+}
 
 /// The format called `name`.
 pub fn named(name: &str) -> Option<&'static Format> {

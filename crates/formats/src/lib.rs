@@ -2,13 +2,16 @@
 //!
 //! A folder for each format, all with the same parts in the same order: `mod.rs` (the layout as a
 //! table, the source of truth, what is not supported), `detect`, `read`, `write`. Formats do not
-//! see each other, with one exception: `paddle`, the bundle, is made of `paddle_program` and
-//! `paddle_stream`.
+//! see each other, with few exceptions: `paddle`, the bundle, is made of `paddle_program` and
+//! `paddle_stream`, `mxnet` of `mxnet_symbol` and `mxnet_params`, and that reads NumPy's archives.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod error;
 mod format;
+pub mod mxnet;
+pub mod mxnet_params;
+pub mod mxnet_symbol;
 pub mod numpy;
 mod options;
 pub mod paddle;
@@ -21,6 +24,6 @@ pub mod safetensors;
 mod seal;
 
 pub use error::{Error, Result};
-pub use format::{FORMATS, Format, Probe, named};
+pub use format::{FORMATS, Format, Prefix, Probe, named};
 pub use options::{Holds, OpenOptions, WriteOptions};
 pub use seal::{Seal, SealedFile, SealedModel};

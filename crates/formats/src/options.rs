@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lodstone_model::{DType, Limits};
+use lodstone_model::{DType, Dialect, Limits};
 use lodstone_store::{Blob, Dir, Links, Progress, SourceFile};
 
 use crate::{Result, Seal, SealedFile};
@@ -86,15 +86,19 @@ pub struct Holds {
     pub tensors: bool,
     /// Free-form facts of the file.
     pub metadata: bool,
-    /// A program. (One that is left out is told, not lost: such a format is asked for by who
-    /// wants the parameters.)
-    pub program: bool,
+    /// A program, of this dialect. (One that is left out is told, not lost: such a format is asked
+    /// for by who wants the parameters.)
+    pub program: Option<Dialect>,
     /// Names of tensors.
     pub names: bool,
+    /// Tensors without names, if none has one.
+    pub unnamed: bool,
     /// LoD offsets.
     pub lod: bool,
     /// Rows of a larger tensor.
     pub selected_rows: bool,
+    /// Row-sparse and CSR tensors.
+    pub sparse: bool,
     /// Tables of tokens.
     pub vocabulary: bool,
     /// Whether it has a code for an element type.

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use lodstone_model::{Kind, Model, Tensor};
+use lodstone_model::{Kind, Model, Tensor, Var};
+use lodstone_schema::conventions;
 use lodstone_store::{Blob, Permuted};
 
 use crate::{Error, Result};
@@ -135,14 +136,16 @@ impl Renames {
             return Err(Error::Absent(format!("two tensors would be called `{name}`")));
         }
         if let Some(program) = &mut model.program {
-            let other = |var: &&lodstone_model::Var| {
-                new.contains(&var.name) && !renamed.contains_key(&var.name)
-            };
+            let variable = |name: &String| (conventions(program).variable_of)(name).to_owned();
+            let variables: HashMap<String, String> =
+                renamed.iter().map(|(old, new)| (variable(old), variable(new))).collect();
+            let new: HashSet<&String> = variables.values().collect();
+            let other = |var: &&Var| new.contains(&var.name) && !variables.contains_key(&var.name);
             if let Some(var) = program.vars().find(other) {
                 let what = format!("the program has a variable `{}` already", var.name);
                 return Err(Error::Absent(what));
             }
-            program.rename(&renamed);
+            program.rename(&variables);
         }
         Ok(renamed.len())
     }

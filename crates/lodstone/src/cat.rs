@@ -6,7 +6,7 @@ use std::path::Path;
 
 use half::{bf16, f16};
 use lodstone_formats::OpenOptions;
-use lodstone_model::{DType, Kind, Model, Tensor};
+use lodstone_model::{DType, Indices, Kind, Model, Tensor};
 use lodstone_store::Blob;
 
 use crate::{Error, Result, open_with};
@@ -96,7 +96,21 @@ pub fn write_text(tensor: &Tensor, out: &mut impl Write) -> Result<()> {
         write!(out, "rows of {height}: ").map_err(Error::Output)?;
         nest(out, rows, &[rows.len() / 8], DType::Int64)?;
     }
-    nest(out, &tensor.data, &tensor.shape, tensor.dtype)
+    let mut numbers = |label: &str, indices: &Indices| {
+        write!(out, "{label}: ").map_err(Error::Output)?;
+        nest(out, &indices.data, &[indices.count()], indices.dtype)
+    };
+    match &tensor.kind {
+        Kind::RowSparse { indices } => {
+            numbers(&format!("rows of {:?}", tensor.shape), indices)?;
+        }
+        Kind::Csr { indptr, indices } => {
+            numbers(&format!("offsets of the rows of {:?}", tensor.shape), indptr)?;
+            numbers("columns", indices)?;
+        }
+        _ => {}
+    }
+    nest(out, &tensor.data, &tensor.stored_shape(), tensor.dtype)
 }
 
 fn no_text(dtype: DType) -> Error {

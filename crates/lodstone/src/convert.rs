@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use lodstone_formats::{FORMATS, Format, OpenOptions, WriteOptions};
 use lodstone_model::{DType, Loss, Model, Report};
-use lodstone_schema::paddle;
+use lodstone_schema::conventions;
 use lodstone_store::exists;
 
 use crate::adapt::{Renames, globs, transpose};
@@ -80,16 +80,17 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
     let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
     select(&mut model, options)?;
     adapt(&mut model, format, options, &mut report)?;
-    if model.program.is_some() && model.parameters.is_empty() && !format.holds.program {
+    if model.program.is_some() && model.parameters.is_empty() && format.holds.program.is_none() {
         let what = "the model is a program without parameters: there are no tensors to write";
         return Err(Error::Absent(what.to_owned()));
     }
     if let Some(program) = &mut model.program
         && (options.strip_source || options.to != Some(Target::Same))
     {
-        let count = paddle::count_source(program);
-        paddle::strip_source(program);
-        if count > 0 && format.holds.program {
+        let conventions = conventions(program);
+        let count = conventions.count_source(program);
+        conventions.strip_source(program);
+        if count > 0 && format.holds.program == Some(program.dialect) {
             report.warn(format!("source lines of {count} operators were left out"));
         }
     }
@@ -101,7 +102,7 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
         }
         declare(&mut model, dtype);
     }
-    fit(&mut model, format, &mut report);
+    fit(&mut model, format, &mut report)?;
 
     let mut refused = report.losses.clone();
     refused.retain(|loss, _| !options.allow.contains(loss));
@@ -133,10 +134,7 @@ fn target(model: &Model, out: &Path, to: Option<&Target>) -> Result<&'static For
             lodstone_formats::named(name).ok_or_else(|| Error::UnknownFormat(name.to_owned()))
         }
         None => {
-            let extension = out.extension().and_then(|extension| extension.to_str());
-            let by_name = FORMATS
-                .iter()
-                .find(|format| !format.extension.is_empty() && Some(format.extension) == extension);
+            let by_name = FORMATS.iter().find(|format| format.is_named_by(out));
             by_name.copied().ok_or_else(|| Error::UnclearTarget(out.display().to_string()))
         }
     }
@@ -164,7 +162,7 @@ fn adapt(
     options: &ConvertOptions,
     report: &mut Report,
 ) -> Result<()> {
-    if !options.transpose.is_empty() && model.program.is_some() && format.holds.program {
+    if !options.transpose.is_empty() && model.program.is_some() && format.holds.program.is_some() {
         let what = "transposed, its parameters would not fit the program, which is written too";
         return Err(Error::Absent(what.to_owned()));
     }
@@ -182,15 +180,16 @@ fn adapt(
 /// Lets the program declare what its parameters now are.
 fn declare(model: &mut Model, dtype: DType) {
     let Some(program) = &mut model.program else { return };
+    let conventions = conventions(program);
     let cast: std::collections::HashSet<&str> = model
         .parameters
         .iter()
         .filter(|parameter| parameter.tensor.dtype == dtype)
-        .map(|parameter| parameter.name.as_str())
+        .map(|parameter| (conventions.variable_of)(&parameter.name))
         .collect();
     for var in program.blocks.iter_mut().flat_map(|block| &mut block.vars) {
         if cast.contains(var.name.as_str()) {
-            var.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype);
+            (conventions.declare)(var, dtype);
         }
     }
 }

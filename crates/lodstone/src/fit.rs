@@ -1,17 +1,25 @@
 //! Makes a model fit a format that has no place for all of it, and records what that loses.
 
-use lodstone_formats::Format;
-use lodstone_model::{DType, Kind, Lod, Loss, Model, Parameter, Report, Tensor};
+use lodstone_formats::{Format, Holds};
+use lodstone_model::{DType, Kind, Lod, Loss, Model, Parameter, Report};
+
+use crate::{Result, sparse};
 
 /// Changes `model` so that `format` can hold it.
-pub(crate) fn fit(model: &mut Model, format: &Format, report: &mut Report) {
+///
+/// # Errors
+/// What reading indices gives.
+pub(crate) fn fit(model: &mut Model, format: &Format, report: &mut Report) -> Result<()> {
     let holds = &format.holds;
-    if !holds.program
-        && let Some(program) = model.program.take()
-    {
-        let operators = program.ops().count();
-        let name = format.name;
-        report.warn(format!("{name} holds tensors alone: {operators} operators stay behind"));
+    if let Some(program) = model.program.take_if(|p| holds.program != Some(p.dialect)) {
+        let (name, operators) = (format.name, program.ops().count());
+        let dialect = program.dialect.name();
+        report.warn(match holds.program {
+            None => format!("{name} holds tensors alone: {operators} operators stay behind"),
+            Some(_) => {
+                format!("{name} holds no programs of {dialect}: {operators} operators stay behind")
+            }
+        });
     }
     if !holds.tensors && !model.parameters.is_empty() {
         let (name, tensors) = (format.name, model.parameters.len());
@@ -36,17 +44,19 @@ pub(crate) fn fit(model: &mut Model, format: &Format, report: &mut Report) {
             report.lose(Loss::Vocabulary, place());
             continue;
         }
-        let mut rows_of = None;
-        if let Kind::SelectedRows { rows, height } = &tensor.kind
-            && !holds.selected_rows
-        {
-            report.lose(Loss::SelectedRows, place());
+        if !keeps(&tensor.kind, holds) {
+            sparse::translate(&mut tensor, holds)?;
+        }
+        let mut parts = Vec::new();
+        if !keeps(&tensor.kind, holds) {
+            let selected = matches!(tensor.kind, Kind::SelectedRows { .. });
+            let loss = if selected { Loss::SelectedRows } else { Loss::Sparse };
+            report.lose(loss, place());
+            let (key, value);
+            (key, value, parts) = sparse::take_apart(&mut tensor);
             if holds.metadata {
-                model.metadata.insert(format!("{name}.height"), height.to_string());
+                model.metadata.insert(format!("{name}.{key}"), value);
             }
-            let count = tensor.shape.first().copied().unwrap_or(0);
-            rows_of = Some(Tensor::dense(DType::Int64, vec![count], rows.clone()));
-            tensor.kind = Kind::Dense;
         }
         // A type that the format has no code for, and that a tensor of this very format has, is told
         // by something beside it: its bits go where they were.
@@ -60,9 +70,22 @@ pub(crate) fn fit(model: &mut Model, format: &Format, report: &mut Report) {
             tensor.dtype = dtype;
             tensor.shape.extend(pair.then_some(2));
         }
-        let rows = rows_of.map(|tensor| Parameter { name: format!("{name}.rows"), tensor });
+        let parts = parts
+            .into_iter()
+            .map(|(part, tensor)| Parameter { name: format!("{name}.{part}"), tensor })
+            .collect::<Vec<_>>();
         model.parameters.push(Parameter { name, tensor });
-        model.parameters.extend(rows);
+        model.parameters.extend(parts);
+    }
+    Ok(())
+}
+
+/// Whether a format has a place for a kind of tensor, vocabularies aside.
+fn keeps(kind: &Kind, holds: &Holds) -> bool {
+    match kind {
+        Kind::SelectedRows { .. } => holds.selected_rows,
+        Kind::RowSparse { .. } | Kind::Csr { .. } => holds.sparse,
+        _ => true,
     }
 }
 
@@ -77,7 +100,9 @@ fn name(model: &mut Model, format: &Format, report: &mut Report) {
         return;
     }
     // One of the same format may hold a tensor without a name where that is its place.
-    if format.name == model.format && !model.residual.is_empty() {
+    let at_home = format.name == model.format && !model.residual.is_empty();
+    let list = format.holds.unnamed && model.parameters.iter().all(|p| p.name.is_empty());
+    if at_home || list {
         return;
     }
     let mut count = 0;

@@ -4,15 +4,16 @@
 use std::collections::{BTreeMap, HashMap};
 
 use lodstone_model::{
-    AttributeValue, DType, Dim, Kind, Model, Op, Operand, Program, Scalar, Tensor, TensorType,
+    AttributeValue, DType, Dim, Indices, Kind, Model, Op, Operand, Parameter, Program, Scalar,
+    Tensor, TensorType, some,
 };
-use lodstone_schema::paddle;
+use lodstone_schema::conventions;
 use lodstone_store::Blob;
 use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use crate::Result;
-use lodstone_model::some;
+use crate::fit::place;
 
 /// What is in a model.
 #[derive(Clone, Debug, Serialize)]
@@ -60,7 +61,7 @@ pub struct ProgramInfo {
 pub struct TensorInfo {
     /// Its name; empty if the files do not say one.
     pub name: String,
-    /// `dense`, `selected_rows` or `vocab`.
+    /// `dense`, `selected_rows`, `row_sparse`, `csr` or `vocab`.
     pub kind: &'static str,
     /// Element type, as NumPy or `ml_dtypes` spell it.
     #[serde(serialize_with = "display")]
@@ -117,10 +118,13 @@ pub struct ValueInfo {
 pub struct OperatorInfo {
     /// The block it is in.
     pub block: usize,
+    /// What it is called, where operators have names.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
     /// What it does.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Variables by input slot.
+    /// Variables by input slot; those that are told by position are in one without a name.
     pub inputs: serde_json::Map<String, serde_json::Value>,
     /// Variables by output slot.
     pub outputs: serde_json::Map<String, serde_json::Value>,
@@ -154,6 +158,15 @@ pub fn inspect(model: &Model, options: InspectOptions) -> Result<Inspection> {
         metadata: model.metadata.clone(),
         warnings: model.report.warnings.clone(),
     };
+    if options.hash {
+        // Everything is read anyway.
+        for (number, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
+            if let Some(broken) = tensor.broken_indices()? {
+                let place = place(name, number);
+                inspection.warnings.push(format!("{place} has wrong indices: {broken}"));
+            }
+        }
+    }
     if let Some(program) = &model.program {
         describe_program(program, &mut inspection);
         if options.operators {
@@ -164,15 +177,16 @@ pub fn inspect(model: &Model, options: InspectOptions) -> Result<Inspection> {
 }
 
 fn describe_program(program: &Program, inspection: &mut Inspection) {
-    let interface = paddle::interface(program);
+    let conventions = conventions(program);
+    let interface = (conventions.interface)(program);
     let declared: HashMap<&str, &TensorType> =
         program.vars().filter_map(|var| Some((var.name.as_str(), var.tensors.first()?))).collect();
     let value = |name: &&str| value_info(name, declared.get(name).copied());
     inspection.inputs = interface.inputs.iter().map(value).collect();
     inspection.outputs = interface.outputs.iter().map(value).collect();
-    let operators_with_source = paddle::count_source(program);
+    let operators_with_source = conventions.count_source(program);
     inspection.program = Some(ProgramInfo {
-        version: program.version.map(version_text),
+        version: program.version.map(conventions.version),
         blocks: program.blocks.len(),
         variables: program.vars().count(),
         operators: program.ops().count(),
@@ -182,29 +196,23 @@ fn describe_program(program: &Program, inspection: &mut Inspection) {
         inspection.warnings.push(format!(
             "paths and source lines of the training script (`{}`) in operators: \
              {operators_with_source}",
-            paddle::CALLSTACK
+            conventions.source.unwrap_or_default()
         ));
     }
-    let unknown = paddle::unknown_operators(program);
+    let unknown = (conventions.unknown_operators)(program);
     if !unknown.is_empty() {
-        let known = "no operators of PaddlePaddle 1.8.5, 2.6.2 and 3.3.1";
+        let known = format!("no operators of {}", conventions.framework);
         let names = some(unknown.iter().map(|kind| format!("`{kind}`")));
         inspection.warnings.push(format!("{known}, but custom ones: {names}"));
     }
+    inspection.warnings.extend((conventions.notes)(program));
 }
 
 fn operators(program: &Program) -> Vec<OperatorInfo> {
+    let source = conventions(program).source;
     let blocks = program.blocks.iter().enumerate();
     let ops = blocks.flat_map(|(block, contents)| contents.ops.iter().map(move |op| (block, op)));
-    ops.map(|(block, op)| operator_info(block, op)).collect()
-}
-
-/// `2006002` is 2.6.2; 0 is what 1.2 and older, and development builds, write.
-fn version_text(version: i64) -> String {
-    if version < 1_000_000 {
-        return version.to_string();
-    }
-    format!("{}.{}.{}", version / 1_000_000, version / 1000 % 1000, version % 1000)
+    ops.map(|(block, op)| operator_info(block, op, source)).collect()
 }
 
 fn value_info(name: &str, declared: Option<&TensorType>) -> ValueInfo {
@@ -220,13 +228,14 @@ fn value_info(name: &str, declared: Option<&TensorType>) -> ValueInfo {
     }
 }
 
-fn operator_info(block: usize, op: &Op) -> OperatorInfo {
+fn operator_info(block: usize, op: &Op, source: Option<&str>) -> OperatorInfo {
     let slots = |operands: &[Operand]| {
         operands.iter().map(|o| (o.slot.clone(), o.args.clone().into())).collect()
     };
-    let attributes = op.attributes.iter().filter(|attribute| attribute.name != paddle::CALLSTACK);
+    let attributes = op.attributes.iter().filter(|attribute| Some(&*attribute.name) != source);
     OperatorInfo {
         block,
+        name: op.name.clone(),
         kind: op.kind.clone(),
         inputs: slots(&op.inputs),
         outputs: slots(&op.outputs),
@@ -285,14 +294,31 @@ fn tensor_info(name: &str, tensor: &Tensor, hash: bool) -> Result<TensorInfo> {
         height: None,
         parts: BTreeMap::new(),
     };
+    let data = || PartInfo {
+        dtype: tensor.dtype,
+        shape: tensor.stored_shape(),
+        sha256: info.sha256.clone(),
+    };
+    let numbers = |indices: &Indices| -> Result<PartInfo> {
+        let (dtype, shape) = (indices.dtype, vec![indices.count()]);
+        Ok(PartInfo { dtype, shape, sha256: hashed(&indices.data)? })
+    };
     match &tensor.kind {
         Kind::Dense => {}
         Kind::SelectedRows { rows, height } => {
+            let rows = Indices { dtype: DType::Int64, data: rows.clone() };
+            info.parts = BTreeMap::from([("data", data()), ("rows", numbers(&rows)?)]);
             info.height = Some(*height);
-            let part = |dtype, shape, sha256| PartInfo { dtype, shape, sha256 };
-            let data = part(tensor.dtype, tensor.shape.clone(), info.sha256.clone());
-            let rows = part(DType::Int64, vec![rows.len() / 8], hashed(rows)?);
-            info.parts = BTreeMap::from([("data", data), ("rows", rows)]);
+        }
+        Kind::RowSparse { indices } => {
+            info.parts = BTreeMap::from([("data", data()), ("indices", numbers(indices)?)]);
+        }
+        Kind::Csr { indptr, indices } => {
+            info.parts = BTreeMap::from([
+                ("data", data()),
+                ("indptr", numbers(indptr)?),
+                ("indices", numbers(indices)?),
+            ]);
         }
         // It has no elements to hash.
         Kind::Vocabulary { .. } => (info.nbytes, info.sha256) = (tensor.nbytes(), None),

@@ -25,6 +25,7 @@ mod fit;
 mod inspect;
 mod open;
 mod seal;
+mod sparse;
 mod verify;
 
 pub use adapt::Renames;
@@ -37,8 +38,8 @@ pub use inspect::{
 };
 pub use lodstone_formats::{Error as FormatError, FORMATS, Format, OpenOptions, WriteOptions};
 pub use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Dim, Kind, Limits, Lod, Loss, Model, Op, Operand,
-    Parameter, Program, Report, Tensor, TensorType, Var, VarKind, some,
+    Attribute, AttributeValue, Block, DType, Dialect, Dim, Indices, Kind, Limits, Lod, Loss, Model,
+    Op, Operand, Parameter, Program, Report, Tensor, TensorType, Var, VarKind, some,
 };
 pub use lodstone_store::{Blob, Error as StoreError, Links, Progress};
 pub use open::{open, open_with};

@@ -25,8 +25,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Model> {
 pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Model> {
     let path = path.as_ref();
     if !exists(path) {
-        // Only Paddle models are known by a prefix.
-        return Ok(lodstone_formats::paddle::open(path, options)?);
+        return open_prefix(path, options);
     }
     let (mut head, mut len, mut entries) = (Vec::new(), 0, None);
     if is_dir(path) {
@@ -48,6 +47,27 @@ pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Model>
     {
         let (this, other) = (format.name, other.name);
         model.report.warn(format!("the directory holds a {other} model too; {this} was opened"));
+    }
+    Ok(model)
+}
+
+/// Opens the model whose files share the beginning `prefix` of their names.
+fn open_prefix(prefix: &Path, options: &OpenOptions) -> Result<Model> {
+    let prefixes = || FORMATS.iter().filter_map(|format| Some((format, format.prefix.as_ref()?)));
+    let mut found = prefixes().filter(|(_, hook)| (hook.find)(prefix).is_some());
+    let Some((format, _)) = found.next() else {
+        let endings: Vec<_> = prefixes().flat_map(|(_, hook)| hook.endings).copied().collect();
+        let endings = endings.join("`, `");
+        let why = format!("there is no such file or directory, nor one with `{endings}` added");
+        let path = prefix.to_path_buf();
+        return Err(lodstone_formats::Error::NoModel { path, why }.into());
+    };
+    let mut model = (format.read)(prefix, options)?;
+    if let Some((other, _)) = found.next() {
+        let (this, other) = (format.name, other.name);
+        model
+            .report
+            .warn(format!("there is a {other} model of this prefix too; {this} was opened"));
     }
     Ok(model)
 }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use lodstone_formats::{Error as FormatError, OpenOptions, Seal, SealedFile};
-use lodstone_model::{Kind, Model, Parameter, Tensor, some};
-use lodstone_schema::paddle;
+use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
+use lodstone_schema::conventions;
 use lodstone_store::{
     Blob, Damage, Error as StoreError, Progress, SourceFile, crc32_of, exists, is_dir,
 };
@@ -249,10 +249,12 @@ fn missing(model: &Model, found: &mut Verification) {
     let Some(program) = model.program.as_ref().filter(|_| !model.parameters.is_empty()) else {
         return;
     };
-    let there: HashSet<&str> = model.parameters.iter().map(|p| p.name.as_str()).collect();
-    let saved = paddle::saved(program);
-    let absent = saved.iter().filter(|var| !there.contains(var.name.as_str()));
-    let absent: Vec<_> = absent.map(|var| format!("`{}`", var.name)).collect();
+    let conventions = conventions(program);
+    let name = |parameter: &Parameter| (conventions.variable_of)(&parameter.name).to_owned();
+    let there: HashSet<String> = model.parameters.iter().map(name).collect();
+    let mut absent = (conventions.parameters)(program);
+    absent.retain(|name| !there.contains(name));
+    let absent: Vec<_> = absent.iter().map(|name| format!("`{name}`")).collect();
     if !absent.is_empty() {
         let message = format!("parameters of the program are not there: {}", some(&absent));
         found.findings.push(plain(DefectKind::Missing, message));
@@ -272,13 +274,12 @@ fn values(tensor: &Tensor) -> Result<Option<String>> {
     if let Err(error) = tensor.lod.check(tensor.shape.first().copied().unwrap_or(0)) {
         return Ok(Some(error.to_string()));
     }
-    let Kind::SelectedRows { rows, height } = &tensor.kind else { return Ok(None) };
+    let Kind::SelectedRows { rows, height } = &tensor.kind else {
+        return Ok(tensor.broken_indices()?);
+    };
+    let rows = Indices { dtype: DType::Int64, data: rows.clone() };
     let mut wrong = None;
-    rows.for_each_chunk::<StoreError>(|chunk| {
-        let rows = chunk.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes));
-        wrong = wrong.or_else(|| rows.into_iter().find(|row| !(0..*height).contains(row)));
-        Ok(())
-    })?;
+    rows.for_each(|row| wrong = wrong.or((!(0..*height).contains(&row)).then_some(row)))?;
     Ok(wrong.map(|row| format!("row {row} is not one of the {height} that the whole tensor has")))
 }
 

@@ -4,9 +4,15 @@
 use std::path::{Path, PathBuf};
 
 use lodstone::{
-    Blob, Change, ConvertOptions, DType, Diff, DiffOptions, FORMATS, Loss, Model, Parameter,
-    Renames, Target, Tensor, Values, convert, diff, open,
+    Blob, Change, ConvertOptions, DType, Dialect, Diff, DiffOptions, FORMATS, Format, Loss, Model,
+    Parameter, Renames, Target, Tensor, Values, convert, diff, open,
 };
+
+/// Whether the digits model can be written in a format: not where its program is of another
+/// framework.
+fn takes_digits(format: &Format) -> bool {
+    format.holds.program.is_none_or(|dialect| dialect == Dialect::Paddle)
+}
 
 fn digits() -> Model {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits/paddle");
@@ -50,7 +56,8 @@ fn converted(model: Model, dir: &Path, name: &str, options: ConvertOptions) -> M
 fn a_model_is_the_same_in_every_format_that_keeps_names() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut count = 0;
-    for format in FORMATS.iter().filter(|format| format.holds.tensors && format.holds.names) {
+    let named = |format: &&&Format| format.holds.tensors && format.holds.names;
+    for format in FORMATS.iter().filter(named).filter(|format| takes_digits(format)) {
         let name = PathBuf::from(format.name).join("m").with_extension(format.extension);
         std::fs::create_dir(dir.path().join(format.name)).expect("a directory");
         let to = Some(Target::Format(format.name.to_owned()));

@@ -4,9 +4,15 @@
 use std::path::{Path, PathBuf};
 
 use lodstone::{
-    ConvertOptions, DefectKind, Error, FORMATS, Format, Loss, OpenOptions, Progress, Target,
-    Verification, convert, open, open_with, seal, verify,
+    ConvertOptions, DefectKind, Dialect, Error, FORMATS, Format, Loss, OpenOptions, Progress,
+    Target, Verification, convert, open, open_with, seal, verify,
 };
+
+/// Whether the digits model can be written in a format: not where its program is of another
+/// framework.
+fn takes_digits(format: &Format) -> bool {
+    format.holds.program.is_none_or(|dialect| dialect == Dialect::Paddle)
+}
 
 fn digits() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits/paddle")
@@ -69,7 +75,7 @@ fn reads_as(path: &Path, expected: &[Vec<u8>]) -> Result<bool, Error> {
 #[test]
 fn one_flipped_bit_anywhere_is_found_in_every_format() {
     let mut state = 1;
-    for format in FORMATS {
+    for format in FORMATS.iter().filter(|format| takes_digits(format)) {
         let dir = tempfile::tempdir().expect("a directory");
         let path = written(format, dir.path(), true);
         let whole = checked(&path);

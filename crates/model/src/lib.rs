@@ -7,6 +7,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod dtype;
+mod indices;
 mod limits;
 mod lod;
 mod model;
@@ -25,4 +26,4 @@ pub use program::{
 };
 pub use report::{Loss, Report, some};
 pub use residual::Residual;
-pub use tensor::{Dim, Kind, Tensor, TensorType};
+pub use tensor::{Dim, Indices, Kind, Tensor, TensorType};

@@ -10,6 +10,8 @@ use crate::{DType, Residual, TensorType};
 /// A topology: blocks of operators, the first of which is where it begins.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
+    /// The framework whose conventions it follows.
+    pub dialect: Dialect,
     /// The framework's version as it encodes it, if it says one.
     pub version: Option<i64>,
     /// Versions of operators, in the order of the file.
@@ -33,16 +35,21 @@ pub struct Block {
     pub vars: Vec<Var>,
     /// Operators in the order in which they run.
     pub ops: Vec<Op>,
+    /// Values that leave it, in order, where the dialect says so beside its operators.
+    pub outputs: Vec<String>,
     /// What the format said beyond this.
     pub residual: Residual,
 }
 
 /// The framework whose rules an operator follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Dialect {
     /// PaddlePaddle up to 2.x, and 3.x without PIR.
+    #[default]
     Paddle,
+    /// MXNet: a graph of named nodes whose inputs and outputs have positions.
+    Mxnet,
 }
 
 /// One operator.
@@ -50,6 +57,8 @@ pub enum Dialect {
 pub struct Op {
     /// Whose operator it is.
     pub dialect: Dialect,
+    /// What it is called, where a dialect names operators; empty otherwise.
+    pub name: String,
     /// What it does: `conv2d`, `while`.
     pub kind: String,
     /// What it reads.
@@ -66,6 +75,8 @@ pub struct Op {
 
 /// A slot of an operator and the variables in it. A slot that is absent differs from one that is
 /// present and empty.
+///
+/// Where a dialect tells inputs by position, all of them are in one slot without a name, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operand {
     /// The slot: `Filter`.
@@ -298,6 +309,7 @@ impl Dialect {
     pub fn name(self) -> &'static str {
         match self {
             Self::Paddle => "paddle",
+            Self::Mxnet => "mxnet",
         }
     }
 }

@@ -20,6 +20,8 @@ pub enum Loss {
     Lod,
     /// That a tensor is some rows of a larger one.
     SelectedRows,
+    /// That a tensor is sparse: its values and indices are kept as tensors of their own.
+    Sparse,
     /// A table of tokens.
     Vocabulary,
     /// Precision, range or fractions of numbers.
@@ -37,6 +39,7 @@ impl Loss {
     pub const ALL: &[Self] = &[
         Self::Lod,
         Self::SelectedRows,
+        Self::Sparse,
         Self::Vocabulary,
         Self::Rounding,
         Self::DType,
@@ -49,6 +52,7 @@ impl Loss {
         match self {
             Self::Lod => "lod",
             Self::SelectedRows => "selected-rows",
+            Self::Sparse => "sparse",
             Self::Vocabulary => "vocabulary",
             Self::Rounding => "fp16-rounding",
             Self::DType => "dtype",
@@ -62,6 +66,7 @@ impl Loss {
         match self {
             Self::Lod => "how rows are grouped into sequences",
             Self::SelectedRows => "which rows of a larger tensor these are",
+            Self::Sparse => "that values and indices make up a sparse tensor",
             Self::Vocabulary => "tables of tokens",
             Self::Rounding => "precision or range",
             Self::DType => "element types, whose bits are kept under others",

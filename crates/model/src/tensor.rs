@@ -33,11 +33,11 @@ pub struct TensorType {
 pub struct Tensor {
     /// Type of the elements.
     pub dtype: DType,
-    /// Extents, outermost first; of the values for sparse kinds.
+    /// Extents, outermost first: of the whole tensor, but for [`Kind::SelectedRows`] of its values.
     pub shape: Vec<u64>,
     /// How the rows are grouped.
     pub lod: Lod,
-    /// The elements, row-major and little-endian.
+    /// The elements that are stored, row-major and little-endian.
     pub data: Blob,
     /// How the elements make up the tensor.
     pub kind: Kind,
@@ -58,11 +58,33 @@ pub enum Kind {
         /// Number of rows of the whole tensor.
         height: i64,
     },
+    /// Some rows of a tensor, the others being zero; `data` has `[stored, shape[1..]]` elements.
+    RowSparse {
+        /// Numbers of the rows that are stored, strictly increasing.
+        indices: Indices,
+    },
+    /// Some elements of a matrix, the others being zero, row by row.
+    Csr {
+        /// Where the elements of each row begin in `data`, and where the last row ends:
+        /// `shape[0] + 1` numbers, or none if nothing is stored.
+        indptr: Indices,
+        /// The column of each element.
+        indices: Indices,
+    },
     /// Tokens and their ids, in the order of the file; `shape` is their number.
     Vocabulary {
         /// Each token with its id.
         tokens: Vec<(String, i32)>,
     },
+}
+
+/// Integers that say where elements belong.
+#[derive(Clone, Debug)]
+pub struct Indices {
+    /// `int32` or `int64`.
+    pub dtype: DType,
+    /// The numbers, little-endian.
+    pub data: Blob,
 }
 
 impl Tensor {
@@ -75,11 +97,22 @@ impl Tensor {
     /// Size of all its data in bytes.
     pub fn nbytes(&self) -> u64 {
         match &self.kind {
-            Kind::Dense => self.data.len(),
-            Kind::SelectedRows { rows, .. } => self.data.len() + rows.len(),
             Kind::Vocabulary { tokens } => {
                 tokens.iter().map(|(token, _)| token.len() as u64 + 4).sum()
             }
+            _ => self.blobs().map(Blob::len).sum(),
+        }
+    }
+
+    /// Extents of what `data` holds: those of the tensor, but for row-sparse and CSR tensors.
+    pub fn stored_shape(&self) -> Vec<u64> {
+        match &self.kind {
+            Kind::RowSparse { indices } => {
+                let rest = self.shape.iter().skip(1).copied();
+                std::iter::once(indices.count()).chain(rest).collect()
+            }
+            Kind::Csr { indices, .. } => vec![indices.count()],
+            _ => self.shape.clone(),
         }
     }
 
@@ -94,10 +127,12 @@ impl Tensor {
     /// All the bytes that make it up: the elements, then what its kind adds.
     pub fn blobs(&self) -> impl Iterator<Item = &Blob> {
         let more = match &self.kind {
-            Kind::SelectedRows { rows, .. } => Some(rows),
-            Kind::Dense | Kind::Vocabulary { .. } => None,
+            Kind::SelectedRows { rows, .. } => [Some(rows), None],
+            Kind::RowSparse { indices } => [Some(&indices.data), None],
+            Kind::Csr { indptr, indices } => [Some(&indptr.data), Some(&indices.data)],
+            Kind::Dense | Kind::Vocabulary { .. } => [None, None],
         };
-        std::iter::once(&self.data).chain(more)
+        std::iter::once(&self.data).chain(more.into_iter().flatten())
     }
 }
 
@@ -107,6 +142,8 @@ impl Kind {
         match self {
             Self::Dense => "dense",
             Self::SelectedRows { .. } => "selected_rows",
+            Self::RowSparse { .. } => "row_sparse",
+            Self::Csr { .. } => "csr",
             Self::Vocabulary { .. } => "vocab",
         }
     }

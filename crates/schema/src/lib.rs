@@ -5,4 +5,8 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod conventions;
+pub mod mxnet;
 pub mod paddle;
+
+pub use conventions::{Conventions, Interface, conventions};

@@ -14,8 +14,31 @@ use std::sync::LazyLock;
 
 use lodstone_model::{AttributeValue, Op, Program, Var, VarKind};
 
+use crate::{Conventions, Interface};
+
 /// The attribute in which PaddlePaddle keeps where an operator was made.
 pub const CALLSTACK: &str = "op_callstack";
+
+/// PaddlePaddle's conventions, for who has a program of any framework.
+pub static CONVENTIONS: Conventions = Conventions {
+    framework: "PaddlePaddle 1.8.5, 2.6.2 and 3.3.1",
+    version,
+    interface,
+    unknown_operators,
+    variable_of: |parameter| parameter,
+    parameters: |program| saved(program).into_iter().map(|var| var.name.clone()).collect(),
+    declare: |var, dtype| var.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype),
+    source: Some(CALLSTACK),
+    notes: |_| Vec::new(),
+};
+
+/// `2006002` is 2.6.2; 0 is what 1.2 and older, and development builds, write.
+fn version(version: i64) -> String {
+    if version < 1_000_000 {
+        return version.to_string();
+    }
+    format!("{}.{}.{}", version / 1_000_000, version / 1000 % 1000, version % 1000)
+}
 
 /// What PaddlePaddle's registries say about an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,15 +103,6 @@ pub fn saved(program: &Program) -> Vec<&Var> {
     by_name.into_values().collect()
 }
 
-/// What goes into a program and what comes out of it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Interface<'a> {
-    /// Names of the variables that are fed, by column.
-    pub inputs: Vec<&'a str>,
-    /// Names of the variables that are fetched, by column.
-    pub outputs: Vec<&'a str>,
-}
-
 /// What goes in and out. A program without `feed` operators (one that trains) is fed by the
 /// variables that it declares to check.
 pub fn interface(program: &Program) -> Interface<'_> {
@@ -107,22 +121,6 @@ pub fn interface(program: &Program) -> Interface<'_> {
         inputs = fed.map(|var| var.name.as_str()).collect();
     }
     Interface { inputs, outputs: in_order("fetch", |op| op.input("X")) }
-}
-
-/// How many operators say where in a training script they were made.
-pub fn count_source(program: &Program) -> usize {
-    program.ops().filter(|op| op.attribute(CALLSTACK).is_some_and(|value| !is_empty(value))).count()
-}
-
-fn is_empty(value: &AttributeValue) -> bool {
-    matches!(value, AttributeValue::Strings(lines) if lines.is_empty())
-}
-
-/// Removes what operators say about where they were made.
-pub fn strip_source(program: &mut Program) {
-    for op in program.blocks.iter_mut().flat_map(|block| &mut block.ops) {
-        op.attributes.retain(|attribute| attribute.name != CALLSTACK);
-    }
 }
 
 /// Operators that no release of PaddlePaddle has, each name once, sorted. Gradients are not in the

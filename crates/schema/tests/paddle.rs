@@ -4,7 +4,7 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, Dialect, Op, Operand, Program, Residual, Var, VarKind,
 };
 use lodstone_schema::paddle::{
-    CALLSTACK, count_source, interface, operator, saved, strip_source, unknown_operators,
+    CALLSTACK, CONVENTIONS, interface, operator, saved, unknown_operators,
 };
 
 fn var(name: &str, kind: VarKind, persistable: bool) -> Var {
@@ -27,6 +27,7 @@ fn op(kind: &str, input: (&str, &str), output: (&str, &str), col: Option<i32>) -
         |(slot, name): (&str, &str)| Operand { slot: slot.to_owned(), args: vec![name.to_owned()] };
     let attribute = |value| Attribute { name: "col".to_owned(), value: AttributeValue::Int(value) };
     Op {
+        name: String::new(),
         dialect: Dialect::Paddle,
         kind: kind.to_owned(),
         inputs: vec![operand(input)],
@@ -113,9 +114,9 @@ fn source_lines_are_counted_and_removed() {
     };
     program.blocks[0].ops[0].attributes.push(lines(&["train.py, line 3"]));
     program.blocks[0].ops[1].attributes.push(lines(&[]));
-    assert_eq!(count_source(&program), 1, "an empty list says nothing");
-    strip_source(&mut program);
-    assert_eq!(count_source(&program), 0);
+    assert_eq!(CONVENTIONS.count_source(&program), 1, "an empty list says nothing");
+    CONVENTIONS.strip_source(&mut program);
+    assert_eq!(CONVENTIONS.count_source(&program), 0);
     assert!(program.ops().all(|op| op.attributes.is_empty()));
 }
 

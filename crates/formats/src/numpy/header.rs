@@ -9,6 +9,9 @@ use super::elements::Stored;
 use super::{CODES, HEADER, MAGIC, code};
 use crate::{Error, Result};
 
+/// How MXNet spells bfloat16: a structure of one number.
+pub(crate) const BFLOAT16: &[u8] = b"[('bfloat16', '<u2')]";
+
 /// What a header says.
 #[derive(Debug)]
 pub(super) struct Header {
@@ -64,12 +67,16 @@ impl Header {
 ///
 /// Version 1.0 always does: the headers of [64 dimensions](super::DIMENSIONS) fit it.
 pub(super) fn encode(dtype: DType, shape: &[u64]) -> Option<Vec<u8>> {
+    let order = if dtype.bits()? == 8 { '|' } else { '<' };
+    encode_as(&format!("'{order}{}'", code(dtype)?), shape)
+}
+
+/// The same for an element type that is spelled `descr`.
+pub(crate) fn encode_as(descr: &str, shape: &[u64]) -> Option<Vec<u8>> {
     /// Elements begin at a multiple of this.
     const ALIGN: usize = 64;
     /// Digits that the first dimension may grow to without moving the elements.
     const GROWTH: usize = 21;
-    let order = if dtype.bits()? == 8 { '|' } else { '<' };
-    let code = code(dtype)?;
     let tuple = match shape {
         [] => "()".to_owned(),
         [one] => format!("({one},)"),
@@ -78,8 +85,7 @@ pub(super) fn encode(dtype: DType, shape: &[u64]) -> Option<Vec<u8>> {
             format!("({})", dims.join(", "))
         }
     };
-    let mut text =
-        format!("{{'descr': '{order}{code}', 'fortran_order': False, 'shape': {tuple}, }}");
+    let mut text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {tuple}, }}");
     if let Some(first) = shape.first() {
         let digits = first.to_string().len();
         text.extend(std::iter::repeat_n(' ', GROWTH.saturating_sub(digits)));
@@ -146,6 +152,10 @@ impl<'a> Parser<'a, '_> {
     fn descr(&mut self) -> Result<(DType, Option<usize>)> {
         self.blanks();
         let at = self.position;
+        if self.rest().starts_with(BFLOAT16) {
+            self.position += BFLOAT16.len();
+            return Ok((DType::BFloat16, None));
+        }
         if matches!(self.peek(), Some(b'[' | b'(')) {
             return Err(self.unsupported("an array of structures"));
         }
@@ -154,6 +164,10 @@ impl<'a> Parser<'a, '_> {
             [order @ (b'<' | b'>' | b'=' | b'|'), code @ ..] => (*order, code),
             code => (b'=', code),
         };
+        // MXNet 2 has a code of its own.
+        if descr == b"<b2" {
+            return Ok((DType::BFloat16, None));
+        }
         let known = CODES.iter().find(|(_, known)| known.as_bytes() == code);
         let Some((dtype, _)) = known else {
             return Err(match code {

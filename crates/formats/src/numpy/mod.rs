@@ -29,6 +29,8 @@
 //! Source of truth: `numpy/lib/_format_impl.py` and `_npyio_impl.py` of NumPy 2.4, and files that
 //! it wrote; APPNOTE.TXT 6.3.10 of PKWARE for the archive.
 //!
+//! MXNet 2 writes bfloat16 in ways of its own, which are read.
+//!
 //! Not supported: arrays of Python objects (pickles, which are never loaded), structures, text,
 //! dates, raw bytes (as which NumPy saves bfloat16 and its kin, without saying which) and extended
 //! precision; bytes after the array; archives with other methods, encryption or several disks.
@@ -40,6 +42,11 @@ mod inflate;
 mod read;
 mod write;
 mod zip;
+
+pub(crate) use header::{BFLOAT16, encode_as};
+pub(crate) use read::{checksum, origin, tensor, whole};
+pub(crate) use write::{as_it_was, parts};
+pub(crate) use zip::{Member, Writer, members};
 
 pub use detect::{is_npy, is_npz};
 pub use read::{read_npy, read_npy_blob, read_npz, read_npz_blob};
@@ -57,6 +64,7 @@ pub static NPY: Format = Format {
     splits: false,
     aligns: false,
     extension: "npy",
+    prefix: None,
     detect: detect::detect_npy,
     read: read_npy,
     write: write_npy,
@@ -70,6 +78,7 @@ pub static NPZ: Format = Format {
     splits: false,
     aligns: false,
     extension: "npz",
+    prefix: None,
     detect: detect::detect_npz,
     read: read_npz,
     write: write_npz,
@@ -78,10 +87,12 @@ pub static NPZ: Format = Format {
 const HOLDS: Holds = Holds {
     tensors: true,
     metadata: false,
-    program: false,
+    program: None,
     names: true,
+    unnamed: false,
     lod: false,
     selected_rows: false,
+    sparse: false,
     vocabulary: false,
     dtype: |dtype| code(dtype).is_some(),
 };

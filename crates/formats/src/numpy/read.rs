@@ -50,8 +50,7 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let mut model = Model { format, files, ..Model::default() };
     let origin = origin(blob);
     for member in zip::members(blob, limits)? {
-        let (place, data) = (format!("member `{}`", member.name), contents(&member));
-        model.checksums.push(Checksum { place, data, crc32: member.crc });
+        model.checksums.push(checksum(&member));
         let Some(name) = member.name.strip_suffix(SUFFIX) else {
             model.report.warn(format!("left out `{}`, which is no array by its name", member.name));
             continue;
@@ -68,14 +67,21 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     Ok(model)
 }
 
-fn tensor(member: &Member, origin: &Path) -> Result<Tensor> {
-    let (start, array) = array(&contents(member), origin)?;
+/// The array that a member is; `origin` names the archive in messages.
+pub(crate) fn tensor(member: &Member, origin: &Path) -> Result<Tensor> {
+    let (start, array) = array(&whole(member), origin)?;
     // From a new blob: the one that gave the header keeps a decoder, and there may be many.
-    Ok(array.tensor(contents(member).slice(start, member.size - start)?))
+    Ok(array.tensor(whole(member).slice(start, member.size - start)?))
 }
 
-/// What the bytes of a member stand for.
-fn contents(member: &Member) -> Blob {
+/// The checksum that an archive has of a member.
+pub(crate) fn checksum(member: &Member) -> Checksum {
+    let place = format!("member `{}`", member.name);
+    Checksum { place, data: whole(member), crc32: member.crc }
+}
+
+/// What a member stands for.
+pub(crate) fn whole(member: &Member) -> Blob {
     if !member.deflated {
         return member.data.clone();
     }
@@ -124,6 +130,6 @@ impl Array {
 }
 
 /// What messages call the file.
-fn origin(blob: &Blob) -> PathBuf {
+pub(crate) fn origin(blob: &Blob) -> PathBuf {
     blob.file_range().map_or("memory".into(), |(file, _)| file.path().to_path_buf())
 }

@@ -63,7 +63,10 @@ pub fn write_npz(model: &Model, path: &Path, options: &WriteOptions) -> Result<V
 }
 
 /// An array: what is before its elements, and the elements.
-fn parts(format: &'static str, Parameter { name, tensor }: &Parameter) -> Result<[Blob; 2]> {
+pub(crate) fn parts(
+    format: &'static str,
+    Parameter { name, tensor }: &Parameter,
+) -> Result<[Blob; 2]> {
     let refuse = |what: String| Err(Error::Incompatible { format, what });
     if !matches!(tensor.kind, Kind::Dense) {
         return refuse(format!("the {} tensor `{name}`", tensor.kind.name()));
@@ -87,7 +90,7 @@ fn parts(format: &'static str, Parameter { name, tensor }: &Parameter) -> Result
 }
 
 /// The array that the tensor was read from, if it still is that.
-fn as_it_was(tensor: &Tensor) -> Option<[Blob; 2]> {
+pub(crate) fn as_it_was(tensor: &Tensor) -> Option<[Blob; 2]> {
     let raw = tensor.residual.of(RESIDUAL)?;
     let header = Header::decode(raw).ok()?;
     if header.dtype != tensor.dtype || header.shape != tensor.shape {

@@ -12,18 +12,18 @@ use crate::{Error, Result};
 
 /// A member of an archive.
 #[derive(Debug)]
-pub(super) struct Member {
-    pub(super) name: String,
+pub(crate) struct Member {
+    pub(crate) name: String,
     /// The bytes as they are in the archive.
-    pub(super) data: Blob,
+    pub(crate) data: Blob,
     /// Whether they are deflated.
-    pub(super) deflated: bool,
+    pub(crate) deflated: bool,
     /// Size in bytes of what they stand for.
-    pub(super) size: u64,
+    pub(crate) size: u64,
     /// CRC-32 of what they stand for.
-    pub(super) crc: u32,
+    pub(crate) crc: u32,
     /// Whether the name is marked as UTF-8, or needs no mark.
-    pub(super) marked: bool,
+    pub(crate) marked: bool,
 }
 
 /// Bytes for the largest entry of the directory: three fields of 64 KiB.
@@ -38,7 +38,7 @@ const RATIO: u64 = 4 * 258;
 /// # Errors
 /// If the archive is none, is damaged, or says different things in different places; if a member
 /// is encrypted or neither stored nor deflated.
-pub(super) fn members(blob: &Blob, limits: &Limits) -> Result<Vec<Member>> {
+pub(crate) fn members(blob: &Blob, limits: &Limits) -> Result<Vec<Member>> {
     let wrong = |error: rawzip::Error| malformed(blob, 0, "a zip archive", error.to_string());
     let mut buffer = vec![0; ENTRY];
     let located = ZipLocator::new().locate_in_reader(At(blob), &mut buffer, blob.len());
@@ -173,7 +173,7 @@ impl ReaderAt for At<'_> {
 /// Not `rawzip`'s own writer: it changes names (`a//b`, `a/../b`), and it writes sizes behind the
 /// bytes, where readers that go from front to back do not find them.
 #[derive(Debug, Default)]
-pub(super) struct Writer {
+pub(crate) struct Writer {
     directory: Vec<u8>,
     count: u64,
 }
@@ -189,7 +189,7 @@ const DATE: u16 = 1 << 5 | 1;
 
 impl Writer {
     /// Appends a member of the bytes of `parts`, end to end.
-    pub(super) fn add(&mut self, out: &mut Output, name: &str, parts: &[Blob]) -> Result<()> {
+    pub(crate) fn add(&mut self, out: &mut Output, name: &str, parts: &[Blob]) -> Result<()> {
         let offset = out.position();
         let size = parts.iter().map(Blob::len).fold(0, u64::saturating_add);
         out.put(&local_header(name, size, 0)?)?;
@@ -209,7 +209,7 @@ impl Writer {
     }
 
     /// Appends the directory and the end.
-    pub(super) fn finish(self, out: &mut Output) -> Result<()> {
+    pub(crate) fn finish(self, out: &mut Output) -> Result<()> {
         let (start, size, count) = (out.position(), self.directory.len() as u64, self.count);
         out.put(&self.directory)?;
         let mut end = Vec::new();

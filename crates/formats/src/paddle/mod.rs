@@ -28,33 +28,39 @@ mod write;
 
 pub use read::{open, open_record};
 
-use crate::{Format, Holds, Probe};
+use lodstone_model::Dialect;
+
+use crate::{Format, Holds, Prefix, Probe};
 
 const ALL: Holds = Holds {
     tensors: true,
     metadata: false,
-    program: true,
+    program: Some(Dialect::Paddle),
     names: true,
+    unnamed: false,
     lod: true,
     selected_rows: true,
+    sparse: false,
     vocabulary: true,
     dtype: |dtype| crate::paddle_program::types::dtype_code(dtype).is_some(),
 };
 
-const TENSORS: Holds = Holds { program: false, names: false, ..ALL };
+const TENSORS: Holds = Holds { program: None, names: false, ..ALL };
 
 /// A format that is detected as [`BUNDLE`], whose reader finds out which it is.
 const fn part(name: &'static str, title: &'static str, extension: &'static str) -> Format {
     let (read, write) = (read::open, write::write_bundle);
     let (splits, aligns) = (false, true);
     let detect = |_: &Probe<'_>| false;
-    Format { name, title, holds: TENSORS, splits, aligns, extension, detect, read, write }
+    let prefix = None;
+    Format { name, title, holds: TENSORS, splits, aligns, extension, prefix, detect, read, write }
 }
 
 /// A program and its parameters in one file each; also whatever is found of them.
 pub static BUNDLE: Format = Format {
     holds: ALL,
     detect: detect::detect,
+    prefix: Some(Prefix { endings: &[".pdmodel", ".json", ".pdiparams"], find: read::by_prefix }),
     ..part("paddle", "Paddle program and combined parameters", "pdmodel")
 };
 

@@ -24,15 +24,20 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Model> {
     if exists(path) {
         return open_file(path, options);
     }
-    for extension in ["pdmodel", "json", "pdiparams", "pdparams"] {
-        let file = with_extension(path, extension);
-        if exists(&file) {
-            return open_file(&file, options);
-        }
+    if let Some(file) = by_prefix(path) {
+        return open_file(&file, options);
     }
     let why = "there is no such file or directory, nor one with `.pdmodel`, `.json`, \
                `.pdiparams` or `.pdparams` added";
     Err(Error::NoModel { path: path.to_path_buf(), why: why.to_owned() })
+}
+
+/// The first of the files whose names begin with a prefix.
+pub(super) fn by_prefix(path: &Path) -> Option<PathBuf> {
+    let mut files = ["pdmodel", "json", "pdiparams", "pdparams"]
+        .map(|end| with_extension(path, end))
+        .into_iter();
+    files.find(|file| exists(file))
 }
 
 /// `path` with an extension added, not replaced: prefixes may contain dots.

@@ -263,6 +263,7 @@ fn lod_tensor(message: &Message<'_>) -> Result<TensorType> {
 pub(super) fn op(message: &Message<'_>) -> Result<Op> {
     let mut op = Op {
         dialect: Dialect::Paddle,
+        name: String::new(),
         kind: String::new(),
         inputs: Vec::new(),
         outputs: Vec::new(),

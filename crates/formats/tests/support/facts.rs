@@ -51,6 +51,9 @@ pub struct Tensor {
     pub rows: Vec<i64>,
     #[serde(default)]
     pub height: Option<i64>,
+    /// Indices of sparse tensors: their type and values.
+    #[serde(default)]
+    pub parts: BTreeMap<String, (String, Vec<i64>)>,
     #[serde(default)]
     pub tokens: BTreeMap<String, i32>,
 }

@@ -11,9 +11,10 @@ pub mod counting;
 pub mod damage;
 pub mod facts;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use lodstone_model::{Kind, Model, Tensor};
+use lodstone_model::{Indices, Kind, Model, Tensor};
 use lodstone_store::Blob;
 use sha2::{Digest, Sha256};
 
@@ -54,9 +55,23 @@ pub fn facts_of(name: &str, tensor: &Tensor) -> facts::Tensor {
             (facts.dtype, facts.shape, facts.sha256) = Default::default();
             facts.tokens = tokens.iter().cloned().collect();
         }
+        Kind::RowSparse { indices } => facts.parts = parts(&[("indices", indices)]),
+        Kind::Csr { indptr, indices } => {
+            facts.parts = parts(&[("indptr", indptr), ("indices", indices)]);
+        }
         Kind::Dense => {}
     }
     facts
+}
+
+/// The integers that say where the elements of a tensor belong, and their types.
+fn parts(parts: &[(&str, &Indices)]) -> BTreeMap<String, (String, Vec<i64>)> {
+    let list = |indices: &Indices| {
+        let mut numbers = Vec::new();
+        indices.for_each(|number| numbers.push(number)).unwrap();
+        (indices.dtype.to_string(), numbers)
+    };
+    parts.iter().map(|(name, indices)| ((*name).to_owned(), list(indices))).collect()
 }
 
 /// What all tensors of a model are.

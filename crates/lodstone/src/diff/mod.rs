@@ -9,7 +9,7 @@ mod numbers;
 mod pair;
 
 use lodstone_model::{Attribute, Block, DType, Model, Op, Parameter, Program};
-use lodstone_schema::paddle;
+use lodstone_schema::conventions;
 use lodstone_store::Progress;
 use serde::{Serialize, Serializer};
 
@@ -202,7 +202,7 @@ pub fn diff(mut a: Model, b: &Model, options: &DiffOptions) -> Result<Diff> {
     let only = |change: &Difference| matches!(*change.changes, [Change::Added | Change::Removed]);
     diff.same &= !diff.tensors.iter().any(only);
     match (&program, &b.program) {
-        (Some(a), Some(b)) if dialect(a) == dialect(b) => {
+        (Some(a), Some(b)) if a.dialect == b.dialect => {
             let program = programs(a, b);
             diff.same &= program.same;
             diff.program = Some(program);
@@ -229,10 +229,6 @@ fn which(name: &str, index: usize, parameter: &Parameter) -> Which {
     Which { name: called(name, index), index, dtype, shape }
 }
 
-fn dialect(program: &Program) -> Option<lodstone_model::Dialect> {
-    program.ops().next().map(|op| op.dialect)
-}
-
 fn programs(a: &Program, b: &Program) -> ProgramDifference {
     let mut counts: std::collections::BTreeMap<&str, (usize, usize)> = Default::default();
     a.ops().for_each(|op| counts.entry(&op.kind).or_default().0 += 1);
@@ -242,23 +238,24 @@ fn programs(a: &Program, b: &Program) -> ProgramDifference {
         .filter(|(_, (a, b))| a != b)
         .map(|(kind, (a, b))| (kind.to_owned(), a, b))
         .collect();
-    let empty = Block::default();
+    let (empty, source) = (Block::default(), conventions(a).source);
     let blocks = a.blocks.len().max(b.blocks.len());
     let first = (0..blocks).find_map(|index| {
         let [a, b] = [a, b].map(|program| program.blocks.get(index).unwrap_or(&empty));
-        let differs = a.ops.iter().zip(&b.ops).position(|(a, b)| !equal_ops(a, b));
+        let differs = a.ops.iter().zip(&b.ops).position(|(a, b)| !equal_ops(a, b, source));
         let longer = || (a.ops.len() != b.ops.len()).then_some(a.ops.len().min(b.ops.len()));
         Some((index, differs.or_else(longer)?))
     });
     ProgramDifference { same: first.is_none(), operators, first }
 }
 
-fn equal_ops(a: &Op, b: &Op) -> bool {
+fn equal_ops(a: &Op, b: &Op, source: Option<&str>) -> bool {
     let constants = |op: &Op| {
-        let counts = |attribute: &&Attribute| attribute.name != paddle::CALLSTACK;
+        let counts = |attribute: &&Attribute| Some(attribute.name.as_str()) != source;
         op.attributes.iter().filter(counts).cloned().collect::<Vec<_>>()
     };
     a.kind == b.kind
+        && a.name == b.name
         && a.inputs == b.inputs
         && a.outputs == b.outputs
         && constants(a) == constants(b)

@@ -1,0 +1,100 @@
+//! Models to files. The program is published last, so that one that is there has its parameters.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use lodstone_model::{Model, Program, some};
+use lodstone_schema::mxnet::variable_of;
+use lodstone_store::{Commit, is_dir};
+
+use super::bundle::Bundle;
+use super::detect::SYMBOL;
+use super::{BUNDLE, SYMBOL as ALONE};
+use crate::format::publish;
+use crate::mxnet_params::{self, Layout};
+use crate::mxnet_symbol;
+use crate::{Error, Result, WriteOptions};
+
+/// Writes `X-symbol.json` and `X-0000.params`, or into a directory under the names they had.
+pub(super) fn write_bundle(
+    model: &Model,
+    path: &Path,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    let program = program_of(model, BUNDLE.name)?;
+    check(model, program)?;
+    let encoded = mxnet_symbol::write(program, options.same)?;
+    let bundle = Bundle::of(model).filter(|_| options.same).unwrap_or_default();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let prefix = name.strip_suffix(SYMBOL);
+    let into = is_dir(path) || (bundle.directory && prefix.is_none());
+    let (directory, symbol, params) = if into {
+        let names = Bundle::of(model).unwrap_or_default();
+        let symbol = match names.symbol.as_str() {
+            "" => format!("model{SYMBOL}"),
+            name => name.to_owned(),
+        };
+        let params = names.params.unwrap_or_else(|| {
+            format!("{}-0000.params", symbol.strip_suffix(SYMBOL).unwrap_or(&symbol))
+        });
+        (path, symbol, params)
+    } else {
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let prefix = prefix.unwrap_or(&name);
+        let epoch = bundle.epoch().unwrap_or("-0000.params");
+        let names = (format!("{prefix}{SYMBOL}"), format!("{prefix}{epoch}"));
+        (directory.unwrap_or(Path::new(".")), names.0, names.1)
+    };
+    let mut commit = if into {
+        Commit::directory(directory, options.progress.clone())?
+    } else {
+        Commit::existing(directory, options.progress.clone())?
+    };
+    let mut files = Vec::new();
+    if !model.parameters.is_empty() || bundle.params.is_some() {
+        let fits = options.same && bundle.layout.fits(model);
+        let layout = if fits { bundle.layout } else { Layout::usual(model) };
+        commit.write(&params, |out| {
+            mxnet_params::put(out, &model.parameters, &layout, options.same)
+        })?;
+        files.push(directory.join(params));
+    }
+    commit.write(&symbol, |out| out.put(&encoded))?;
+    files.push(directory.join(symbol));
+    publish(commit, model)?;
+    Ok(files)
+}
+
+/// Writes a program alone.
+pub(super) fn write_symbol(
+    model: &Model,
+    path: &Path,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    let encoded = mxnet_symbol::write(program_of(model, ALONE.name)?, options.same)?;
+    let (mut commit, name) = Commit::file(path, options.progress.clone())?;
+    commit.write(&name, |out| out.put(&encoded))?;
+    commit.publish()?;
+    Ok(vec![path.to_path_buf()])
+}
+
+fn program_of<'a>(model: &'a Model, format: &'static str) -> Result<&'a Program> {
+    let what = || "a model without a program; `mxnet-params` holds parameters alone".to_owned();
+    model.program.as_ref().ok_or_else(|| Error::Incompatible { format, what: what() })
+}
+
+/// Fails if parameters that the program had are not there any more: they would become inputs.
+fn check(model: &Model, program: &Program) -> Result<()> {
+    if model.parameters.is_empty() {
+        return Ok(());
+    }
+    let there: HashSet<&str> = model.parameters.iter().map(|p| variable_of(&p.name)).collect();
+    let vars = program.blocks.iter().take(1).flat_map(|block| &block.vars);
+    let mut missing = vars.filter(|var| var.persistable && !there.contains(&*var.name)).peekable();
+    if missing.peek().is_none() {
+        return Ok(());
+    }
+    let names = some(missing.map(|var| format!("`{}`", var.name)));
+    let what = format!("a program without its parameters {names}");
+    Err(Error::Incompatible { format: BUNDLE.name, what })
+}

@@ -1,0 +1,167 @@
+//! Bytes to tensors. Elements are not read.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use lodstone_model::{Limits, Model, Parameter, Tensor, some};
+use lodstone_store::{Blob, Cursor};
+
+use super::detect::MAGIC;
+use super::layout::{Layout, Unfilled};
+use super::record;
+use super::scalar::Rest;
+use super::{PARAMS, npz};
+use crate::{OpenOptions, Result};
+
+/// Opens a file of parameters in whichever form it is.
+///
+/// # Errors
+/// As [`read_blob`], or what the archive is.
+pub fn read(path: &Path, options: &OpenOptions) -> Result<Model> {
+    let blob = options.file(path)?;
+    let mut head = vec![0; usize::try_from(blob.len().min(4)).unwrap_or(0)];
+    blob.read_at(0, &mut head)?;
+    if npz::is_archive(&head) {
+        return npz::read_npz_blob(&blob, &options.limits);
+    }
+    read_blob(&blob, &options.limits)
+}
+
+/// Reads a list or dict of arrays in MXNet's own form.
+///
+/// # Errors
+/// If it is none, or is cut off.
+pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
+    let mut cursor = Cursor::new(blob);
+    let magic = cursor.u64("the magic of a list of arrays")?;
+    if magic != MAGIC {
+        let (expected, found) = (format!("the magic {MAGIC:#x}"), format!("{magic:#x}"));
+        return Err(cursor.error_at(0, expected, found).into());
+    }
+    let mut layout = Layout { reserved: cursor.u64("the reserved word")?, ..Layout::default() };
+    let arrays = arrays(&mut cursor, limits)?;
+    let names = names(&mut cursor, arrays.len())?;
+    let (format, files) = (PARAMS.name.to_owned(), vec![blob.clone()]);
+    let mut model = Model { format, files, ..Model::default() };
+    layout.named = names.is_some();
+    add(&mut model, &mut layout, arrays, names.unwrap_or_default());
+    warn(&mut model, &layout, cursor.remaining());
+    layout.trailing = trailing(&mut cursor)?;
+    layout.remember(&mut model);
+    Ok(model)
+}
+
+/// A tensor, or the whole record of an array that was never filled.
+enum Array {
+    Tensor(Box<Tensor>),
+    Unfilled(Vec<u8>),
+}
+
+fn arrays(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Vec<Array>> {
+    /// Size of the smallest record, an array of V0 that was never filled.
+    const SMALLEST: u64 = 4;
+    let at = cursor.position();
+    let count = cursor.u64("the number of arrays")?;
+    // The names, or that there are none, take eight bytes.
+    let most = (cursor.remaining().saturating_sub(8) / SMALLEST).min(limits.tensors as u64);
+    if count > most {
+        let expected = format!("at most {most} arrays, which fit the file");
+        return Err(cursor.error_at(at, expected, count.to_string()).into());
+    }
+    let mut arrays = Vec::new();
+    for number in 0..usize::try_from(count).unwrap_or(usize::MAX) {
+        let rest = if number as u64 + 1 < count { Rest::Record } else { Rest::Names(count) };
+        let start = cursor.position();
+        let tensor = record::read(cursor, rest).map_err(|error| error.in_record(number))?;
+        arrays.push(match tensor {
+            Some(tensor) => Array::Tensor(Box::new(tensor)),
+            None => {
+                let size = cursor.position() - start;
+                cursor.seek(start);
+                Array::Unfilled(cursor.bytes(size, "a record")?)
+            }
+        });
+    }
+    Ok(arrays)
+}
+
+/// The names of `arrays` arrays; none for a list.
+fn names(cursor: &mut Cursor<'_>, arrays: usize) -> Result<Option<Vec<Vec<u8>>>> {
+    let at = cursor.position();
+    let count = cursor.u64("the number of names")?;
+    if count == 0 {
+        return Ok(None);
+    }
+    if count != arrays as u64 || count > cursor.remaining() / 8 {
+        let expected = format!("no names or {arrays}, one for each array");
+        return Err(cursor.error_at(at, expected, count.to_string()).into());
+    }
+    let mut names = Vec::new();
+    for _ in 0..count {
+        let size = cursor.u64("the size of a name")?;
+        names.push(cursor.bytes(size, "a name")?);
+    }
+    Ok(Some(names))
+}
+
+/// Puts arrays and their names into a model.
+fn add(model: &mut Model, layout: &mut Layout, arrays: Vec<Array>, names: Vec<Vec<u8>>) {
+    let mut names = names.into_iter();
+    for array in arrays {
+        let name = names.next().unwrap_or_default();
+        let before = model.parameters.len();
+        let tensor = match array {
+            Array::Tensor(tensor) => *tensor,
+            Array::Unfilled(record) => {
+                layout.nones.push(Unfilled { before, name, record });
+                continue;
+            }
+        };
+        let name = String::from_utf8(name).unwrap_or_else(|error| {
+            let raw = error.into_bytes();
+            let lossy = String::from_utf8_lossy(&raw).into_owned();
+            layout.names.push((before, raw));
+            lossy
+        });
+        model.parameters.push(Parameter { name, tensor });
+    }
+    layout.tensors = model.parameters.len();
+}
+
+fn warn(model: &mut Model, layout: &Layout, left: u64) {
+    if !layout.nones.is_empty() {
+        let place = |none: &Unfilled| match none.name.as_slice() {
+            [] => format!("behind {} others", none.before),
+            name => format!("`{}`", String::from_utf8_lossy(name)),
+        };
+        let places = some(layout.nones.iter().map(place));
+        model.report.warn(format!("arrays that were never filled are left out: {places}"));
+    }
+    if !layout.names.is_empty() {
+        let names = layout.names.iter().map(|(_, raw)| format!("`{}`", raw.escape_ascii()));
+        model.report.warn(format!("names are not UTF-8: {}", some(names)));
+    }
+    if layout.named {
+        let mut known = HashSet::new();
+        let names = model.parameters.iter().map(|parameter| parameter.name.as_str());
+        let again = some(names.filter(|name| !known.insert(*name)).map(|n| format!("`{n}`")));
+        if !again.is_empty() {
+            let warning = format!("names are there again, of which MXNet takes the last: {again}");
+            model.report.warn(warning);
+        }
+    }
+    if left > 0 {
+        model.report.warn(format!("{left} bytes follow the names, which MXNet does not read"));
+    }
+}
+
+/// What follows the names, if it is not too much to be kept.
+fn trailing(cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
+    const MOST: u64 = 1 << 20;
+    let left = cursor.remaining();
+    if left > MOST {
+        let expected = format!("the end, or at most {MOST} bytes more");
+        return Err(cursor.error(expected, format!("{left} bytes")).into());
+    }
+    Ok(cursor.bytes(left, "trailing bytes")?)
+}

@@ -1,0 +1,291 @@
+//! One array in MXNet's own form: what is before its elements, read and written.
+
+use lodstone_model::{DType, Indices, Kind, Residual, Tensor};
+use lodstone_store::{Blob, Cursor};
+
+use super::bools::normalized;
+use super::scalar::{Rest, is_scalar};
+use crate::Result;
+use lodstone_schema::mxnet::{dtype_of, type_flag};
+
+/// Owner of the residual of a tensor: what was before its elements, where that is not what a
+/// writer would make of it anyway.
+pub(super) const RESIDUAL: &str = "mxnet record";
+
+/// Extents that an array may have; MXNet's own limit is 32, and older releases had none.
+const DIMENSIONS: i64 = 64;
+
+/// How a record is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Version {
+    V0,
+    V1,
+    V2,
+    V3,
+}
+
+const MAGICS: [(u32, Version); 3] =
+    [(0xf993_fac8, Version::V1), (0xf993_fac9, Version::V2), (0xf993_faca, Version::V3)];
+
+/// What is before the elements.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) version: Version,
+    dtype: DType,
+    shape: Vec<u64>,
+    /// Type and number of each index array; none for a dense array.
+    indices: Vec<(DType, u64)>,
+}
+
+/// Reads an array; `None` if it was never filled.
+///
+/// # Errors
+/// If it is none that MXNet writes, or is cut off.
+pub(super) fn read(cursor: &mut Cursor<'_>, rest: Rest) -> Result<Option<Tensor>> {
+    let start = cursor.position();
+    let Some(head) = Head::read(cursor, rest)? else { return Ok(None) };
+    let end = cursor.position();
+    let (dtype, shape) = (head.dtype, &head.shape);
+    let stored = head.stored_shape();
+    let nbytes = dtype.size_of(&stored).ok_or_else(|| {
+        let found = format!("{dtype} of shape {stored:?}");
+        cursor.error_at(start, "a size that fits 64 bits", found)
+    })?;
+    let data = cursor.blob(nbytes, &format!("elements of {dtype} {stored:?}"))?;
+    let mut arrays = Vec::new();
+    for (dtype, count) in &head.indices {
+        let nbytes = dtype.size_of(&[*count]).unwrap_or(u64::MAX);
+        let data = cursor.blob(nbytes, &format!("indices of {dtype} [{count}]"))?;
+        arrays.push(Indices { dtype: *dtype, data });
+    }
+    let mut tensor = Tensor::dense(dtype, shape.clone(), normalized(dtype, data));
+    let mut arrays = arrays.into_iter();
+    tensor.kind = match (arrays.next(), arrays.next()) {
+        (Some(indices), None) => Kind::RowSparse { indices },
+        (Some(indptr), Some(indices)) => Kind::Csr { indptr, indices },
+        _ => Kind::Dense,
+    };
+    let after = cursor.position();
+    cursor.seek(start);
+    let raw = cursor.bytes(end - start, "a record")?;
+    cursor.seek(after);
+    if !is_plain(&tensor) || encode(&tensor, Version::V2).as_ref() != Some(&raw) {
+        tensor.residual = Residual::new(RESIDUAL, raw.into());
+    }
+    Ok(Some(tensor))
+}
+
+/// Whether a tensor is written in one way only, and without a question.
+fn is_plain(tensor: &Tensor) -> bool {
+    let dense = matches!(tensor.kind, Kind::Dense);
+    dense && (1..=32).contains(&tensor.shape.len()) && !tensor.shape.contains(&0)
+}
+
+/// What is before the elements of a tensor in a record of version V2 or V3; `None` if MXNet has no
+/// number for a type.
+pub(super) fn encode(tensor: &Tensor, version: Version) -> Option<Vec<u8>> {
+    /// The device that everything can be on: `cpu(0)`.
+    const DEVICE: [i32; 2] = [1, 0];
+    let (magic, _) = MAGICS.iter().find(|(_, known)| *known == version)?;
+    let head = Head::of(tensor, version);
+    let storage = i32::try_from(head.indices.len()).ok()?;
+    let mut bytes = magic.to_le_bytes().to_vec();
+    bytes.extend(storage.to_le_bytes());
+    if storage > 0 {
+        bytes.extend(extents(&head.stored_shape())?);
+    }
+    bytes.extend(extents(&head.shape)?);
+    bytes.extend(DEVICE.map(i32::to_le_bytes).as_flattened());
+    bytes.extend(type_flag(head.dtype)?.to_le_bytes());
+    for (dtype, count) in &head.indices {
+        bytes.extend(type_flag(*dtype)?.to_le_bytes());
+        bytes.extend(extents(&[*count])?);
+    }
+    Some(bytes)
+}
+
+fn extents(shape: &[u64]) -> Option<Vec<u8>> {
+    let mut bytes = i32::try_from(shape.len()).ok()?.to_le_bytes().to_vec();
+    for extent in shape {
+        bytes.extend(i64::try_from(*extent).ok()?.to_le_bytes());
+    }
+    Some(bytes)
+}
+
+/// What was before the elements of a tensor, with its version, if that still says what the tensor
+/// is.
+pub(super) fn as_it_was(tensor: &Tensor) -> Option<(Version, &[u8])> {
+    let raw = tensor.residual.of(RESIDUAL)?;
+    let blob = Blob::memory(raw.clone());
+    let mut cursor = Cursor::new(&blob);
+    let head = Head::read(&mut cursor, Rest::Nothing).ok()??;
+    let same = cursor.remaining() == 0 && head == Head::of(tensor, head.version);
+    same.then_some((head.version, raw))
+}
+
+impl Head {
+    fn of(tensor: &Tensor, version: Version) -> Self {
+        let number = |indices: &Indices| (indices.dtype, indices.count());
+        let indices = match &tensor.kind {
+            Kind::RowSparse { indices } => vec![number(indices)],
+            Kind::Csr { indptr, indices } => vec![number(indptr), number(indices)],
+            _ => Vec::new(),
+        };
+        Self { version, dtype: tensor.dtype, shape: tensor.shape.clone(), indices }
+    }
+
+    /// Extents of the values.
+    fn stored_shape(&self) -> Vec<u64> {
+        match self.indices.as_slice() {
+            [] => self.shape.clone(),
+            [(_, rows)] => {
+                let rest = self.shape.iter().skip(1).copied();
+                std::iter::once(*rows).chain(rest).collect()
+            }
+            [.., (_, count)] => vec![*count],
+        }
+    }
+
+    fn read(cursor: &mut Cursor<'_>, rest: Rest) -> Result<Option<Self>> {
+        let start = cursor.position();
+        let first = cursor.u32("a record")?;
+        let version = MAGICS.iter().find(|(magic, _)| *magic == first).map(|(_, v)| *v);
+        let Some(version) = version else {
+            cursor.seek(start);
+            return Self::read_v0(cursor);
+        };
+        let mut storage = 0;
+        let mut stored = None;
+        if version >= Version::V2 {
+            let at = cursor.position();
+            storage = cursor.i32("the storage type")?;
+            let (known, expected) = match version {
+                Version::V3 => (storage == 0, "storage type 0 (dense)"),
+                _ => {
+                    (matches!(storage, 0..=2), "storage type 0 (dense), 1 (row-sparse) or 2 (CSR)")
+                }
+            };
+            if !known {
+                return Err(cursor.error_at(at, expected, storage.to_string()).into());
+            }
+            if storage > 0 {
+                stored = Some((cursor.position(), shape(cursor, version)?.unwrap_or_default()));
+            }
+        }
+        let at = cursor.position();
+        let Some(shape) = shape(cursor, version)? else { return Ok(None) };
+        if shape.is_empty() {
+            let scalar = match version {
+                Version::V3 => true,
+                Version::V2 => storage == 0 && is_scalar(cursor, rest)?,
+                _ => false,
+            };
+            if !scalar {
+                return Ok(None);
+            }
+        }
+        let dtype = device_and_type(cursor)?;
+        let mut indices = Vec::new();
+        for _ in 0..storage {
+            indices.push(index_array(cursor)?);
+        }
+        let head = Self { version, dtype, shape, indices };
+        if let Some((place, stored)) = stored {
+            head.check(cursor, at, place, &stored)?;
+        }
+        Ok(Some(head))
+    }
+
+    /// The layout without a magic: the first number is that of the extents.
+    fn read_v0(cursor: &mut Cursor<'_>) -> Result<Option<Self>> {
+        let start = cursor.position();
+        let count = cursor.u32("a record")?;
+        if i64::from(count) > DIMENSIONS {
+            let expected = format!("the magic of a record, or at most {DIMENSIONS} extents");
+            return Err(cursor.error_at(start, expected, format!("{count:#x}")).into());
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+        cursor.need(u64::from(count) * 4, "extents")?;
+        let mut shape = Vec::new();
+        for _ in 0..count {
+            shape.push(u64::from(cursor.u32("an extent")?));
+        }
+        let dtype = device_and_type(cursor)?;
+        Ok(Some(Self { version: Version::V0, dtype, shape, indices: Vec::new() }))
+    }
+
+    /// Whether the extents of a sparse array fit each other; those of its values stand at `place`.
+    fn check(&self, cursor: &Cursor<'_>, at: u64, place: u64, stored: &[u64]) -> Result<()> {
+        if self.indices.len() == 2 && self.shape.len() != 2 {
+            let found = format!("shape {:?}", self.shape);
+            return Err(cursor.error_at(at, "two extents of a CSR matrix", found).into());
+        }
+        let expected = self.stored_shape();
+        // What was still being computed when it was saved has no values by its extents.
+        let unfinished = stored.is_empty() || stored.contains(&0);
+        if !unfinished && stored != expected {
+            let expected = format!("values of shape {expected:?}, as the indices say");
+            return Err(cursor.error_at(place, expected, format!("{stored:?}")).into());
+        }
+        Ok(())
+    }
+}
+
+/// Extents of 64 bits; `None` if they are unknown.
+fn shape(cursor: &mut Cursor<'_>, version: Version) -> Result<Option<Vec<u64>>> {
+    let start = cursor.position();
+    let count = cursor.i32("the number of extents")?;
+    if version == Version::V3 && count == -1 {
+        return Ok(None);
+    }
+    let Some(size) = u64::try_from(count).ok().filter(|_| i64::from(count) <= DIMENSIONS) else {
+        let expected = format!("0 to {DIMENSIONS} extents");
+        return Err(cursor.error_at(start, expected, count.to_string()).into());
+    };
+    cursor.need(size * 8, "extents")?;
+    let (mut shape, mut unknown) = (Vec::new(), false);
+    for _ in 0..size {
+        let at = cursor.position();
+        let extent = cursor.i64("an extent")?;
+        unknown |= version == Version::V3 && extent == -1;
+        match u64::try_from(extent) {
+            Ok(extent) => shape.push(extent),
+            Err(_) if unknown => {}
+            Err(_) => {
+                return Err(cursor
+                    .error_at(at, "an extent of 0 or more", extent.to_string())
+                    .into());
+            }
+        }
+    }
+    Ok((!unknown).then_some(shape))
+}
+
+/// The device says nothing: elements are in the file, wherever they were.
+fn device_and_type(cursor: &mut Cursor<'_>) -> Result<DType> {
+    cursor.array::<8>("the device")?;
+    let at = cursor.position();
+    let flag = cursor.i32("the element type")?;
+    let known = dtype_of(flag);
+    Ok(known.ok_or_else(|| cursor.error_at(at, "an element type of 0 to 12", flag.to_string()))?)
+}
+
+/// Type and number of an index array.
+fn index_array(cursor: &mut Cursor<'_>) -> Result<(DType, u64)> {
+    let at = cursor.position();
+    let flag = cursor.i32("the type of indices")?;
+    let Some(dtype @ (DType::Int32 | DType::Int64)) = dtype_of(flag) else {
+        let expected = "indices of type 4 (int32) or 6 (int64)";
+        return Err(cursor.error_at(at, expected, flag.to_string()).into());
+    };
+    let at = cursor.position();
+    let extents = shape(cursor, Version::V2)?.unwrap_or_default();
+    match extents.as_slice() {
+        [count] => Ok((dtype, *count)),
+        other => {
+            Err(cursor.error_at(at, "one extent of an index array", format!("{other:?}")).into())
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Telling scalars from arrays that were never filled.
+//!
+//! A V2 record without extents is either: MXNet to 1.4 ends it there (*none*), from 1.5 on it goes
+//! on with device, type and one element, which MXNet itself cannot load (apache/mxnet#15988). So it
+//! is a scalar if what follows looks like the rest of one and like what follows one. Of the records
+//! behind it only the first bytes are looked at, and names only behind the last one: however many
+//! such records there are, the time is that of reading the file twice.
+
+use lodstone_store::{Cursor, Result};
+
+use lodstone_schema::mxnet::dtype_of;
+
+/// What follows a record.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rest {
+    /// Another record.
+    Record,
+    /// The names of so many arrays.
+    Names(u64),
+    /// The end: what is read is known to be a scalar or to end here.
+    Nothing,
+}
+
+/// Whether a record without extents goes on; leaves the cursor where it is.
+pub(super) fn is_scalar(cursor: &mut Cursor<'_>, rest: Rest) -> Result<bool> {
+    let start = cursor.position();
+    let scalar = looks_like_body(cursor, rest);
+    cursor.seek(start);
+    scalar
+}
+
+fn looks_like_body(cursor: &mut Cursor<'_>, rest: Rest) -> Result<bool> {
+    let Some(size) = device_and_type(cursor)? else { return Ok(false) };
+    match rest {
+        Rest::Nothing => return Ok(true),
+        _ if cursor.remaining() < size => return Ok(false),
+        _ => cursor.seek(cursor.position() + size),
+    }
+    match rest {
+        Rest::Names(count) => names_fit(cursor, count),
+        _ => looks_like_record(cursor),
+    }
+}
+
+/// Size of an element, if a device and a type that exist are next.
+fn device_and_type(cursor: &mut Cursor<'_>) -> Result<Option<u64>> {
+    /// More devices than any machine has.
+    const DEVICES: i32 = 4096;
+    if cursor.remaining() < 12 {
+        return Ok(None);
+    }
+    let (kind, number) = (cursor.i32("the device")?, cursor.i32("the device")?);
+    let dtype = dtype_of(cursor.i32("the element type")?);
+    let device = matches!(kind, 1 | 2 | 3 | 5) && (0..DEVICES).contains(&number);
+    let size = dtype.and_then(|dtype| dtype.size_of(&[]));
+    Ok(size.filter(|_| device))
+}
+
+/// Whether the next bytes begin a record of any version.
+fn looks_like_record(cursor: &mut Cursor<'_>) -> Result<bool> {
+    if cursor.remaining() < 4 {
+        return Ok(false);
+    }
+    match cursor.u32("a record")? {
+        0xf993_fac8..=0xf993_faca => Ok(true),
+        count @ 1..=32 if cursor.remaining() >= u64::from(count) * 4 => {
+            cursor.seek(cursor.position() + u64::from(count) * 4);
+            Ok(device_and_type(cursor)?.is_some())
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Whether the rest is names for `count` arrays, and room for them.
+fn names_fit(cursor: &mut Cursor<'_>, count: u64) -> Result<bool> {
+    if cursor.remaining() < 8 {
+        return Ok(false);
+    }
+    let names = cursor.u64("the number of names")?;
+    if names != 0 && names != count {
+        return Ok(false);
+    }
+    for _ in 0..names {
+        if cursor.remaining() < 8 {
+            return Ok(false);
+        }
+        let size = cursor.u64("the size of a name")?;
+        if size > cursor.remaining() {
+            return Ok(false);
+        }
+        cursor.seek(cursor.position() + size);
+    }
+    Ok(true)
+}

@@ -1,0 +1,74 @@
+//! Sparse tensors of one kind as another, or as tensors of their own.
+
+use lodstone_formats::Holds;
+use lodstone_model::{DType, Indices, Kind, Tensor};
+use lodstone_store::Blob;
+
+use crate::Result;
+
+/// Changes a tensor to a kind that the target holds, if that loses nothing: row-sparse tensors and
+/// SelectedRows are the same where the rows are strictly increasing.
+///
+/// # Errors
+/// What reading indices gives.
+pub(crate) fn translate(tensor: &mut Tensor, holds: &Holds) -> Result<()> {
+    match &tensor.kind {
+        Kind::SelectedRows { rows, height } if holds.sparse => {
+            let indices = Indices { dtype: DType::Int64, data: rows.clone() };
+            let Ok(whole) = u64::try_from(*height) else { return Ok(()) };
+            let Some((_, rest)) = tensor.shape.split_first() else { return Ok(()) };
+            let shape = std::iter::once(whole).chain(rest.iter().copied()).collect();
+            let mut other = tensor.clone();
+            (other.kind, other.shape) = (Kind::RowSparse { indices }, shape);
+            other.residual.clear();
+            if other.broken_indices()?.is_none() {
+                *tensor = other;
+            }
+        }
+        Kind::RowSparse { indices } if holds.selected_rows => {
+            let rows = indices.widened()?;
+            let Some(height) = tensor.shape.first().and_then(|rows| i64::try_from(*rows).ok())
+            else {
+                return Ok(());
+            };
+            tensor.shape = tensor.stored_shape();
+            tensor.kind = Kind::SelectedRows { rows, height };
+            tensor.residual.clear();
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A name, what it stands for, and tensors by their names.
+type Apart = (&'static str, String, Vec<(&'static str, Tensor)>);
+
+/// Makes a tensor dense, of the values that are stored; gives the extents of the whole with what
+/// they are called, and the indices as tensors.
+pub(crate) fn take_apart(tensor: &mut Tensor) -> Apart {
+    let list = |data: &Blob, dtype| {
+        let count = Indices { dtype, data: data.clone() }.count();
+        Tensor::dense(dtype, vec![count], data.clone())
+    };
+    let shape = format!("{:?}", tensor.shape);
+    let apart = match &tensor.kind {
+        Kind::SelectedRows { rows, height } => {
+            ("height", height.to_string(), vec![("rows", list(rows, DType::Int64))])
+        }
+        Kind::RowSparse { indices } => {
+            ("shape", shape, vec![("indices", list(&indices.data, indices.dtype))])
+        }
+        Kind::Csr { indptr, indices } => {
+            let parts = vec![
+                ("indptr", list(&indptr.data, indptr.dtype)),
+                ("indices", list(&indices.data, indices.dtype)),
+            ];
+            ("shape", shape, parts)
+        }
+        Kind::Dense | Kind::Vocabulary { .. } => ("shape", shape, Vec::new()),
+    };
+    tensor.shape = tensor.stored_shape();
+    tensor.kind = Kind::Dense;
+    tensor.residual.clear();
+    apart
+}

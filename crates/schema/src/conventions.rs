@@ -1,0 +1,63 @@
+//! What a framework's programs mean beyond their operators: a value for each dialect.
+
+use lodstone_model::{AttributeValue, DType, Dialect, Program, Var};
+
+use crate::{mxnet, paddle};
+
+/// The conventions of a framework.
+#[derive(Debug)]
+pub struct Conventions {
+    /// The framework, and the releases whose operators are known.
+    pub framework: &'static str,
+    /// A version as people write it.
+    pub version: fn(i64) -> String,
+    /// What goes in and what comes out.
+    pub interface: fn(&Program) -> Interface<'_>,
+    /// Operators that no known release has, each name once, sorted.
+    pub unknown_operators: fn(&Program) -> Vec<&str>,
+    /// The variable that a parameter of this name is the value of.
+    pub variable_of: fn(&str) -> &str,
+    /// The variables that a program needs parameters for, as far as it says.
+    pub parameters: fn(&Program) -> Vec<String>,
+    /// Lets a variable say that its elements are of a type.
+    pub declare: fn(&mut Var, DType),
+    /// The attribute in which operators say where in a training script they were made.
+    pub source: Option<&'static str>,
+    /// What else a user should know, a sentence each.
+    pub notes: fn(&Program) -> Vec<String>,
+}
+
+/// What goes into a program and what comes out of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Interface<'a> {
+    /// Names of the variables that are fed, in order.
+    pub inputs: Vec<&'a str>,
+    /// Names of the variables that are fetched, in order.
+    pub outputs: Vec<&'a str>,
+}
+
+/// The conventions that a program follows.
+pub fn conventions(program: &Program) -> &'static Conventions {
+    match program.dialect {
+        Dialect::Mxnet => &mxnet::CONVENTIONS,
+        // The first dialect there was is what a program of an unknown one is shown as.
+        _ => &paddle::CONVENTIONS,
+    }
+}
+
+impl Conventions {
+    /// How many operators say where in a training script they were made.
+    pub fn count_source(&self, program: &Program) -> usize {
+        let Some(source) = self.source else { return 0 };
+        let says = |value: &AttributeValue| !matches!(value, AttributeValue::Strings(lines) if lines.is_empty());
+        program.ops().filter(|op| op.attribute(source).is_some_and(says)).count()
+    }
+
+    /// Removes what operators say about where they were made.
+    pub fn strip_source(&self, program: &mut Program) {
+        let Some(source) = self.source else { return };
+        for op in program.blocks.iter_mut().flat_map(|block| &mut block.ops) {
+            op.attributes.retain(|attribute| attribute.name != source);
+        }
+    }
+}

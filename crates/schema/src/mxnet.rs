@@ -1,0 +1,249 @@
+//! MXNet's conventions and operators.
+//!
+//! - A variable is a node without an operator. Whether it is data, a parameter or an auxiliary state
+//!   (which operators change: running statistics) is not in the program: it is one of the latter if
+//!   the parameter file has it.
+//! - Labels are inputs that only the loss at the end of a program reads; who infers needs none.
+//! - `Custom` operators are Python code of whoever made the model.
+//!
+//! Source of truth: the registries of 0.9.5, 0.11.0, 1.5.1, 1.9.1 and 2.0.0b1.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+use lodstone_model::{AttributeValue, Block, DType, Op, Program, Var, some};
+
+use crate::{Conventions, Interface};
+
+/// MXNet's conventions, for who has a program of any framework.
+pub static CONVENTIONS: Conventions = Conventions {
+    framework: "MXNet 0.9.5, 0.11.0, 1.5.1, 1.9.1 and 2.0.0b1",
+    version,
+    interface,
+    unknown_operators,
+    variable_of,
+    // Programs do not tell parameters from inputs.
+    parameters: |_| Vec::new(),
+    declare,
+    source: None,
+    notes,
+};
+
+/// What MXNet's registries say about an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operator {
+    /// The operator that it is another name of.
+    pub alias_of: Option<&'static str>,
+    /// Releases that have it.
+    pub releases: Vec<&'static str>,
+    /// Names of its inputs, in order; `name*` stands for any number.
+    pub inputs: Vec<&'static str>,
+    /// Inputs that it changes.
+    pub auxiliary: Vec<&'static str>,
+    /// Names of its outputs, if they have any.
+    pub outputs: Vec<&'static str>,
+    /// Whether the first of several outputs is called `output`, and the others are nobody's.
+    pub one_visible: bool,
+}
+
+/// What MXNet knows about the operator `name`; `None` if no release has it.
+pub fn operator(name: &str) -> Option<&'static Operator> {
+    static OPERATORS: LazyLock<HashMap<&str, Operator>> =
+        LazyLock::new(|| include_str!("../data/mxnet_operators.tsv").lines().map(parse).collect());
+    OPERATORS.get(name)
+}
+
+fn parse(line: &'static str) -> (&'static str, Operator) {
+    let mut columns = line.split('\t');
+    let name = columns.next().unwrap_or_default();
+    let alias_of = columns.next().filter(|alias| !alias.is_empty());
+    let mut words =
+        || columns.next().unwrap_or_default().split_whitespace().collect::<Vec<&'static str>>();
+    let (releases, inputs, auxiliary, mut outputs) = (words(), words(), words(), words());
+    let one_visible = outputs == ["1"];
+    if one_visible {
+        outputs.clear();
+    }
+    (name, Operator { alias_of, releases, inputs, auxiliary, outputs, one_visible })
+}
+
+/// What the operator `name` is called by itself, without aliases.
+pub fn real_name(name: &str) -> &str {
+    operator(name).and_then(|operator| operator.alias_of).unwrap_or(name)
+}
+
+/// What MXNet appends to the name of a node of `kind` for its output number `index` of `count`.
+pub fn output_suffix(kind: &str, index: usize, count: usize) -> String {
+    let known = operator(kind);
+    if let Some(name) = known.and_then(|known| known.outputs.get(index)) {
+        return (*name).to_owned();
+    }
+    let plain = count == 1 || known.is_some_and(|known| known.one_visible);
+    if plain && index == 0 { "output".to_owned() } else { format!("output{index}") }
+}
+
+/// The slot that input number `index` of an operator is.
+fn slot(op: &Op, index: usize) -> Option<&'static str> {
+    let operator = operator(&op.kind)?;
+    // Without a bias, what follows it moves up; nothing that is told apart here follows it.
+    operator.inputs.get(index).copied()
+}
+
+/// Whether input number `index` of an operator is one that the operator changes.
+pub fn is_auxiliary(op: &Op, index: usize) -> bool {
+    let Some(operator) = operator(&op.kind) else { return false };
+    slot(op, index).is_some_and(|slot| operator.auxiliary.contains(&slot))
+}
+
+/// The variable that a parameter is the value of: files call it `arg:NAME` or `aux:NAME`.
+pub fn variable_of(parameter: &str) -> &str {
+    let tagged = parameter.strip_prefix("arg:").or_else(|| parameter.strip_prefix("aux:"));
+    tagged.unwrap_or(parameter)
+}
+
+/// Element types by MXNet's numbers. Releases before 2.0 know 0 to 7 and 12.
+const TYPES: [DType; 13] = [
+    DType::Float32,
+    DType::Float64,
+    DType::Float16,
+    DType::Uint8,
+    DType::Int32,
+    DType::Int8,
+    DType::Int64,
+    DType::Bool,
+    DType::Int16,
+    DType::Uint16,
+    DType::Uint32,
+    DType::Uint64,
+    DType::BFloat16,
+];
+
+/// The element type that MXNet calls by a number.
+pub fn dtype_of(flag: i32) -> Option<DType> {
+    TYPES.get(usize::try_from(flag).ok()?).copied()
+}
+
+/// MXNet's number for an element type.
+pub fn type_flag(dtype: DType) -> Option<i32> {
+    let index = TYPES.iter().position(|known| *known == dtype)?;
+    i32::try_from(index).ok()
+}
+
+/// Lets a variable that says its element type say another.
+fn declare(var: &mut Var, dtype: DType) {
+    var.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype);
+    let said = var.attributes.iter_mut().find(|attribute| attribute.name == "__dtype__");
+    if let (Some(attribute), Some(flag)) = (said, type_flag(dtype)) {
+        attribute.value = AttributeValue::String(flag.to_string().as_str().into());
+    }
+}
+
+/// `10901` is 1.9.1.
+fn version(version: i64) -> String {
+    format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
+}
+
+/// Inputs are the variables that are no parameters, in order, but for labels.
+pub fn interface(program: &Program) -> Interface<'_> {
+    let Some(block) = program.blocks.first() else { return Interface::default() };
+    let labels = labels(block);
+    let fed = block.vars.iter().filter(|var| !var.persistable);
+    let inputs = fed.map(|var| var.name.as_str()).filter(|name| !labels.contains(name)).collect();
+    Interface { inputs, outputs: block.outputs.iter().map(String::as_str).collect() }
+}
+
+/// Variables that nothing reads but losses, as labels.
+fn labels(block: &Block) -> HashSet<&str> {
+    let (mut labels, mut others) = (HashSet::new(), HashSet::new());
+    for op in &block.ops {
+        let has_label = real_name(&op.kind).ends_with("Output");
+        for (index, name) in op.input("").iter().enumerate() {
+            let is_label = has_label && slot(op, index) == Some("label");
+            if is_label {
+                labels.insert(name.as_str())
+            } else {
+                others.insert(name.as_str())
+            };
+        }
+    }
+    labels.retain(|name| !others.contains(name));
+    labels
+}
+
+/// Variables of the first block that look like parameters: by what reads them, by what their
+/// attributes say, by their name.
+pub fn likely_parameters(program: &Program) -> HashSet<String> {
+    /// Inputs of operators that are learned, or measured once.
+    const SLOTS: [&str; 9] = [
+        "weight",
+        "bias",
+        "gamma",
+        "beta",
+        "parameters",
+        "min_weight",
+        "max_weight",
+        "min_bias",
+        "max_bias",
+    ];
+    /// What parameters say about how they are made and trained.
+    const TOLD: [&str; 3] = ["__init__", "__lr_mult__", "__wd_mult__"];
+    const ENDINGS: [&str; 8] = [
+        "_weight",
+        "_bias",
+        "_gamma",
+        "_beta",
+        "_moving_mean",
+        "_moving_var",
+        "_running_mean",
+        "_running_var",
+    ];
+    let Some(block) = program.blocks.first() else { return HashSet::new() };
+    let told = |var: &&Var| {
+        var.attributes.iter().any(|attribute| TOLD.contains(&attribute.name.as_str()))
+            || ENDINGS.iter().any(|ending| var.name.ends_with(ending))
+    };
+    let vars: HashSet<&str> = block.vars.iter().map(|var| var.name.as_str()).collect();
+    let mut likely: HashSet<String> =
+        block.vars.iter().filter(told).map(|var| var.name.clone()).collect();
+    for op in &block.ops {
+        for (index, name) in op.input("").iter().enumerate() {
+            let by_slot = slot(op, index).is_some_and(|slot| SLOTS.contains(&slot));
+            if vars.contains(name.as_str()) && (by_slot || is_auxiliary(op, index)) {
+                likely.insert(name.clone());
+            }
+        }
+    }
+    likely
+}
+
+/// Operators that no release of MXNet has, each name once, sorted.
+pub fn unknown_operators(program: &Program) -> Vec<&str> {
+    let kinds = program.ops().map(|op| op.kind.as_str());
+    let mut unknown: Vec<_> = kinds.filter(|kind| operator(kind).is_none()).collect();
+    unknown.sort_unstable();
+    unknown.dedup();
+    unknown
+}
+
+fn notes(program: &Program) -> Vec<String> {
+    /// The newest release that is known, 2.0.
+    const NEWEST: i64 = 29_999;
+    let mut notes = Vec::new();
+    let custom = program.ops().filter(|op| op.kind == "Custom");
+    let mut classes: Vec<String> = custom
+        .map(|op| match op.attribute("op_type") {
+            Some(AttributeValue::String(class)) => format!("`{class}`"),
+            _ => format!("of the operator `{}`", op.name),
+        })
+        .collect();
+    classes.sort_unstable();
+    classes.dedup();
+    if !classes.is_empty() {
+        let classes = some(classes);
+        notes.push(format!("operators that are Python code outside the model: {classes}"));
+    }
+    if let Some(newer) = program.version.filter(|version| *version > NEWEST) {
+        notes.push(format!("the program is of MXNet {}, which is not known", version(newer)));
+    }
+    notes
+}
