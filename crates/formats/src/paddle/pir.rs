@@ -1,8 +1,8 @@
 //! Names of parameters out of a PIR program (`X.json` of PaddlePaddle 3).
 //!
 //! `{"base_code":{"magic":"pir",..},"program":{"regions":[{"blocks":[{"ops":[..]}]}]}}`; a parameter
-//! is an operator `{"#":"p","A":[_,_,_,"name"],..}`, and another saved value is a `1.data` operator
-//! whose `OA` says that it is persistable. The file of the parameters has them sorted by name.
+//! is an operator `{"#":"p","A":[_,_,_,"name"],"OA":[persistable,_,_],..}`, and another saved value is
+//! a `1.data` operator whose `OA` says that it is persistable. The file of the parameters has them sorted by name.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -96,6 +96,9 @@ impl Op {
 
 fn saved_name(op: &Op) -> Option<&str> {
     match op.kind.as_str() {
+        // A state that no run needs from another, of dropout for one, is a parameter and not
+        // persistable.
+        "p" if op.output_attributes.first().is_some_and(is_false) => None,
         "p" => op.attributes.get(3)?.as_str(),
         "1.data" => {
             let persistable = named(&op.output_attributes, "persistable")?.as_array()?;
@@ -109,6 +112,10 @@ fn saved_name(op: &Op) -> Option<&str> {
 fn named<'a>(attributes: &'a [Value], name: &str) -> Option<&'a Value> {
     let attribute = attributes.iter().find(|attribute| attribute["N"] == name)?;
     attribute.get("AT")?.get("D")
+}
+
+fn is_false(value: &Value) -> bool {
+    value.as_bool() == Some(false) || value.as_i64() == Some(0)
 }
 
 /// A truth value, bare or as an attribute.
