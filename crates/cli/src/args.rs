@@ -31,6 +31,9 @@ pub(crate) enum Command {
     Convert(Convert),
     /// Say what is different between two models; exit 0 nothing, 1 something
     Diff(Diff),
+    /// Say what a model could do, or tell, if its own framework opened it; exit 0 nothing,
+    /// 1 something, 2 could not tell
+    Scan(Scan),
     /// Write checksums beside a model, so that any change of it is found
     Seal(Seal),
     /// Say whether a model is whole: structure, bounds, checksums; exit 0 yes, 1 no, 2 could not tell
@@ -213,6 +216,22 @@ pub(crate) struct Diff {
     /// Take the parameters of B from this file or directory
     #[arg(long, value_name = "PATH")]
     pub(crate) params_b: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: Files,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone scan model.pdparams
+  lodstone scan downloaded/                      every file below it
+  lodstone scan checkpoint.pt --json")]
+pub(crate) struct Scan {
+    /// A file, a directory, or the prefix that the files of a model share
+    pub(crate) path: PathBuf,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) files: Files,
 }

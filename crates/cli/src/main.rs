@@ -10,6 +10,7 @@ mod hint;
 mod inspect;
 mod progress;
 mod say;
+mod scan;
 mod seal;
 mod table;
 mod verify;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Command::Cat(arguments) => cat::run(&arguments).map(yes),
         Command::Convert(arguments) => convert::run(&arguments).map(yes),
         Command::Diff(arguments) => diff::run(&arguments),
+        Command::Scan(arguments) => scan::run(&arguments),
         Command::Seal(arguments) => seal::run(&arguments).map(yes),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Completions { shell } => {

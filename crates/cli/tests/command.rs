@@ -10,7 +10,7 @@ use std::process::Stdio;
 
 use common::{DIGITS, command, golden, good, run};
 
-const COMMANDS: [&str; 6] = ["inspect", "cat", "convert", "diff", "seal", "verify"];
+const COMMANDS: [&str; 7] = ["inspect", "cat", "convert", "diff", "scan", "seal", "verify"];
 
 #[test]
 fn help_of_each_command_has_examples() {

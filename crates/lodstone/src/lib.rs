@@ -24,6 +24,7 @@ mod error;
 mod fit;
 mod inspect;
 mod open;
+mod scan;
 mod seal;
 mod sparse;
 mod verify;
@@ -43,5 +44,6 @@ pub use lodstone_model::{
 };
 pub use lodstone_store::{Blob, Error as StoreError, Links, Progress};
 pub use open::{open, open_with};
+pub use scan::{Danger, DangerKind, Scan, scan};
 pub use seal::{Sealing, seal};
 pub use verify::{Defect, DefectKind, Verification, verify};
