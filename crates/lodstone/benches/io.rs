@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lodstone::{ConvertOptions, Loss, OpenOptions, Target};
+use lodstone::{ConvertOptions, DiffOptions, Loss, Model, OpenOptions, Progress, Target};
 
 const RUNS: usize = 5;
 
@@ -51,8 +51,31 @@ fn main() {
             lodstone::convert(lodstone::open(&path).expect("a model"), &out, &options).expect("ok");
         });
         row("write back, durable (limit: cp + fsync)", ours, median(|| copy(&path, &out)));
+
+        let (options, progress) = (OpenOptions::default(), Progress::default());
+        let ours = median(|| {
+            let found = lodstone::diff(model(&path), &model(&out), &DiffOptions::default());
+            assert!(found.expect("compared").same);
+        });
+        let both = median(|| {
+            read(&path);
+            read(&out);
+        });
+        row("diff of equal models (limit: read both)", ours, both);
+
+        let seal = || lodstone::seal(&path, &options, true, &progress).expect("sealed");
+        row("seal (limit: read the file)", median(|| drop(seal())), median(|| read(&path)));
+        let ours = median(|| {
+            assert!(lodstone::verify(&path, &options, &progress).expect("verified").whole);
+        });
+        row("verify what is sealed (limit: read the file)", ours, median(|| read(&path)));
+        fs::remove_file(directory.join("lodstone.seal")).expect("a seal");
     }
     let _ = fs::remove_dir_all(directory);
+}
+
+fn model(path: &Path) -> Model {
+    lodstone::open(path).expect("a model")
 }
 
 fn tempdir() -> std::path::PathBuf {

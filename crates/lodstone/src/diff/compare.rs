@@ -17,7 +17,7 @@ pub(super) struct Relation {
 }
 
 /// Bytes of each side that are compared at once.
-const PIECE: usize = 1 << 20;
+const PIECE: usize = 128 << 10;
 
 /// Most dimensions of which every order is tried: the layouts of convolutions have four, and the
 /// orders of more are too many.

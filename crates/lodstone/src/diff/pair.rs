@@ -31,7 +31,7 @@ pub(super) struct Pair {
 pub(super) fn pair(a: &Model, b: &Model, options: &DiffOptions) -> Result<Pairing> {
     let nameless = |model: &Model| model.parameters.iter().all(|p| p.name.is_empty());
     let by_place = nameless(a) && nameless(b);
-    let mut pairs = if by_place { Vec::new() } else { by_name(a, b) };
+    let mut pairs = if by_place { equal_in_place(a, b, options)? } else { by_name(a, b) };
     let taken = |pairs: &[Pair]| {
         let of_a: HashSet<usize> = pairs.iter().map(|pair| pair.a).collect();
         let of_b: HashSet<usize> = pairs.iter().map(|pair| pair.b).collect();
@@ -48,19 +48,35 @@ pub(super) fn pair(a: &Model, b: &Model, options: &DiffOptions) -> Result<Pairin
     let (mut removed, mut added) = taken(&pairs);
     if by_place {
         // What stands at the same place is meant to be the same.
-        removed.retain(|index| {
-            let there = added.iter().position(|other| other == index);
-            if let Some(there) = there {
-                let (a, b) = (*index, added.remove(there));
-                pairs.push(Pair { a, b, renamed: false, moved: false, relation: None });
-            }
-            there.is_none()
-        });
+        let both: HashSet<usize> =
+            removed.iter().copied().filter(|index| added.binary_search(index).is_ok()).collect();
+        removed.retain(|index| !both.contains(index));
+        added.retain(|index| !both.contains(index));
+        pairs.extend(both.into_iter().map(|index| Pair {
+            a: index,
+            b: index,
+            renamed: false,
+            moved: false,
+            relation: None,
+        }));
     } else {
         mark_moved(&mut pairs);
     }
     pairs.sort_by_key(|pair| pair.a);
     Ok(Pairing { pairs, removed, added })
+}
+
+/// Pairs of the same content at the same place.
+fn equal_in_place(a: &Model, b: &Model, options: &DiffOptions) -> Result<Vec<Pair>> {
+    let mut pairs = Vec::new();
+    for (index, (of_a, of_b)) in a.parameters.iter().zip(&b.parameters).enumerate() {
+        let changes = exact(&of_a.tensor, &of_b.tensor, options)?;
+        if changes.as_ref().is_some_and(Vec::is_empty) {
+            let relation = Some(Relation::default());
+            pairs.push(Pair { a: index, b: index, renamed: false, moved: false, relation });
+        }
+    }
+    Ok(pairs)
 }
 
 /// Pairs of the same name: of several, the first with the first.
@@ -112,6 +128,10 @@ fn mark_moved(pairs: &mut [Pair]) {
 /// What tensors with the same elements, in whatever order, have in common.
 type Likeness = (DType, u64, u64);
 
+/// Of so many tensors of the same content the one with the right shape is looked for: there may be
+/// any number of empty ones.
+const MOST_ALIKE: usize = 64;
+
 /// Pairs of the same content: as it is, reshaped, or with other dimensions first. Those in the same
 /// place, and then of the same shape, are preferred.
 fn by_content(
@@ -150,8 +170,9 @@ fn by_content(
         let Some(candidates) = candidates else { continue };
         let same_shape =
             |candidate: &usize| of(b, *candidate).is_some_and(|other| other.shape == tensor.shape);
-        let there = candidates.iter().position(|candidate| *candidate == index);
-        let alike = candidates.iter().position(same_shape);
+        // They are in order of their numbers.
+        let there = candidates.binary_search(&index).ok();
+        let alike = candidates.iter().take(MOST_ALIKE).position(same_shape);
         for at in [there, alike, Some(0)].into_iter().flatten() {
             let Some(other) = candidates.get(at).copied() else { continue };
             let Some(other_tensor) = of(b, other) else { continue };
