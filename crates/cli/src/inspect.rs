@@ -135,8 +135,12 @@ fn operators(model: &Model, out: &mut impl Write) -> io::Result<()> {
     })
 }
 
-/// `Input=x Filter=w`; slots without variables are left out.
+/// `Input=x Filter=w`, or `x,w` by position; slots without variables are left out.
 fn slots(operands: &[Operand]) -> String {
     let slots = operands.iter().filter(|operand| !operand.args.is_empty());
-    slots.map(|o| format!("{}={}", o.slot, o.args.join(","))).collect::<Vec<_>>().join(" ")
+    let slot = |operand: &Operand| match operand.slot.as_str() {
+        "" => operand.args.join(","),
+        name => format!("{name}={}", operand.args.join(",")),
+    };
+    slots.map(slot).collect::<Vec<_>>().join(" ")
 }

@@ -79,7 +79,7 @@ pub static PARAMS: Format = Format {
     aligns: false,
     extension: "params",
     prefix: None,
-    detect: |probe| is_params(probe.head),
+    detect: |probe| is_params(probe.head, probe.len),
     read,
     write: write::write,
 };
@@ -89,7 +89,6 @@ pub static NPZ: Format = Format {
     name: "mxnet-npz",
     title: "MXNet 2 parameters, an archive of NumPy arrays",
     holds: Holds { unnamed: false, dtype: npz::has_code, ..HOLDS },
-    extension: "",
     detect: npz::detect,
     read: npz::read,
     write: npz::write,
