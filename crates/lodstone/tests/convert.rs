@@ -342,8 +342,7 @@ fn parts_of_sparse_tensors_have_names_of_their_own() {
     let refused = convert(model.clone(), &out, &ConvertOptions::default());
     assert!(matches!(refused, Err(Error::Lossy(losses)) if losses[&Loss::Sparse].len() == 5));
     let allow = vec![Loss::Sparse];
-    convert(model.clone(), &out, &ConvertOptions { allow, ..ConvertOptions::default() })
-        .expect("allowed");
+    convert(model, &out, &ConvertOptions { allow, ..ConvertOptions::default() }).expect("allowed");
     let back = open(&out).expect("a model");
     let shape = |name: &str| back.parameter(name).map(|tensor| tensor.shape.clone());
     assert_eq!(shape("csr"), Some(vec![5]));
