@@ -1,9 +1,5 @@
 //! MXNet's files: what is in them, back to the same bytes, and what is odd or wrong.
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "tests read and write files directly"
-)]
+#![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
 
 mod support;
 
@@ -268,8 +264,9 @@ fn shapes(bytes: &[u8]) -> Vec<Vec<u64>> {
 #[test]
 fn scalars_are_told_from_arrays_that_were_never_filled() {
     let none = words(&[V2, 0, 0]);
-    let (one, two): (&[u64], &[u64]) = (&[], &[2]);
-    let cases: Vec<(&str, Vec<Vec<u8>>, Vec<&[u64]>)> = vec![
+    let (one, two): (&'static [u64], &'static [u64]) = (&[], &[2]);
+    type Shapes = Vec<&'static [u64]>;
+    let cases: Vec<(&str, Vec<Vec<u8>>, Shapes)> = vec![
         ("a scalar", vec![scalar()], vec![one]),
         ("scalars", vec![scalar(), scalar(), scalar()], vec![one; 3]),
         (
@@ -324,7 +321,7 @@ fn scalars_are_told_from_arrays_that_were_never_filled() {
         for length in [0, 1, 3, 6, 12] {
             // Names whose sizes look like element types.
             let names: Vec<Vec<u8>> =
-                (0..records.len()).map(|n| vec![b'a' + n as u8; length]).collect();
+                (b'a'..).take(records.len()).map(|letter| vec![letter; length]).collect();
             let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
             assert_eq!(shapes(&file(&records, &names)), expected, "{what}, names of {length}");
         }
@@ -499,7 +496,7 @@ fn arrays_that_mxnet_could_not_load_are_not_written() {
     };
     let float = || tensor(DType::Float32, &[1]);
     let sparse = open(&cases().into_iter().find(|c| c.path == "1.9.1/sparse.params").unwrap());
-    let mut mixed = sparse.clone();
+    let mut mixed = sparse;
     mixed.parameters.push(Parameter { name: "s".to_owned(), tensor: tensor(DType::Float32, &[]) });
     let refused = [
         (model(vec![("a", float()), ("a", float())]), "two tensors called `a`"),
