@@ -210,6 +210,40 @@ fn parameters_of_another_program_are_an_error_and_missing_ones_are_named() {
     assert_eq!(less.report.warnings, ["parameters of the program were not found: `fc1_bias`"]);
 }
 
+#[test]
+fn parameters_of_a_block_beside_a_program_are_told_and_left_alone() {
+    let scratch = tempfile::tempdir().unwrap();
+    let at = |name: &str| scratch.path().join(name);
+    std::fs::copy(golden().join("1.9.1/module/net-symbol.json"), at("net-symbol.json")).unwrap();
+    std::fs::copy(golden().join("1.9.1/names.params"), at("net.params")).unwrap();
+    let model = mxnet::open(scratch.path(), &OpenOptions::default()).unwrap();
+    assert_eq!((model.format.as_str(), model.parameters.len()), ("mxnet-symbol", 0));
+    let told = model.report.warnings.join("; ");
+    assert!(told.contains("do not fit the program: it has none of `c1_weight`"), "{told}");
+    let program = model.program.unwrap();
+    assert_eq!((conventions(&program).interface)(&program).inputs, ["data"]);
+    // Those of the program itself may be called like that too.
+    std::fs::copy(golden().join("1.9.1/module/net-0001.params"), at("net.params")).unwrap();
+    let model = mxnet::open(scratch.path(), &OpenOptions::default()).unwrap();
+    assert_eq!((model.format.as_str(), model.parameters.len()), ("mxnet", 8));
+    let out = at("copy");
+    write(&model, "mxnet", &out, true).unwrap();
+    assert!(bytes(&out.join("net.params")) == bytes(&at("net.params")));
+}
+
+#[test]
+fn much_behind_the_names_is_told_and_not_kept() {
+    let mut content = file(&[pair(Some(V2))], &[]);
+    let whole = content.len();
+    content.resize(whole + (1 << 20) + 1, 7);
+    let model = read(&content);
+    assert!(model.report.warnings[0].contains("nor does a write-back keep"));
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("out.params");
+    write(&model, "mxnet-params", &out, true).unwrap();
+    assert!(bytes(&out) == content[..whole]);
+}
+
 /// Bytes of a file of records and names.
 fn file(records: &[Vec<u8>], names: &[&[u8]]) -> Vec<u8> {
     let mut bytes = [0x112u64, 0, records.len() as u64].map(u64::to_le_bytes).concat();

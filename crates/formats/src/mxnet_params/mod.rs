@@ -59,6 +59,7 @@ mod scalar;
 mod write;
 
 pub(crate) use layout::Layout;
+pub(crate) use npz::is_archive;
 
 pub use detect::is_params;
 pub use npz::read_npz_blob;
