@@ -100,7 +100,12 @@ const SUBJECTS: &[Subject] = &[
     // Names are repeated wherever a value is used, up to 16 times the bytes and a mebibyte.
     Subject {
         format: "mxnet-symbol",
-        read: |bytes| mxnet_symbol::read(&blob(bytes), &Limits::default()).map(|_| ()),
+        read: |bytes| {
+            let program = mxnet_symbol::read(&blob(bytes), &Limits::default())?;
+            // What was read can be written, or is refused.
+            let _ = mxnet_symbol::write(&program, false);
+            Ok(())
+        },
         factor: 64,
         constant: 3 << 20,
         telling: b"0123456789[]{},:\"-\\ntf",
