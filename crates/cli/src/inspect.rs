@@ -62,12 +62,13 @@ fn summary(inspection: &Inspection, path: &str, out: &mut impl Write) -> io::Res
     Ok(())
 }
 
-/// How many elements a tensor has; a vocabulary has none.
+/// How many elements of a tensor are stored; of a vocabulary none are.
 fn elements(tensor: &TensorInfo) -> u64 {
-    if tensor.kind == "vocab" || tensor.shape.contains(&0) {
+    let shape = tensor.parts.get("data").map_or(&tensor.shape, |values| &values.shape);
+    if tensor.kind == "vocab" || shape.contains(&0) {
         return 0;
     }
-    tensor.shape.iter().fold(1, |count, extent| count.saturating_mul(*extent))
+    shape.iter().fold(1, |count, extent| count.saturating_mul(*extent))
 }
 
 fn describe(value: &ValueInfo) -> String {
