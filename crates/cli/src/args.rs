@@ -29,6 +29,15 @@ pub(crate) enum Command {
     Cat(Cat),
     /// Write a model in another format, or unharmed in its own
     Convert(Convert),
+    /// Say what is different between two models; exit 0 nothing, 1 something
+    Diff(Diff),
+    /// Say what a model could do, or tell, if its own framework opened it; exit 0 nothing,
+    /// 1 something, 2 could not tell
+    Scan(Scan),
+    /// Write checksums beside a model, so that any change of it is found
+    Seal(Seal),
+    /// Say whether a model is whole: structure, bounds, checksums; exit 0 yes, 1 no, 2 could not tell
+    Verify(Verify),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -42,6 +51,13 @@ pub(crate) struct Open {
     /// Take the parameters from this file or directory
     #[arg(long, value_name = "PATH")]
     params: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
+}
+
+/// How files are read.
+#[derive(Args)]
+pub(crate) struct Files {
     /// Follow symbolic links that lead out of the directory of the model, as download caches
     /// have them
     #[arg(long)]
@@ -49,13 +65,23 @@ pub(crate) struct Open {
     /// Read files instead of mapping them into memory: for files that others may truncate
     #[arg(long)]
     no_mmap: bool,
+    /// Do not compare sealed models with their checksums when they are read
+    #[arg(long)]
+    no_verify: bool,
 }
 
 impl Open {
     pub(crate) fn options(&self) -> OpenOptions {
+        self.files.options(self.params.as_ref())
+    }
+}
+
+impl Files {
+    pub(crate) fn options(&self, params: Option<&PathBuf>) -> OpenOptions {
         OpenOptions {
-            params: self.params.clone(),
+            params: params.cloned(),
             mmap: !self.no_mmap,
+            verify: !self.no_verify,
             links: if self.follow_links { Links::Follow } else { Links::Confined },
             ..OpenOptions::default()
         }
@@ -111,6 +137,7 @@ Examples:
   lodstone convert resnet50/ copy/ --to same                 byte for byte
   lodstone convert inference fp16.safetensors --cast float16 --allow fp16-rounding
   lodstone convert inference vars/ --to paddle-vars --include 'conv*'
+  lodstone convert model.pdparams torch.safetensors --rename names.txt --transpose '*linear*.weight'
   lodstone convert big.pdmodel big.safetensors --max-shard-size 5GB")]
 pub(crate) struct Convert {
     /// A file, a directory, or the prefix that the files of a model share
@@ -126,6 +153,13 @@ pub(crate) struct Convert {
     /// Leave out tensors with names like this; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) exclude: Vec<String>,
+    /// Rename tensors, by a file with an old and a new name a line (`*` stands for anything), or
+    /// JSON
+    #[arg(long, value_name = "MAP")]
+    pub(crate) rename: Option<PathBuf>,
+    /// Transpose matrices with names like this; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) transpose: Vec<String>,
     /// Cast floating-point tensors
     #[arg(long, value_name = "DTYPE", value_parser = CASTS)]
     pub(crate) cast: Option<String>,
@@ -141,6 +175,98 @@ pub(crate) struct Convert {
     /// Leave out paths and source lines of the training script, with `--to same` too
     #[arg(long)]
     pub(crate) strip_source: bool,
+    /// Seal what is written
+    #[arg(long)]
+    pub(crate) seal: bool,
+    #[command(flatten)]
+    pub(crate) open: Open,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone diff before.pdmodel after.pdmodel
+  lodstone diff resnet50/ resnet50.safetensors   whatever the formats
+  lodstone diff a.npz b.npz --rtol 1e-5 --atol 1e-8
+  lodstone diff paddle.pdparams torch.safetensors --rename names.txt --transpose '*linear*.weight'")]
+pub(crate) struct Diff {
+    /// A model
+    pub(crate) a: PathBuf,
+    /// The model to compare it with
+    pub(crate) b: PathBuf,
+    /// Names of tensors of A as B has them: a file with an old and a new name a line (`*` stands
+    /// for anything), or JSON
+    #[arg(long, value_name = "MAP")]
+    pub(crate) rename: Option<PathBuf>,
+    /// Matrices of A with names like this are transposed in B; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) transpose: Vec<String>,
+    /// Numbers are equal if |a - b| <= atol + rtol * |b|
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, hide_default_value = true)]
+    pub(crate) rtol: f64,
+    /// The absolute part of that
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, hide_default_value = true)]
+    pub(crate) atol: f64,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Take the parameters of A from this file or directory
+    #[arg(long, value_name = "PATH")]
+    pub(crate) params_a: Option<PathBuf>,
+    /// Take the parameters of B from this file or directory
+    #[arg(long, value_name = "PATH")]
+    pub(crate) params_b: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: Files,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone scan model.pdparams
+  lodstone scan downloaded/                      every file below it
+  lodstone scan checkpoint.pt --json")]
+pub(crate) struct Scan {
+    /// A file, a directory, or the prefix that the files of a model share
+    pub(crate) path: PathBuf,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) files: Files,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone seal resnet50/                        writes resnet50/lodstone.seal
+  lodstone seal model.safetensors                writes lodstone.seal beside it
+  lodstone seal model.safetensors --replace      after you changed it yourself")]
+pub(crate) struct Seal {
+    /// A file, a directory, or the prefix that the files of a model share
+    pub(crate) path: PathBuf,
+    /// Seal the model as it is now, though it is not what was sealed before
+    #[arg(long)]
+    pub(crate) replace: bool,
+    #[command(flatten)]
+    pub(crate) open: Open,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone verify resnet50/
+  lodstone verify model.safetensors --sealed     without a seal the answer is `could not tell`
+  lodstone verify model.safetensors --json")]
+pub(crate) struct Verify {
+    /// A file, a directory, or the prefix that the files of a model share
+    pub(crate) path: PathBuf,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Ask for a seal: exit 2 if there is none
+    #[arg(long)]
+    pub(crate) sealed: bool,
     #[command(flatten)]
     pub(crate) open: Open,
 }

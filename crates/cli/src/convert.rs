@@ -1,8 +1,6 @@
 //! `lodstone convert`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use lodstone::{ConvertOptions, DType, Loss, Progress, Target, WriteOptions, some};
+use lodstone::{ConvertOptions, DType, Loss, Progress, Renames, Target, WriteOptions, some};
 
 use crate::args::Convert;
 use crate::say::{self, count, size};
@@ -21,9 +19,12 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
         to,
         include: arguments.include.clone(),
         exclude: arguments.exclude.clone(),
+        renames: arguments.rename.as_deref().map(Renames::load).transpose()?.unwrap_or_default(),
+        transpose: arguments.transpose.clone(),
         cast: arguments.cast.as_deref().and_then(DType::from_name),
         allow: Loss::ALL.iter().copied().filter(allowed).collect(),
         strip_source: arguments.strip_source,
+        seal: arguments.seal,
         write: WriteOptions {
             align: arguments.align,
             max_shard_size: arguments.max_shard_size,
@@ -32,16 +33,9 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
         },
     };
     let total = model.nbytes();
-    // Cancelled work removes what it has written, and then ends; who cannot wait asks again.
-    let (handle, asked) = (progress.clone(), AtomicBool::new(false));
-    ctrlc::set_handler(move || {
-        handle.cancel();
-        if asked.swap(true, Ordering::Relaxed) {
-            std::process::exit(2);
-        }
-    })?;
+    progress::cancel_when_asked(&progress)?;
     let convert = || lodstone::convert(model, &arguments.output, &options);
-    let conversion = progress::show(&progress, total, convert)?;
+    let conversion = progress::show(&progress, Some(total), convert)?;
 
     conversion.report.warnings.iter().for_each(|warning| say::warning(warning));
     for (loss, places) in &conversion.report.losses {

@@ -27,6 +27,11 @@ fn of_format(error: &lodstone::FormatError) -> Option<String> {
         F::Store(S::Escapes { why, .. }) if why.contains("link") => {
             "--follow-links, if you trust where it leads".to_owned()
         }
+        F::Store(S::Damaged { .. } | S::Resized { .. }) | F::Seal { .. } => {
+            "`lodstone verify` says all that is damaged; `--no-verify` reads it nevertheless; \
+             `lodstone seal --replace` seals it as it is now"
+                .to_owned()
+        }
         F::Store(S::Malformed { found, .. }) if found.ends_with("left") => {
             "the file looks truncated: compare its size with the original".to_owned()
         }

@@ -14,10 +14,7 @@ pub(crate) fn run(arguments: &Inspect) -> Result<(), Failure> {
     let options = InspectOptions { hash: arguments.hash, operators: arguments.json };
     let inspection = lodstone::inspect(&model, options)?;
     if arguments.json {
-        return say::to_stdout(|out| {
-            serde_json::to_writer_pretty(&mut *out, &inspection).map_err(io::Error::from)?;
-            Ok(out.write_all(b"\n")?)
-        });
+        return say::json(&inspection);
     }
     say::to_stdout(|out| {
         summary(&inspection, &arguments.path.display().to_string(), out)?;

@@ -5,11 +5,15 @@
 mod args;
 mod cat;
 mod convert;
+mod diff;
 mod hint;
 mod inspect;
 mod progress;
 mod say;
+mod scan;
+mod seal;
 mod table;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -20,20 +24,30 @@ use args::{Arguments, Command};
 /// What ends a command early.
 type Failure = Box<dyn std::error::Error>;
 
+/// The answer of a command that asks nothing.
+fn yes((): ()) -> bool {
+    true
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.command {
-        Command::Inspect(arguments) => inspect::run(&arguments),
-        Command::Cat(arguments) => cat::run(&arguments),
-        Command::Convert(arguments) => convert::run(&arguments),
+        Command::Inspect(arguments) => inspect::run(&arguments).map(yes),
+        Command::Cat(arguments) => cat::run(&arguments).map(yes),
+        Command::Convert(arguments) => convert::run(&arguments).map(yes),
+        Command::Diff(arguments) => diff::run(&arguments),
+        Command::Scan(arguments) => scan::run(&arguments),
+        Command::Seal(arguments) => seal::run(&arguments).map(yes),
+        Command::Verify(arguments) => verify::run(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "lodstone", &mut script);
-            say::out(&script)
+            say::out(&script).map(yes)
         }
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
         Err(failure) if say::is_broken_pipe(failure.as_ref()) => ExitCode::SUCCESS,
         Err(failure) => {
             say::error(failure.as_ref());

@@ -1,14 +1,29 @@
 //! A bar on a terminal, for work that takes longer than a second.
 
 use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use lodstone::Progress;
 
-/// Does `work` and shows how far `progress` has come of `total` bytes.
-pub(crate) fn show<T>(progress: &Progress, total: u64, work: impl FnOnce() -> T) -> T {
+use crate::Failure;
+
+/// Lets who interrupts the command cancel the work: it removes what it has written, and ends. Who
+/// cannot wait asks again.
+pub(crate) fn cancel_when_asked(progress: &Progress) -> Result<(), Failure> {
+    let (progress, asked) = (progress.clone(), AtomicBool::new(false));
+    Ok(ctrlc::set_handler(move || {
+        progress.cancel();
+        if asked.swap(true, Ordering::Relaxed) {
+            std::process::exit(2);
+        }
+    })?)
+}
+
+/// Does `work` and shows how far `progress` has come of `total` bytes, if that is known.
+pub(crate) fn show<T>(progress: &Progress, total: Option<u64>, work: impl FnOnce() -> T) -> T {
     if !std::io::stderr().is_terminal() {
         return work();
     }
@@ -21,14 +36,18 @@ pub(crate) fn show<T>(progress: &Progress, total: u64, work: impl FnOnce() -> T)
     })
 }
 
-fn watch(progress: &Progress, total: u64, finished: &mpsc::Receiver<()>) {
+fn watch(progress: &Progress, total: Option<u64>, finished: &mpsc::Receiver<()>) {
     let pause = |time| finished.recv_timeout(time) == Err(mpsc::RecvTimeoutError::Timeout);
     if !pause(Duration::from_secs(1)) {
         return;
     }
-    let bar = ProgressBar::new(total);
-    let style =
-        "{bar:40.cyan} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta}";
+    let (bar, style) = match total {
+        Some(total) => (
+            ProgressBar::new(total),
+            "{bar:40.cyan} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta}",
+        ),
+        None => (ProgressBar::no_length(), "{binary_bytes}, {binary_bytes_per_sec}"),
+    };
     if let Ok(style) = ProgressStyle::with_template(style) {
         bar.set_style(style);
     }

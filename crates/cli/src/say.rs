@@ -21,6 +21,14 @@ pub(crate) fn to_stdout(
     Ok(stdout.flush()?)
 }
 
+/// Writes data as JSON.
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    to_stdout(|out| {
+        serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
+        Ok(out.write_all(b"\n")?)
+    })
+}
+
 /// Reports an error and what can be done about it.
 pub(crate) fn error(failure: &(dyn Error + 'static)) {
     line("error", AnsiColor::Red, &failure.to_string());

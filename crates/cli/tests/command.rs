@@ -10,10 +10,12 @@ use std::process::Stdio;
 
 use common::{DIGITS, command, golden, good, run};
 
+const COMMANDS: [&str; 7] = ["inspect", "cat", "convert", "diff", "scan", "seal", "verify"];
+
 #[test]
 fn help_of_each_command_has_examples() {
     let help = good(["--help"]);
-    for name in ["inspect", "cat", "convert"] {
+    for name in COMMANDS {
         assert!(help.out.contains(name), "{help:?}");
         for flag in ["--help", "-h"] {
             let said = good([name, flag]);
@@ -29,7 +31,7 @@ fn help_of_each_command_has_examples() {
 
 #[test]
 fn examples_in_the_help_use_options_that_there_are() {
-    for name in ["inspect", "cat", "convert"] {
+    for name in COMMANDS {
         let help = good([name, "--help"]).out;
         let (options, examples) = help.split_once("\nExamples:\n").expect("examples");
         for word in examples.split_whitespace().filter(|word| word.starts_with('-')) {

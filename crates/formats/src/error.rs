@@ -70,6 +70,14 @@ pub enum Error {
         /// What it cannot hold, with its name.
         what: String,
     },
+    /// A seal that cannot be relied on.
+    #[error("the seal `{}` cannot be used: {what}", path.display())]
+    Seal {
+        /// The seal.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
     /// A JSON text that is not what it should be.
     #[error("`{}`: {source}", path.display())]
     Json {

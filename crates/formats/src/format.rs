@@ -71,6 +71,7 @@ pub static FORMATS: &[&Format] = &[
     &paddle::VARS,
     &paddle::PARAMS,
     &paddle::PARAMS_SIZED,
+    &paddle::PICKLE,
     &paddle::TENSOR,
     &paddle::TENSOR_LOD_LAST,
     &paddle::PROGRAM,

@@ -15,11 +15,17 @@ pub mod mxnet_symbol;
 pub mod numpy;
 mod options;
 pub mod paddle;
+pub mod paddle_pickle;
 pub mod paddle_program;
 pub mod paddle_stream;
+pub mod pickle;
 mod protobuf;
 pub mod safetensors;
+mod scan;
+mod seal;
 
 pub use error::{Error, Result};
 pub use format::{FORMATS, Format, Prefix, Probe, named};
 pub use options::{Holds, OpenOptions, WriteOptions};
+pub use scan::{Pickles, pickles};
+pub use seal::{Seal, SealedFile, SealedModel};

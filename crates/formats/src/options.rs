@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lodstone_model::{DType, Dialect, Limits};
-use lodstone_store::{Blob, Dir, Links, Progress, Result, SourceFile};
+use lodstone_store::{Blob, Dir, Links, Progress, SourceFile};
+
+use crate::{Result, Seal, SealedFile};
 
 /// How to open a model.
 #[derive(Clone, Debug)]
@@ -15,6 +17,8 @@ pub struct OpenOptions {
     pub limits: Limits,
     /// Whether files may be mapped into memory.
     pub mmap: bool,
+    /// Whether bytes of sealed models are compared with their checksums when they are first read.
+    pub verify: bool,
     /// Whether names inside a model may pass symbolic links that leave its directory.
     pub links: Links,
 }
@@ -22,7 +26,7 @@ pub struct OpenOptions {
 impl Default for OpenOptions {
     fn default() -> Self {
         let (limits, links) = (Limits::default(), Links::default());
-        Self { params: None, limits, mmap: true, links }
+        Self { params: None, limits, mmap: true, verify: true, links }
     }
 }
 
@@ -30,17 +34,33 @@ impl OpenOptions {
     /// Opens a file that the user named.
     ///
     /// # Errors
-    /// As [`SourceFile::open`].
+    /// As [`SourceFile::open`]; if it is sealed and has another size, or the seal is damaged.
     pub fn file(&self, path: &Path) -> Result<Blob> {
-        Ok(Blob::file(Arc::new(SourceFile::open(path, self.mmap)?)))
+        let mut file = SourceFile::open(path, self.mmap)?;
+        let seal = self.seal(path.parent().unwrap_or(Path::new("")))?;
+        let name = path.file_name().and_then(|name| name.to_str());
+        let sealed = seal.as_ref().zip(name).and_then(|(seal, name)| seal.file(name));
+        if let Some(checks) = sealed.and_then(SealedFile::checks) {
+            file = file.checked(Arc::new(checks))?;
+        }
+        Ok(Blob::file(Arc::new(file)))
     }
 
     /// Opens a directory in which names that come out of a model are resolved.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// If it cannot be opened, or its seal is damaged.
     pub fn dir(&self, path: &Path) -> Result<Dir> {
-        Dir::open(path, self.links, self.mmap)
+        let checks = self.seal(path)?.map(|seal| seal.checks()).unwrap_or_default();
+        Ok(Dir::open(path, self.links, self.mmap)?.checked(checks))
+    }
+
+    /// The seal by which files of a directory are compared.
+    fn seal(&self, directory: &Path) -> Result<Option<Seal>> {
+        match self.verify {
+            true => Seal::load(directory, self.limits.structure_bytes),
+            false => Ok(None),
+        }
     }
 }
 

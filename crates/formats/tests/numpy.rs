@@ -646,6 +646,10 @@ impl Derive for Zeros {
         buffer.fill(0);
         Ok(())
     }
+
+    fn source(&self) -> Option<&Blob> {
+        None
+    }
 }
 
 #[test]

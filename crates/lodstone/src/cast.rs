@@ -84,8 +84,8 @@ impl Derive for Cast {
         self.count() * size(self.to)
     }
 
-    fn check_unchanged(&self) -> Result<(), StoreError> {
-        self.source.check_unchanged()
+    fn source(&self) -> Option<&Blob> {
+        Some(&self.source)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {

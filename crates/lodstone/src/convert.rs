@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use lodstone_formats::{FORMATS, Format, WriteOptions};
+use lodstone_formats::{FORMATS, Format, OpenOptions, WriteOptions};
 use lodstone_model::{DType, Loss, Model, Report};
 use lodstone_schema::conventions;
+use lodstone_store::exists;
 
+use crate::adapt::{Renames, globs, transpose};
 use crate::cast::cast;
 use crate::fit::{fit, place};
+use crate::seal::{break_seals, seal};
 use crate::{Error, Result};
 
 /// What to convert to, and what of a model.
@@ -20,12 +22,18 @@ pub struct ConvertOptions {
     pub include: Vec<String>,
     /// Patterns of names of tensors to leave out.
     pub exclude: Vec<String>,
+    /// New names of tensors, given after everything that goes by the old ones.
+    pub renames: Renames,
+    /// Patterns of names of matrices to transpose.
+    pub transpose: Vec<String>,
     /// Element type for floating-point tensors.
     pub cast: Option<DType>,
     /// Losses that are allowed.
     pub allow: Vec<Loss>,
     /// Leaves out what operators say about the training script, which only [`Target::Same`] keeps.
     pub strip_source: bool,
+    /// Whether to [seal](crate::seal) what was written.
+    pub seal: bool,
     /// How to write; whether to keep what files were like follows from `to`.
     pub write: WriteOptions,
 }
@@ -71,6 +79,7 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
     }
     let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
     select(&mut model, options)?;
+    adapt(&mut model, format, options, &mut report)?;
     if model.program.is_some() && model.parameters.is_empty() && format.holds.program.is_none() {
         let what = "the model is a program without parameters: there are no tensors to write";
         return Err(Error::Absent(what.to_owned()));
@@ -103,6 +112,16 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
     let same = options.to == Some(Target::Same);
     let files = (format.write)(&model, out, &WriteOptions { same, ..options.write.clone() })?;
     let (tensors, nbytes) = (model.parameters.len(), model.nbytes());
+    for seal in break_seals(out, &files)? {
+        let what = "has no checksums any more of what was written over";
+        report.warn(format!("`{}` {what}", seal.display()));
+    }
+    if options.seal {
+        // What is found by the others is written last.
+        let written = if exists(out) { Some(out) } else { files.last().map(PathBuf::as_path) };
+        let open = OpenOptions::default();
+        seal(written.unwrap_or(out), &open, false, &options.write.progress)?;
+    }
     Ok(Conversion { format: format.name, files, tensors, nbytes, report })
 }
 
@@ -123,8 +142,8 @@ fn target(model: &Model, out: &Path, to: Option<&Target>) -> Result<&'static For
 
 /// Keeps the tensors that the patterns choose.
 fn select(model: &mut Model, options: &ConvertOptions) -> Result<()> {
-    let include = patterns(&options.include)?;
-    let exclude = patterns(&options.exclude)?;
+    let include = globs(&options.include)?;
+    let exclude = globs(&options.exclude)?;
     let before = model.parameters.len();
     model.parameters.retain(|parameter| {
         (include.is_empty() || include.is_match(&parameter.name))
@@ -136,18 +155,26 @@ fn select(model: &mut Model, options: &ConvertOptions) -> Result<()> {
     Ok(())
 }
 
-fn patterns(patterns: &[String]) -> Result<GlobSet> {
-    let mut set = GlobSetBuilder::new();
-    let fail = |pattern: &str, error: &globset::Error| Error::Pattern {
-        pattern: pattern.to_owned(),
-        why: error.kind().to_string(),
-    };
-    for pattern in patterns {
-        // Names of tensors are no paths: `*` crosses slashes.
-        let glob = GlobBuilder::new(pattern).literal_separator(false).build();
-        set.add(glob.map_err(|error| fail(pattern, &error))?);
+/// Transposes and renames.
+fn adapt(
+    model: &mut Model,
+    format: &Format,
+    options: &ConvertOptions,
+    report: &mut Report,
+) -> Result<()> {
+    if !options.transpose.is_empty() && model.program.is_some() && format.holds.program.is_some() {
+        let what = "transposed, its parameters would not fit the program, which is written too";
+        return Err(Error::Absent(what.to_owned()));
     }
-    set.build().map_err(|error| fail(&patterns.join(" "), &error))
+    let transposed = transpose(model, &options.transpose)?;
+    if transposed.others > 0 {
+        let others = transposed.others;
+        report.warn(format!("tensors that were to be transposed and are no matrices: {others}"));
+    }
+    if !options.renames.is_empty() && options.renames.apply(model)? == 0 {
+        report.warn("no tensor has a name that was to be changed");
+    }
+    Ok(())
 }
 
 /// Lets the program declare what its parameters now are.

@@ -31,6 +31,14 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// A map of names that is none.
+    #[error("in the map of names, {place}: {why}")]
+    Renames {
+        /// Where in it.
+        place: String,
+        /// What is wrong there.
+        why: String,
+    },
     /// Numbers that cannot be cast.
     #[error("casting to {to} is not possible; it is to float16, bfloat16, float32 and float64")]
     Cast {

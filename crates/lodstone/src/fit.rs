@@ -27,7 +27,9 @@ pub(crate) fn fit(model: &mut Model, format: &Format, report: &mut Report) -> Re
         model.parameters.clear();
     }
     name(model, format, report);
-    if !holds.metadata {
+    // A file in the same format is written with what it said.
+    let same = format.name == model.format && !model.residual.is_empty();
+    if !holds.metadata && !same {
         let lost = std::mem::take(&mut model.metadata);
         lost.into_keys().for_each(|key| report.lose(Loss::Metadata, format!("`{key}`")));
     }
@@ -56,9 +58,13 @@ pub(crate) fn fit(model: &mut Model, format: &Format, report: &mut Report) -> Re
                 model.metadata.insert(format!("{name}.{key}"), value);
             }
         }
-        if !(holds.dtype)(tensor.dtype)
-            && matches!(tensor.kind, Kind::Dense)
-            && let Some((dtype, pair)) = stand_in(tensor.dtype)
+        // A type that the format has no code for, and that a tensor of this very format has, is told
+        // by something beside it: its bits go where they were.
+        let told = tensor.residual.of(format.name).is_some();
+        if matches!(tensor.kind, Kind::Dense)
+            && !(holds.dtype)(tensor.dtype)
+            && !told
+            && let Some((dtype, pair)) = stand_in(tensor.dtype, format)
         {
             report.lose(Loss::DType, place());
             tensor.dtype = dtype;
@@ -93,7 +99,10 @@ fn name(model: &mut Model, format: &Format, report: &mut Report) {
         }
         return;
     }
-    if format.holds.unnamed && model.parameters.iter().all(|p| p.name.is_empty()) {
+    // One of the same format may hold a tensor without a name where that is its place.
+    let at_home = format.name == model.format && !model.residual.is_empty();
+    let list = format.holds.unnamed && model.parameters.iter().all(|p| p.name.is_empty());
+    if at_home || list {
         return;
     }
     let mut count = 0;
@@ -115,8 +124,12 @@ pub(crate) fn place(name: &str, number: usize) -> String {
 
 /// The element type under which the bits of another can be kept, and whether an element becomes a
 /// pair.
-fn stand_in(dtype: DType) -> Option<(DType, bool)> {
+fn stand_in(dtype: DType, format: &Format) -> Option<(DType, bool)> {
     Some(match dtype {
+        // As PaddlePaddle itself does.
+        DType::Float8E4M3Fn | DType::Float8E5M2 if format.name == "paddle-pickle" => {
+            (DType::Int8, false)
+        }
         DType::Complex128 => (DType::Float64, true),
         DType::Complex64 => (DType::Float32, true),
         DType::Complex32 => (DType::Float16, true),

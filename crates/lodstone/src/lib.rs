@@ -15,17 +15,24 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod adapt;
 mod cast;
 mod cat;
 mod convert;
+mod diff;
 mod error;
 mod fit;
 mod inspect;
 mod open;
+mod scan;
+mod seal;
 mod sparse;
+mod verify;
 
+pub use adapt::Renames;
 pub use cat::{open_named, open_only, open_record, write_text};
 pub use convert::{Conversion, ConvertOptions, Target, convert};
+pub use diff::{Change, Diff, DiffOptions, Difference, ProgramDifference, Values, Which, diff};
 pub use error::{Error, Result};
 pub use inspect::{
     InspectOptions, Inspection, OperatorInfo, PartInfo, ProgramInfo, TensorInfo, ValueInfo, inspect,
@@ -37,3 +44,6 @@ pub use lodstone_model::{
 };
 pub use lodstone_store::{Blob, Error as StoreError, Links, Progress};
 pub use open::{open, open_with};
+pub use scan::{Danger, DangerKind, Scan, scan};
+pub use seal::{Sealing, seal};
+pub use verify::{Defect, DefectKind, Verification, verify};

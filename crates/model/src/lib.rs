@@ -19,7 +19,7 @@ mod tensor;
 pub use dtype::DType;
 pub use limits::Limits;
 pub use lod::{Lod, LodError};
-pub use model::{Model, Parameter};
+pub use model::{Checksum, Model, Parameter};
 pub use program::{
     Attribute, AttributeValue, Block, ByteString, Complex, Dialect, Op, Operand, Program, Scalar,
     TypeCode, Var, VarKind,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use lodstone_store::Blob;
+
 use crate::{Program, Report, Residual, Tensor};
 
 /// An optional program, parameters by name, and what the files say about themselves.
@@ -17,6 +19,10 @@ pub struct Model {
     pub metadata: BTreeMap<String, String>,
     /// What the format said about the file as a whole beyond this.
     pub residual: Residual,
+    /// The files that it was read from, each whole.
+    pub files: Vec<Blob>,
+    /// Checksums that the files carry for parts of themselves.
+    pub checksums: Vec<Checksum>,
     /// What was noticed while reading.
     pub report: Report,
 }
@@ -28,6 +34,17 @@ pub struct Parameter {
     pub name: String,
     /// The tensor.
     pub tensor: Tensor,
+}
+
+/// A checksum that a file carries for a part of itself; reading does not compare it.
+#[derive(Clone, Debug)]
+pub struct Checksum {
+    /// What it is of: "member `w.npy`".
+    pub place: String,
+    /// The bytes.
+    pub data: Blob,
+    /// Their CRC-32, by the file.
+    pub crc32: u32,
 }
 
 impl Model {

@@ -1,5 +1,6 @@
 //! Programs: blocks of operators over variables, as in PaddlePaddle's ProgramDesc.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use bytes::Bytes;
@@ -272,6 +273,29 @@ impl Program {
     /// All operators, block by block.
     pub fn ops(&self) -> impl Iterator<Item = &Op> {
         self.blocks.iter().flat_map(|block| &block.ops)
+    }
+
+    /// Gives variables other names, wherever they stand.
+    pub fn rename(&mut self, names: &HashMap<String, String>) {
+        let rename = |name: &mut String| {
+            if let Some(new) = names.get(name) {
+                name.clone_from(new);
+            }
+        };
+        for block in &mut self.blocks {
+            block.vars.iter_mut().for_each(|var| rename(&mut var.name));
+            for op in &mut block.ops {
+                let operands = op.inputs.iter_mut().chain(&mut op.outputs);
+                operands.flat_map(|operand| &mut operand.args).for_each(rename);
+                for attribute in &mut op.attributes {
+                    match &mut attribute.value {
+                        AttributeValue::Var(name) => rename(name),
+                        AttributeValue::Vars(names) => names.iter_mut().for_each(rename),
+                        _ => {}
+                    }
+                }
+            }
+        }
     }
 
     /// All variables, block by block.

@@ -22,6 +22,11 @@ impl Residual {
         self.0.as_ref().filter(|(owner, _)| *owner == format).map(|(_, bytes)| bytes)
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Forgets what the format said.
     pub fn clear(&mut self) {
         self.0 = None;

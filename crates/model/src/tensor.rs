@@ -97,15 +97,10 @@ impl Tensor {
     /// Size of all its data in bytes.
     pub fn nbytes(&self) -> u64 {
         match &self.kind {
-            Kind::Dense => self.data.len(),
-            Kind::SelectedRows { rows, .. } => self.data.len() + rows.len(),
-            Kind::RowSparse { indices } => self.data.len() + indices.data.len(),
-            Kind::Csr { indptr, indices } => {
-                self.data.len() + indptr.data.len() + indices.data.len()
-            }
             Kind::Vocabulary { tokens } => {
                 tokens.iter().map(|(token, _)| token.len() as u64 + 4).sum()
             }
+            _ => self.blobs().map(Blob::len).sum(),
         }
     }
 
@@ -126,16 +121,18 @@ impl Tensor {
     /// # Errors
     /// [`Error::Changed`](lodstone_store::Error::Changed).
     pub fn check_unchanged(&self) -> lodstone_store::Result<()> {
-        match &self.kind {
-            Kind::SelectedRows { rows, .. } => rows.check_unchanged()?,
-            Kind::RowSparse { indices } => indices.data.check_unchanged()?,
-            Kind::Csr { indptr, indices } => {
-                indptr.data.check_unchanged()?;
-                indices.data.check_unchanged()?;
-            }
-            Kind::Dense | Kind::Vocabulary { .. } => {}
-        }
-        self.data.check_unchanged()
+        self.blobs().try_for_each(Blob::check_unchanged)
+    }
+
+    /// All the bytes that make it up: the elements, then what its kind adds.
+    pub fn blobs(&self) -> impl Iterator<Item = &Blob> {
+        let more = match &self.kind {
+            Kind::SelectedRows { rows, .. } => [Some(rows), None],
+            Kind::RowSparse { indices } => [Some(&indices.data), None],
+            Kind::Csr { indptr, indices } => [Some(&indptr.data), Some(&indices.data)],
+            Kind::Dense | Kind::Vocabulary { .. } => [None, None],
+        };
+        std::iter::once(&self.data).chain(more.into_iter().flatten())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use lodstone_model::{AttributeValue, DType, Dialect, Program, Var};
 
-use crate::{mxnet, paddle};
+use crate::{Risk, mxnet, paddle};
 
 /// The conventions of a framework.
 #[derive(Debug)]
@@ -15,8 +15,12 @@ pub struct Conventions {
     pub interface: fn(&Program) -> Interface<'_>,
     /// Operators that no known release has, each name once, sorted.
     pub unknown_operators: fn(&Program) -> Vec<&str>,
+    /// What an operator does beyond computing.
+    pub risk: fn(&str) -> Option<Risk>,
     /// The variable that a parameter of this name is the value of.
     pub variable_of: fn(&str) -> &str,
+    /// The variables that a program needs parameters for, as far as it says.
+    pub parameters: fn(&Program) -> Vec<String>,
     /// Lets a variable say that its elements are of a type.
     pub declare: fn(&mut Var, DType),
     /// The attribute in which operators say where in a training script they were made.

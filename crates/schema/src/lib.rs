@@ -8,5 +8,7 @@
 mod conventions;
 pub mod mxnet;
 pub mod paddle;
+mod risk;
 
 pub use conventions::{Conventions, Interface, conventions};
+pub use risk::Risk;

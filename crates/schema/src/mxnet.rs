@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use lodstone_model::{AttributeValue, Block, DType, Op, Program, Var, some};
 
-use crate::{Conventions, Interface};
+use crate::{Conventions, Interface, risk};
 
 /// MXNet's conventions, for who has a program of any framework.
 pub static CONVENTIONS: Conventions = Conventions {
@@ -21,7 +21,10 @@ pub static CONVENTIONS: Conventions = Conventions {
     version,
     interface,
     unknown_operators,
+    risk: risk::of_mxnet,
     variable_of,
+    // Programs do not tell parameters from inputs.
+    parameters: |_| Vec::new(),
     declare,
     source: None,
     notes,

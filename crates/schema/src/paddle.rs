@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 
 use lodstone_model::{AttributeValue, Op, Program, Var, VarKind};
 
-use crate::{Conventions, Interface};
+use crate::{Conventions, Interface, risk};
 
 /// The attribute in which PaddlePaddle keeps where an operator was made.
 pub const CALLSTACK: &str = "op_callstack";
@@ -25,7 +25,9 @@ pub static CONVENTIONS: Conventions = Conventions {
     version,
     interface,
     unknown_operators,
+    risk: risk::of_paddle,
     variable_of: |parameter| parameter,
+    parameters: |program| saved(program).into_iter().map(|var| var.name.clone()).collect(),
     declare: |var, dtype| var.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype),
     source: Some(CALLSTACK),
     notes: |_| Vec::new(),
@@ -126,8 +128,9 @@ pub fn interface(program: &Program) -> Interface<'_> {
 /// registries: they are known if what they are the gradient of is.
 pub fn unknown_operators(program: &Program) -> Vec<&str> {
     let is_known = |kind: &str| {
-        let forward = kind.trim_end_matches("_grad");
-        operator(kind).is_some() || operator(forward).is_some()
+        // `relu_grad`, `relu_grad_grad`; `cross_entropy_grad2` is that of `cross_entropy2`.
+        let forward = kind.replace("_grad", "");
+        operator(kind).is_some() || operator(&forward).is_some()
     };
     let mut unknown: Vec<_> =
         program.ops().map(|op| op.kind.as_str()).filter(|kind| !is_known(kind)).collect();

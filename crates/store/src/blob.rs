@@ -37,13 +37,8 @@ pub trait Derive: Any + Send + Sync {
     /// Whatever reading the source gives.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Fails if the files they are computed from are not what they were.
-    ///
-    /// # Errors
-    /// As [`Blob::check_unchanged`] of the source.
-    fn check_unchanged(&self) -> Result<()> {
-        Ok(())
-    }
+    /// The bytes they are computed from, if they come from anywhere.
+    fn source(&self) -> Option<&Blob>;
 }
 
 /// Largest piece that is read at once when bytes stream through memory.
@@ -72,8 +67,11 @@ impl Blob {
         Ok(Self::file(Arc::new(SourceFile::open(path, mmap)?)))
     }
 
-    /// Blobs end to end.
+    /// Blobs end to end; one alone is itself.
     pub fn concat(parts: Vec<Blob>) -> Self {
+        if let [one] = parts.as_slice() {
+            return one.clone();
+        }
         let len = parts.iter().map(Blob::len).fold(0, u64::saturating_add);
         Self(Repr::Concat { parts: parts.into(), len })
     }
@@ -167,6 +165,7 @@ impl Blob {
                 if let (Some(map), Some((start, end))) = (file.map(), range)
                     && end <= map.len()
                 {
+                    file.check(*offset, *len)?;
                     return Ok(map.slice(start..end));
                 }
             }
@@ -213,17 +212,30 @@ impl Blob {
         Ok(())
     }
 
-    /// The source files that these bytes come from, each checked to be unchanged.
+    /// Fails if one of the files that these bytes come from is not what it was.
     ///
     /// # Errors
     /// [`Error::Changed`] for the first that is not what it was.
     pub fn check_unchanged(&self) -> Result<()> {
-        match &self.0 {
-            Repr::File { file, .. } => file.check_unchanged(),
-            Repr::Concat { parts, .. } => parts.iter().try_for_each(Blob::check_unchanged),
-            Repr::Derived { source, .. } => source.check_unchanged(),
-            Repr::Memory(_) => Ok(()),
-        }
+        self.file_ranges().try_for_each(|(file, ..)| file.check_unchanged())
+    }
+
+    /// The ranges of files that these bytes come from, in order: file, offset and length. For
+    /// computed bytes, all that they may be computed from.
+    pub fn file_ranges(&self) -> impl Iterator<Item = (&Arc<SourceFile>, u64, u64)> {
+        // Without recursion: computations may stand on computations.
+        let mut open = vec![self];
+        std::iter::from_fn(move || {
+            while let Some(blob) = open.pop() {
+                match &blob.0 {
+                    Repr::File { file, offset, len } => return Some((file, *offset, *len)),
+                    Repr::Concat { parts, .. } => open.extend(parts.iter().rev()),
+                    Repr::Derived { source, .. } => open.extend(source.source()),
+                    Repr::Memory(_) => {}
+                }
+            }
+            None
+        })
     }
 
     /// What computes these bytes, if they are all that a `T` computes: a writer that finds its own
@@ -234,6 +246,14 @@ impl Blob {
                 let source: &dyn Any = source.as_ref();
                 source.downcast_ref()
             }
+            _ => None,
+        }
+    }
+
+    /// The bytes, if they are in memory.
+    pub fn in_memory(&self) -> Option<&Bytes> {
+        match &self.0 {
+            Repr::Memory(bytes) => Some(bytes),
             _ => None,
         }
     }

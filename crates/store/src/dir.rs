@@ -1,12 +1,14 @@
 //! A capability for one directory: names that come out of a model are resolved here and nowhere
 //! else, so that no model can reach a file outside its own directory.
 
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use crate::checks::SEAL;
 use crate::commit::is_hidden;
-use crate::{Blob, Error, Result, SourceFile};
+use crate::{Blob, Checks, Error, Result, SourceFile};
 
 /// One directory, and everything below it.
 #[derive(Debug)]
@@ -15,6 +17,7 @@ pub struct Dir {
     path: PathBuf,
     links: Links,
     mmap: bool,
+    checks: HashMap<String, Arc<Checks>>,
 }
 
 /// What to do with symbolic links inside the directory that lead out of it.
@@ -36,7 +39,14 @@ impl Dir {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let dir = cap_std::fs::Dir::open_ambient_dir(path, cap_std::ambient_authority())
             .map_err(Error::io("open the directory", path))?;
-        Ok(Self { dir, path: path.to_path_buf(), links, mmap })
+        Ok(Self { dir, path: path.to_path_buf(), links, mmap, checks: HashMap::new() })
+    }
+
+    /// The same directory, in which files of these names, without `.` and doubled slashes, are
+    /// [compared with checksums](SourceFile::checked).
+    #[must_use]
+    pub fn checked(self, checks: HashMap<String, Arc<Checks>>) -> Self {
+        Self { checks, ..self }
     }
 
     /// The path it was opened by.
@@ -65,13 +75,16 @@ impl Dir {
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(self.explain(name, error)),
         }
-        let file = match self.links {
+        let mut file = match self.links {
             Links::Confined => {
                 let file = self.dir.open(name).map_err(|error| self.explain(name, error))?;
                 SourceFile::from_std(file.into_std(), &path, self.mmap)?
             }
             Links::Follow => SourceFile::open(&path, self.mmap)?,
         };
+        if let Some(checks) = self.checks.get(&plain(name)) {
+            file = file.checked(Arc::clone(checks))?;
+        }
         Ok(Some(Blob::file(Arc::new(file))))
     }
 
@@ -95,7 +108,7 @@ impl Dir {
                 let kind = entry.file_type().map_err(failed)?;
                 // Names that are not UTF-8 cannot be those of variables.
                 let Ok(name) = entry.file_name().into_string() else { continue };
-                if is_hidden(&name) {
+                if is_hidden(&name) || name == SEAL {
                     continue;
                 }
                 let name = format!("{prefix}{name}");
@@ -118,6 +131,12 @@ impl Dir {
         }
         Error::io("open", self.path.join(name))(error)
     }
+}
+
+/// A relative name without `.` and doubled slashes, so that one file has one name.
+pub fn plain(name: &str) -> String {
+    let parts: Vec<_> = name.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    parts.join("/")
 }
 
 fn is_absent(error: &std::io::Error) -> bool {

@@ -60,6 +60,24 @@ pub enum Error {
         /// What differs: its size, time of modification or identity.
         what: String,
     },
+    /// Bytes that are not the ones that were sealed.
+    #[error("`{}` is damaged: {damage}, are not what was sealed", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        damage: Box<crate::Damage>,
+    },
+    /// A file that has not the size that was sealed.
+    #[error("`{}` is not what was sealed: it had {sealed} bytes and has {found}", path.display())]
+    Resized {
+        /// The file.
+        path: PathBuf,
+        /// Its size when it was sealed, in bytes.
+        sealed: u64,
+        /// Its size now, in bytes.
+        found: u64,
+    },
     /// A name that comes out of a model leads out of the model's directory.
     #[error("the path `{path}` leads out of the directory of the model: {why}")]
     Escapes {

@@ -6,13 +6,15 @@
 use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use crc_fast::{CrcAlgorithm, Digest};
 
+use crate::checks::SEAL;
 use crate::commit::is_hidden;
-use crate::{Error, Result};
+use crate::{Checks, Error, Result};
 
 /// A regular file that is read.
 ///
@@ -25,6 +27,7 @@ pub struct SourceFile {
     kept: Option<Kept>,
     identity: Identity,
     map: Option<OnceLock<Bytes>>,
+    checks: Option<Arc<Checks>>,
 }
 
 /// A descriptor that counts towards `most_kept`.
@@ -80,7 +83,21 @@ impl SourceFile {
             return Err(Error::NotAFile { path: path.to_path_buf(), found: kind_of(&metadata) });
         }
         let (path, identity) = (path.to_path_buf(), Identity::of(&metadata));
-        Ok(Self { path, kept: Kept::new(file), identity, map: mmap.then(OnceLock::new) })
+        let (kept, map) = (Kept::new(file), mmap.then(OnceLock::new));
+        Ok(Self { path, kept, identity, map, checks: None })
+    }
+
+    /// The same file, whose bytes are compared with checksums before they are answered.
+    ///
+    /// # Errors
+    /// [`Error::Resized`] if it has another size.
+    pub fn checked(mut self, checks: Arc<Checks>) -> Result<Self> {
+        let (sealed, found) = (checks.len(), self.len());
+        if sealed != found {
+            return Err(Error::Resized { path: self.path, sealed, found });
+        }
+        self.checks = Some(checks);
+        Ok(self)
     }
 
     /// The path it was opened by.
@@ -101,8 +118,36 @@ impl SourceFile {
     /// Fills `buffer` from `offset`.
     ///
     /// # Errors
-    /// If the system fails, or the file has become shorter than the range.
+    /// If the system fails, the file has become shorter than the range, or its checksums are not
+    /// what they should be.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.check(offset, buffer.len() as u64)?;
+        self.read_unchecked(offset, buffer)
+    }
+
+    /// Compares the `len` bytes from `offset` with their checksums, if it has any and that was not
+    /// done before.
+    pub(crate) fn check(&self, offset: u64, len: u64) -> Result<()> {
+        self.checks.as_ref().map_or(Ok(()), |checks| checks.check(self, offset, len))
+    }
+
+    /// The checksum of the `len` bytes from `offset` as they are.
+    pub(crate) fn checksum(&self, offset: u64, len: u64) -> Result<u64> {
+        const CHUNK: u64 = 256 << 10;
+        let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
+        let mut buffer = vec![0; usize::try_from(CHUNK.min(len)).unwrap_or(0)];
+        let mut done = 0;
+        while done < len {
+            let size = usize::try_from(CHUNK.min(len - done)).unwrap_or(0);
+            let (chunk, _) = buffer.split_at_mut(size);
+            self.read_unchecked(offset + done, chunk)?;
+            digest.update(chunk);
+            done += size as u64;
+        }
+        Ok(digest.finalize())
+    }
+
+    fn read_unchecked(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.with(|file| file.read_exact_at(buffer, offset))?.map_err(|error| {
             if error.kind() == std::io::ErrorKind::UnexpectedEof {
                 let what = format!("it ends before byte {}", offset + buffer.len() as u64);
@@ -217,7 +262,7 @@ pub struct Entry {
     pub is_dir: bool,
 }
 
-/// The entries of a directory, sorted by name; without files that are being written.
+/// The entries of a directory, sorted by name; without a seal and files that are being written.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -228,6 +273,7 @@ pub fn list_dir(path: &Path) -> Result<Vec<Entry>> {
         let is_dir = entry.path().is_dir();
         if let Ok(name) = entry.file_name().into_string()
             && !is_hidden(&name)
+            && name != SEAL
         {
             entries.push(Entry { name, is_dir });
         }

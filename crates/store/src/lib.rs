@@ -11,19 +11,23 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod blob;
+mod checks;
 mod commit;
 mod cursor;
 mod dir;
 mod error;
 mod file;
 mod output;
+mod permuted;
 mod progress;
 
 pub use blob::{Blob, Derive};
+pub use checks::{Checks, Damage, PIECE, Part, SEAL, checksum, checksum_of, crc32_of};
 pub use commit::Commit;
 pub use cursor::Cursor;
-pub use dir::{Dir, Links, check_relative};
+pub use dir::{Dir, Links, check_relative, plain};
 pub use error::{Error, Result};
 pub use file::{Entry, SourceFile, exists, is_dir, list_dir};
 pub use output::Output;
+pub use permuted::Permuted;
 pub use progress::Progress;

@@ -68,6 +68,7 @@ impl Output {
             return Ok(0);
         };
         self.drain()?;
+        source.check(start, blob.len())?;
         let mut copied = 0;
         while copied < blob.len() {
             let mut offset = start + copied;

@@ -27,8 +27,8 @@ impl Derive for Masked {
         Ok(())
     }
 
-    fn check_unchanged(&self) -> Result<()> {
-        self.0.check_unchanged()
+    fn source(&self) -> Option<&Blob> {
+        Some(&self.0)
     }
 }
 
@@ -331,6 +331,21 @@ fn computed_bytes_ask_what_they_are_computed_from() {
 }
 
 #[test]
+fn the_ranges_of_files_are_known_through_slices_joins_and_computations() {
+    let dir = dir();
+    let [one, two] = [("one", 5), ("two", 7)].map(|(name, size)| {
+        Blob::open(&file(dir.path(), name, &vec![0; size]), false).expect("open")
+    });
+    let joined = Blob::concat(vec![one.slice(1, 3).expect("inside"), Blob::memory(vec![9]), two]);
+    let derived = Blob::derived(Arc::new(Masked(joined)));
+    let ranges: Vec<_> = derived
+        .file_ranges()
+        .map(|(file, offset, len)| (file.path().file_name().expect("a name"), offset, len))
+        .collect();
+    assert_eq!(ranges, [("one".as_ref(), 1, 3), ("two".as_ref(), 0, 7)]);
+}
+
+#[test]
 fn a_computation_is_found_where_all_of_it_is_there() {
     struct Other;
     impl Derive for Other {
@@ -339,6 +354,9 @@ fn a_computation_is_found_where_all_of_it_is_there() {
         }
         fn read_at(&self, _: u64, _: &mut [u8]) -> Result<()> {
             Ok(())
+        }
+        fn source(&self) -> Option<&Blob> {
+            None
         }
     }
     let memory = Blob::memory(vec![7; 10]);

@@ -582,6 +582,10 @@ impl Derive for Computed {
         }
         Ok(())
     }
+
+    fn source(&self) -> Option<&Blob> {
+        None
+    }
 }
 
 #[test]

@@ -202,6 +202,10 @@ fn reads_of_any_size_in_any_order_agree_with_the_bytes() {
 fn hopping_over_data_does_not_read_it() {
     struct Unreadable;
     impl lodstone_store::Derive for Unreadable {
+        fn source(&self) -> Option<&Blob> {
+            None
+        }
+
         fn len(&self) -> u64 {
             1 << 40
         }

@@ -52,7 +52,7 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
     let bundle = Bundle { symbol: name.to_owned(), ..Bundle::default() };
-    match find_params(directory, name, options)? {
+    let mut model = match find_params(directory, name, options)? {
         Params::Epoch(params, others) => {
             let mut model = bound(&mut program, &params, options)?;
             if others > 0 {
@@ -61,15 +61,17 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
                     format!("other epochs are left alone: {others}; `{opened}` was opened");
                 model.report.warn(warning);
             }
-            Ok(together(program, model, bundle, &params))
+            together(program, model, bundle, &params)
         }
         // A Gluon block may have saved its own under this name.
-        Params::Beside(params) => Ok(match bound(&mut program, &params, options) {
+        Params::Beside(params) => match bound(&mut program, &params, options) {
             Ok(model) => together(program, model, bundle, &params),
             Err(error) => alone(program, &bundle, Some(error)),
-        }),
-        Params::None => Ok(alone(program, &bundle, None)),
-    }
+        },
+        Params::None => alone(program, &bundle, None),
+    };
+    model.files.push(blob);
+    Ok(model)
 }
 
 /// A program with its parameters.

@@ -30,7 +30,7 @@ impl Derive for Bools {
         Ok(())
     }
 
-    fn check_unchanged(&self) -> Result<()> {
-        self.source.check_unchanged()
+    fn source(&self) -> Option<&Blob> {
+        Some(&self.source)
     }
 }

@@ -45,9 +45,11 @@ pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<Model> {
 /// # Errors
 /// If it is no archive that is unambiguous, or a member is no array that is supported.
 pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
-    let mut model = Model { format: NPZ.name.to_owned(), ..Model::default() };
+    let (format, files) = (NPZ.name.to_owned(), vec![blob.clone()]);
     let origin = numpy::origin(blob);
     let members = members(blob, limits)?;
+    let checksums = members.iter().map(numpy::checksum).collect();
+    let mut model = Model { format, files, checksums, ..Model::default() };
     let mut folders = folders(&members);
     let mut done = HashSet::new();
     for member in &members {

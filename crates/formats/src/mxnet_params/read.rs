@@ -44,7 +44,8 @@ pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let mut layout = Layout { reserved: cursor.u64("the reserved word")?, ..Layout::default() };
     let arrays = arrays(&mut cursor, limits)?;
     let names = names(&mut cursor, arrays.len())?;
-    let mut model = Model { format: PARAMS.name.to_owned(), ..Model::default() };
+    let (format, files) = (PARAMS.name.to_owned(), vec![blob.clone()]);
+    let mut model = Model { format, files, ..Model::default() };
     layout.named = names.is_some();
     add(&mut model, &mut layout, arrays, names.unwrap_or_default());
     warn(&mut model, &layout, cursor.remaining());

@@ -143,7 +143,7 @@ impl Derive for Inflate {
         Ok(())
     }
 
-    fn check_unchanged(&self) -> Result<()> {
-        self.source.check_unchanged()
+    fn source(&self) -> Option<&Blob> {
+        Some(&self.source)
     }
 }

@@ -36,7 +36,7 @@
 //! precision; bytes after the array; archives with other methods, encryption or several disks.
 
 mod detect;
-mod elements;
+pub(crate) mod elements;
 mod header;
 mod inflate;
 mod read;
@@ -44,7 +44,7 @@ mod write;
 mod zip;
 
 pub(crate) use header::{BFLOAT16, encode_as};
-pub(crate) use read::{origin, tensor, whole};
+pub(crate) use read::{checksum, origin, tensor, whole};
 pub(crate) use write::{as_it_was, parts};
 pub(crate) use zip::{Member, Writer, members};
 
@@ -108,13 +108,13 @@ const SUFFIX: &str = ".npy";
 const HEADER: u64 = 65_535;
 
 /// Dimensions that an array may have: NumPy's own limit.
-const DIMENSIONS: usize = 64;
+pub(crate) const DIMENSIONS: usize = 64;
 
 /// Owner of the residual of a tensor: an array up to its elements.
 const RESIDUAL: &str = "npy";
 
 /// Element types and their codes without the order of bytes.
-const CODES: &[(DType, &str)] = &[
+pub(crate) const CODES: &[(DType, &str)] = &[
     (DType::Bool, "b1"),
     (DType::Int8, "i1"),
     (DType::Int16, "i2"),
@@ -131,6 +131,6 @@ const CODES: &[(DType, &str)] = &[
     (DType::Complex128, "c16"),
 ];
 
-fn code(dtype: DType) -> Option<&'static str> {
+pub(crate) fn code(dtype: DType) -> Option<&'static str> {
     CODES.iter().find(|(known, _)| *known == dtype).map(|(_, code)| *code)
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lodstone_model::{Limits, Model, Parameter, Residual, Tensor};
+use lodstone_model::{Checksum, Limits, Model, Parameter, Residual, Tensor};
 use lodstone_store::{Blob, Cursor};
 
 use super::elements::Elements;
@@ -37,7 +37,8 @@ pub fn read_npy_blob(blob: &Blob, _: &Limits) -> Result<Model> {
     let (start, array) = array(blob, &origin(blob))?;
     let data = blob.slice(start, blob.len() - start)?;
     let parameters = vec![Parameter { name: String::new(), tensor: array.tensor(data) }];
-    Ok(Model { format: NPY.name.to_owned(), parameters, ..Model::default() })
+    let (format, files) = (NPY.name.to_owned(), vec![blob.clone()]);
+    Ok(Model { format, parameters, files, ..Model::default() })
 }
 
 /// Reads an archive of arrays. Of deflated members no more than the header is inflated.
@@ -45,9 +46,11 @@ pub fn read_npy_blob(blob: &Blob, _: &Limits) -> Result<Model> {
 /// # Errors
 /// If it is no archive that is unambiguous, or a member is no array that is supported.
 pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
-    let mut model = Model { format: NPZ.name.to_owned(), ..Model::default() };
+    let (format, files) = (NPZ.name.to_owned(), vec![blob.clone()]);
+    let mut model = Model { format, files, ..Model::default() };
     let origin = origin(blob);
     for member in zip::members(blob, limits)? {
+        model.checksums.push(checksum(&member));
         let Some(name) = member.name.strip_suffix(SUFFIX) else {
             model.report.warn(format!("left out `{}`, which is no array by its name", member.name));
             continue;
@@ -69,6 +72,12 @@ pub(crate) fn tensor(member: &Member, origin: &Path) -> Result<Tensor> {
     let (start, array) = array(&whole(member), origin)?;
     // From a new blob: the one that gave the header keeps a decoder, and there may be many.
     Ok(array.tensor(whole(member).slice(start, member.size - start)?))
+}
+
+/// The checksum that an archive has of a member.
+pub(crate) fn checksum(member: &Member) -> Checksum {
+    let place = format!("member `{}`", member.name);
+    Checksum { place, data: whole(member), crc32: member.crc }
 }
 
 /// What a member stands for.

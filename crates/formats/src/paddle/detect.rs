@@ -6,6 +6,7 @@ use lodstone_store::{Entry, SourceFile, list_dir};
 
 use super::pir;
 use crate::mxnet_params::is_params;
+use crate::paddle_pickle::is_pickle;
 use crate::paddle_program::{is_binary, is_text};
 use crate::paddle_stream::is_stream;
 use crate::{Error, Probe, Result};
@@ -26,8 +27,7 @@ pub(super) fn content(head: &[u8], len: u64) -> Option<Content> {
         _ if is_text(head) => Content::ProgramText,
         _ if pir::is_pir(head) => Content::Pir,
         _ if is_stream(head) || is_counted(head, len) => Content::Stream,
-        // PROTO with a known protocol; a pickle ends with STOP, which needs at least a byte more.
-        [0x80, 2..=5, _, ..] => Content::Pickle,
+        _ if is_pickle(head) => Content::Pickle,
         _ => return None,
     })
 }
@@ -56,7 +56,7 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
     }
     let extension = probe.path.extension().and_then(|extension| extension.to_str());
     content(probe.head, probe.len).is_some()
-        || matches!(extension, Some("pdmodel" | "pdiparams" | "pdparams" | "pdopt"))
+        || matches!(extension, Some("pdmodel" | "pdiparams" | "pdparams" | "pdopt" | "pdtensor"))
 }
 
 /// Whether one of the first files of a directory, or of the directories in it, is a tensor stream.

@@ -14,11 +14,14 @@
 //! Source of truth: `fluid/io.py`, `static/io.py` and `jit/api.py` of PaddlePaddle, and models that
 //! 1.8.5, 2.6.2 and 3.3.1 wrote.
 //!
-//! Not supported: the topology in PIR JSON (the names of the parameters are taken from it), and
-//! pickles (`.pdparams`, `.pdopt`, `.pdiparams.info`).
+//! Pickles (`.pdparams`, `.pdopt`) are read by `paddle_pickle`; a program beside them tells the types
+//! that pickles do not say.
+//!
+//! Not supported: the topology in PIR JSON (the names of the parameters are taken from it).
 
 mod bundle;
 mod detect;
+mod pickles;
 mod pir;
 mod read;
 mod write;
@@ -89,6 +92,21 @@ pub static TENSOR_LOD_LAST: Format = Format {
     holds: Holds { selected_rows: false, vocabulary: false, ..TENSORS },
     write: write::write_tensor_lod_last,
     ..part("paddle-tensor-lod-last", "Paddle tensor stream, LoD last (2017)", "")
+};
+
+/// What `paddle.save` writes.
+pub static PICKLE: Format = Format {
+    holds: Holds {
+        lod: false,
+        selected_rows: false,
+        vocabulary: false,
+        names: true,
+        dtype: |dtype| crate::numpy::code(dtype).is_some(),
+        ..TENSORS
+    },
+    aligns: false,
+    write: crate::paddle_pickle::write,
+    ..part(crate::paddle_pickle::NAME, "Paddle pickle (`paddle.save`)", "pdparams")
 };
 
 /// A program alone.

@@ -8,7 +8,7 @@ use lodstone_store::{Blob, Dir, Error as StoreError, check_relative, exists, is_
 
 use super::bundle::Bundle;
 use super::detect::{self, Content, content};
-use super::pir;
+use super::{pickles, pir};
 use crate::paddle_program;
 use crate::paddle_stream::{self, Expect, Layout, is_stream};
 use crate::{Error, OpenOptions, Result};
@@ -27,15 +27,16 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Model> {
     if let Some(file) = by_prefix(path) {
         return open_file(&file, options);
     }
-    let why = "there is no such file or directory, nor one with `.pdmodel`, `.json` or \
-               `.pdiparams` added";
+    let why = "there is no such file or directory, nor one with `.pdmodel`, `.json`, \
+               `.pdiparams` or `.pdparams` added";
     Err(Error::NoModel { path: path.to_path_buf(), why: why.to_owned() })
 }
 
 /// The first of the files whose names begin with a prefix.
 pub(super) fn by_prefix(path: &Path) -> Option<PathBuf> {
-    let mut files =
-        ["pdmodel", "json", "pdiparams"].map(|end| with_extension(path, end)).into_iter();
+    let mut files = ["pdmodel", "json", "pdiparams", "pdparams"]
+        .map(|end| with_extension(path, end))
+        .into_iter();
     files.find(|file| exists(file))
 }
 
@@ -76,10 +77,7 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
     match content(&head, blob.len()) {
         Some(Content::Program | Content::ProgramText) => open_program(directory, name, options),
         Some(Content::Pir) => open_pir(directory, name, options),
-        Some(Content::Pickle) => {
-            let what = "a pickle (`paddle.save`, `.pdparams`, `.pdopt`)";
-            Err(Error::Unsupported { path: path.to_path_buf(), what })
-        }
+        Some(Content::Pickle) => pickles::open(path, &blob, options),
         None if name.ends_with(".pdmodel") => open_program(directory, name, options),
         Some(Content::Stream) | None => open_params(path, &blob, options),
     }
@@ -123,7 +121,7 @@ fn open_program(directory: &Path, name: &str, options: &OpenOptions) -> Result<M
     } else {
         paddle_program::read(&blob, &origin, &options.limits)?
     };
-    let mut model = Model::default();
+    let mut model = Model { files: vec![blob], ..Model::default() };
     let mut bundle = Bundle { program: Some(name.to_owned()), ..Bundle::default() };
 
     let wanted = saved(&program);
@@ -139,13 +137,13 @@ fn open_program(directory: &Path, name: &str, options: &OpenOptions) -> Result<M
             };
             bundle.layout = layout;
             bundle.params = file;
+            model.files.push(blob);
             let tensors = fit(&path, &wanted, tensors, &mut model.report)?;
             model.parameters = tensors;
             model.format = "paddle".to_owned();
         }
         Params::Separate(dir) => {
-            model.parameters =
-                read_separate(&dir, &wanted, options, &mut bundle, &mut model.report)?;
+            read_separate(&dir, &wanted, options, &mut bundle, &mut model)?;
             model.format = "paddle-vars".to_owned();
         }
         Params::None => {
@@ -280,10 +278,10 @@ fn read_separate(
     wanted: &[&Var],
     options: &OpenOptions,
     bundle: &mut Bundle,
-    report: &mut Report,
-) -> Result<Vec<Parameter>> {
+    model: &mut Model,
+) -> Result<()> {
     let dir = options.dir(directory)?;
-    let (mut parameters, mut missing, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut missing, mut others) = (Vec::new(), Vec::new());
     for var in wanted {
         let Some(blob) = dir.open_file(&var.name)? else {
             missing.push(format!("`{}`", var.name));
@@ -292,16 +290,18 @@ fn read_separate(
         let (layout, tensor) = read_variable(&blob, &var.name, var.kind.into(), options)?;
         bundle.set_layout_of(&var.name, layout);
         if let Some(why) = contradiction(var, &tensor) {
-            report.warn(format!("`{}` is declared {why}", var.name));
+            model.report.warn(format!("`{}` is declared {why}", var.name));
         }
         others.extend(other_dtype(var, &tensor));
-        parameters.push(Parameter { name: var.name.clone(), tensor });
+        model.parameters.push(Parameter { name: var.name.clone(), tensor });
+        model.files.push(blob);
     }
-    warn_dtypes(&others, report);
+    warn_dtypes(&others, &mut model.report);
     if !missing.is_empty() {
-        report.warn(format!("parameters of the program without a file: {}", some(&missing)));
+        let missing = some(&missing);
+        model.report.warn(format!("parameters of the program without a file: {missing}"));
     }
-    Ok(parameters)
+    Ok(())
 }
 
 fn read_variable(
@@ -350,6 +350,7 @@ fn open_variables(path: &Path, options: &OpenOptions) -> Result<Model> {
             Ok([tensor]) => {
                 bundle.set_layout_of(&name, layout);
                 model.parameters.push(Parameter { name, tensor });
+                model.files.push(blob);
             }
             Err(tensors) => others.push(format!("`{name}` ({} tensors)", tensors.len())),
         }
@@ -378,9 +379,16 @@ fn open_params(path: &Path, blob: &Blob, options: &OpenOptions) -> Result<Model>
         _ => "paddle-params",
     };
     let mut report = Report::default();
-    let names = names_beside(directory, name, &tensors, options, &mut report);
-    let names = names.unwrap_or_else(|| vec![String::new(); tensors.len()]);
-    Ok(without_program(format, (names, tensors), Some(name.to_owned()), layout, report))
+    let mut files = vec![blob.clone()];
+    let names = match names_beside(directory, name, &tensors, options, &mut report) {
+        Some((program, names)) => {
+            files.push(program);
+            names
+        }
+        None => vec![String::new(); tensors.len()],
+    };
+    let model = without_program(format, (names, tensors), Some(name.to_owned()), layout, report);
+    Ok(Model { files, ..model })
 }
 
 /// A model of parameters alone, in one file.
@@ -399,7 +407,7 @@ fn without_program(
     model
 }
 
-/// Names of the parameters by the program beside them, if they fit it; a program that they do not
+/// The program beside parameters and their names by it, if they fit it; a program that they do not
 /// fit, or that cannot be read, is no reason not to show them.
 fn names_beside(
     directory: &Path,
@@ -407,17 +415,17 @@ fn names_beside(
     tensors: &[Tensor],
     options: &OpenOptions,
     report: &mut Report,
-) -> Option<Vec<String>> {
+) -> Option<(Blob, Vec<String>)> {
     let programs = detect::programs_of(params);
     let name = programs.iter().find(|name| exists(&directory.join(name)))?;
     let path = directory.join(name);
-    let names = || -> Result<Vec<String>> {
+    let names = || -> Result<(Blob, Vec<String>)> {
         let blob = options.file(&path)?;
         let mismatch = |what| Error::Mismatch { path: directory.join(params), what };
         if name.ends_with(".json") {
             let names = pir::parameter_names(&path, &blob, &options.limits)?;
             return match uncounted(name, &names, tensors) {
-                None => Ok(names),
+                None => Ok((blob, names)),
                 Some(what) => Err(mismatch(what)),
             };
         }
@@ -425,7 +433,7 @@ fn names_beside(
         let program = paddle_program::read(&blob, &origin, &options.limits)?;
         let wanted = saved(&program);
         match difference(&wanted, tensors) {
-            None => Ok(wanted.into_iter().map(|var| var.name.clone()).collect()),
+            None => Ok((blob, wanted.into_iter().map(|var| var.name.clone()).collect())),
             Some(what) => Err(mismatch(what)),
         }
     };
@@ -436,7 +444,8 @@ fn names_beside(
 /// The parameters of a PIR program, by the names in it.
 fn open_pir(directory: &Path, name: &str, options: &OpenOptions) -> Result<Model> {
     let path = directory.join(name);
-    let names = pir::parameter_names(&path, &options.file(&path)?, &options.limits)?;
+    let program = options.file(&path)?;
+    let names = pir::parameter_names(&path, &program, &options.limits)?;
     let params = match &options.params {
         Some(params) => params.clone(),
         None => detect::params_of(name)
@@ -455,7 +464,8 @@ fn open_pir(directory: &Path, name: &str, options: &OpenOptions) -> Result<Model
         format!("`{name}` is a PIR program: its parameters were opened, not its topology");
     report.warn(warning);
     let params = params.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-    Ok(without_program("paddle-pir", (names, tensors), params, layout, report))
+    let model = without_program("paddle-pir", (names, tensors), params, layout, report);
+    Ok(Model { files: vec![program, blob], ..model })
 }
 
 /// How many tensors there are and how many a PIR program names, if that differs.

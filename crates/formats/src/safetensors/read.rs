@@ -52,6 +52,7 @@ pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
         format: NAME.to_owned(),
         parameters: parameters(blob, header.tensors, 8 + json.len() as u64)?,
         metadata: header.metadata,
+        files: vec![blob.clone()],
         residual: Residual::new(NAME, json),
         ..Model::default()
     })
@@ -70,7 +71,8 @@ fn sharded(blob: &Blob, path: &Path, dir: &Dir, limits: &Limits) -> Result<Model
     let json = Cursor::new(blob).bytes(limited(blob, 0, blob.len(), limits)?, "an index")?;
     let index: Index = serde_json::from_slice(&json)
         .map_err(|source| Error::Json { path: path.to_path_buf(), source })?;
-    let mut model = Model { format: NAME.to_owned(), ..Model::default() };
+    let (format, files) = (NAME.to_owned(), vec![blob.clone()]);
+    let mut model = Model { format, files, ..Model::default() };
     for key in &index.unknown {
         model.report.warn(format!("`{}`: unknown key `{key}`", path.display()));
     }
@@ -92,6 +94,7 @@ fn sharded(blob: &Blob, path: &Path, dir: &Dir, limits: &Limits) -> Result<Model
             let error = blob.malformed(0, "a file that the index names once", "it again");
             return Err(Error::from(error).inside(place()));
         }
+        model.files.push(blob.clone());
         let (json, header) = header(&blob, limits)?;
         let names: HashSet<&String> = header.tensors.iter().map(|(name, _)| name).collect();
         if let Some(name) = expected.iter().find(|name| !names.contains(name)) {

@@ -1,0 +1,22 @@
+//! `lodstone seal`.
+
+use lodstone::Progress;
+
+use crate::args::Seal;
+use crate::say::{self, count, size};
+use crate::{Failure, progress};
+
+pub(crate) fn run(arguments: &Seal) -> Result<(), Failure> {
+    let progress = Progress::default();
+    progress::cancel_when_asked(&progress)?;
+    let options = arguments.open.options();
+    let seal = || lodstone::seal(&arguments.path, &options, arguments.replace, &progress);
+    let sealing = progress::show(&progress, None, seal)?;
+    let parts =
+        [count(sealing.files, "file"), count(sealing.tensors, "tensor"), size(sealing.nbytes)];
+    let mut done = format!("sealed {}\n", parts.join(", "));
+    for seal in &sealing.seals {
+        done += &format!("wrote {}\n", seal.display());
+    }
+    say::out(done.as_bytes())
+}

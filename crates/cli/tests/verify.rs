@@ -1,0 +1,103 @@
+//! `lodstone seal` and `lodstone verify`, as a user sees them.
+
+#![expect(clippy::disallowed_methods, reason = "tests damage files")]
+
+mod common;
+
+use std::path::Path;
+
+use common::{DIGITS, bad, dir, good, read, root, run};
+use serde_json::Value;
+
+/// A copy of the digits model, as a prefix.
+fn digits(dir: &Path) -> String {
+    for name in ["inference.pdmodel", "inference.pdiparams"] {
+        std::fs::copy(root().join(DIGITS).join(name), dir.join(name)).expect("copied");
+    }
+    dir.join("inference").to_str().expect("UTF-8").to_owned()
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = read(path);
+    bytes[at] ^= 1;
+    std::fs::write(path, bytes).expect("write");
+}
+
+#[test]
+fn a_model_is_sealed_and_verified_and_damage_is_named() {
+    let dir = dir();
+    let model = digits(dir.path());
+    let seal = dir.path().join("lodstone.seal");
+    let said = good(["verify", &model]);
+    assert!(said.out.contains(": whole\n"), "{said:?}");
+    assert!(said.out.ends_with("  not sealed: the structure is checked, values are not\n"));
+    let error = run(["verify", &model, "--sealed"]);
+    assert_eq!(error.code, Some(2), "{error:?}");
+
+    let said = good(["seal", &model]);
+    assert!(said.out.starts_with("sealed 2 files, 12 tensors, "), "{said:?}");
+    assert!(said.out.ends_with(&format!("wrote {}\n", seal.display())), "{said:?}");
+    let said = good(["verify", &model, "--sealed"]);
+    assert!(said.out.contains(" pieces are what they were\n"), "{said:?}");
+
+    let params = dir.path().join("inference.pdiparams");
+    flip(&params, read(&params).len() - 1);
+    let said = run(["verify", &model]);
+    assert_eq!((said.code, said.err.as_str()), (Some(1), ""), "{said:?}");
+    assert!(said.out.contains(": damaged\n"), "{said:?}");
+    assert!(said.out.contains(&format!("`{}` is damaged: tensor `", params.display())), "{said:?}");
+    let json = run(["verify", &model, "--json"]);
+    assert_eq!(json.code, Some(1));
+    let json: Value = serde_json::from_str(&json.out).expect("JSON");
+    assert_eq!(
+        (&json["schema"], &json["whole"], &json["sealed"]),
+        (&1.into(), &false.into(), &true.into())
+    );
+    assert_eq!(json["findings"][0]["kind"], "seal");
+    assert!(json["findings"][0]["tensor"].is_string(), "{json}");
+
+    // What is read by default is what was sealed.
+    let out = dir.path().join("out.npz");
+    let out = out.to_str().expect("UTF-8");
+    let error = bad(["convert", &model, out]);
+    assert!(error.contains("is damaged") && error.contains("hint: "), "{error}");
+    good(["convert", &model, out, "--no-verify"]);
+    assert!(bad(["seal", &model]).contains("is damaged"));
+    good(["seal", &model, "--replace"]);
+    good(["verify", &model, "--sealed"]);
+}
+
+#[test]
+fn what_is_converted_is_sealed_if_that_is_asked_for() {
+    let dir = dir();
+    let out = dir.path().join("out.safetensors");
+    let out = out.to_str().expect("UTF-8");
+    good(["convert", DIGITS, out, "--seal"]);
+    good(["verify", out, "--sealed"]);
+    let sharded = dir.path().join("sharded/m.safetensors");
+    std::fs::create_dir(dir.path().join("sharded")).expect("a directory");
+    let sharded = sharded.to_str().expect("UTF-8");
+    good(["convert", DIGITS, sharded, "--seal", "--max-shard-size", "20KiB"]);
+    let directory = dir.path().join("sharded");
+    let said = good(["verify", directory.to_str().expect("UTF-8"), "--sealed"]);
+    assert!(!said.out.contains("1 file,"), "{said:?}");
+}
+
+#[test]
+fn whether_what_is_no_model_is_whole_cannot_be_told() {
+    let error = bad(["verify", "README.md"]);
+    assert!(error.contains("is no model file that is known"), "{error}");
+    assert!(bad(["verify", "nothing/here"]).starts_with("error: "));
+}
+
+#[test]
+fn a_file_that_ends_early_is_damaged_without_a_seal_too() {
+    let dir = dir();
+    let model = digits(dir.path());
+    let params = dir.path().join("inference.pdiparams");
+    let bytes = read(&params);
+    std::fs::write(&params, &bytes[..bytes.len() - 1]).expect("write");
+    let said = run(["verify", &model]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.out.contains("expected "), "{said:?}");
+}

@@ -1,0 +1,120 @@
+//! Pickles, and the programs that tell what they do not say.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use lodstone_model::{DType, Model, Parameter, Program};
+use lodstone_store::{Blob, exists, list_dir};
+
+use super::detect;
+use super::pir;
+use crate::paddle_pickle::{self, AS_INTEGERS, TABLE};
+use crate::{OpenOptions, Result, paddle_program};
+
+/// Opens what `paddle.save` wrote, or the pickled program of 2017.
+pub(super) fn open(path: &Path, blob: &Blob, options: &OpenOptions) -> Result<Model> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if name == "__model__"
+        && let Some(early) = paddle_pickle::read_early(blob, &options.limits)?
+    {
+        return Ok(Model { files: vec![blob.clone()], ..program(path, &early, options)? });
+    }
+    let mut model = paddle_pickle::read_blob(blob, &options.limits)?;
+    let open = |parameter: &Parameter| is_open(parameter.tensor.dtype);
+    let mut known = HashSet::new();
+    if model.parameters.iter().any(open)
+        && let Some(beside) = program_beside(path)
+    {
+        match types(&beside, options) {
+            Ok((program, types)) => {
+                known = retype(&mut model, &types);
+                model.files.push(program);
+            }
+            Err(error) => {
+                let name = beside.display();
+                model.report.warn(format!("`{name}` gives no element types: {error}"));
+            }
+        }
+    }
+    paddle_pickle::warn_bits(&mut model, &known);
+    Ok(model)
+}
+
+/// The program of 2017: the topology, and what goes in and out as metadata, for such programs have
+/// no operators that say it.
+fn program(path: &Path, early: &paddle_pickle::Early, options: &OpenOptions) -> Result<Model> {
+    let origin = path.display().to_string();
+    let program = paddle_program::read(&early.program, &origin, &options.limits)?;
+    let names = ["feed_var_names", "fetch_var_names"].into_iter().zip(&early.interface);
+    let metadata = names
+        .map(|(key, names)| (key.to_owned(), serde_json::Value::from(names.clone()).to_string()));
+    let mut model = Model {
+        format: "paddle-program-pickle".to_owned(),
+        program: Some(program),
+        metadata: metadata.collect(),
+        ..Model::default()
+    };
+    let what =
+        "a program of 2017: its parameters are files of their own, which were not looked for";
+    model.report.warn(what);
+    Ok(model)
+}
+
+/// Whether elements of this type may be those of another.
+fn is_open(dtype: DType) -> bool {
+    AS_INTEGERS.iter().any(|(_, integer)| *integer == dtype)
+}
+
+/// The program that belongs to a pickle: of the same stem, or the only one there.
+fn program_beside(path: &Path) -> Option<PathBuf> {
+    let of_stem = ["pdmodel", "json"].map(|extension| path.with_extension(extension));
+    if let Some(program) = of_stem.into_iter().find(|path| exists(path)) {
+        return Some(program);
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    let entries = list_dir(directory).ok()?;
+    let program = detect::program_in(directory, &entries).ok().flatten();
+    program.or_else(|| detect::pir_in(&entries)).map(|name| directory.join(name))
+}
+
+/// A program, and the element types of its variables by name.
+fn types(program: &Path, options: &OpenOptions) -> Result<(Blob, HashMap<String, DType>)> {
+    let blob = options.file(program)?;
+    if program.extension().is_some_and(|extension| extension == "json") {
+        let parameters = pir::parameters(program, &blob, &options.limits)?;
+        let typed = parameters.into_iter().filter_map(|(name, dtype)| Some((name, dtype?)));
+        return Ok((blob, typed.collect()));
+    }
+    let origin = program.display().to_string();
+    let types = types_in(&paddle_program::read(&blob, &origin, &options.limits)?);
+    Ok((blob, types))
+}
+
+/// Element types of the variables of a program.
+pub(super) fn types_in(program: &Program) -> HashMap<String, DType> {
+    let typed =
+        program.vars().filter_map(|var| Some((var.name.clone(), var.tensors.first()?.dtype)));
+    typed.collect()
+}
+
+/// Gives tensors that are pickled as integers the types that their variables have; gives the names
+/// of those that are integers indeed.
+pub(super) fn retype(model: &mut Model, types: &HashMap<String, DType>) -> HashSet<String> {
+    let table: HashMap<String, String> = model
+        .metadata
+        .get(TABLE)
+        .and_then(|table| serde_json::from_str(table).ok())
+        .unwrap_or_default();
+    let mut confirmed = HashSet::new();
+    for Parameter { name, tensor } in &mut model.parameters {
+        let variable = table.get(name).unwrap_or(name);
+        let Some(dtype) = types.get(variable).filter(|_| is_open(tensor.dtype)) else { continue };
+        if AS_INTEGERS.contains(&(*dtype, tensor.dtype)) {
+            tensor.dtype = *dtype;
+        } else if *dtype == tensor.dtype {
+            confirmed.insert(name.clone());
+        }
+    }
+    confirmed
+}

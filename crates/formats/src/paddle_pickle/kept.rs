@@ -1,0 +1,165 @@
+//! A pickle without the elements of its tensors, kept so that it can be written back.
+
+use bytes::Bytes;
+use lodstone_model::{Limits, Model, Residual};
+use lodstone_store::{Blob, Derive, Result as StoreResult};
+
+use super::NAME;
+use super::contents::{Contents, contents};
+use crate::Result;
+use crate::pickle::{self, Shapes};
+
+/// What was cut out of the bytes of a pickle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hole {
+    pub(super) start: u64,
+    pub(super) len: u64,
+    /// How many kept bytes are before it.
+    before: u64,
+}
+
+impl Hole {
+    fn end(self) -> u64 {
+        self.start.saturating_add(self.len)
+    }
+}
+
+/// The bytes around the holes.
+#[derive(Clone)]
+pub(super) struct Kept {
+    /// Ascending, apart from each other.
+    holes: Vec<Hole>,
+    bytes: Bytes,
+}
+
+impl Kept {
+    /// Takes out the elements of all tensors.
+    pub(super) fn new(blob: &Blob, contents: &Contents, limits: &Limits) -> Result<Self> {
+        let parts = contents.tensors.iter().flat_map(|found| &found.parts);
+        let mut spans: Vec<(u64, u64)> = parts
+            .map(|array| (array.data.span.start, array.data.span.len))
+            .filter(|(_, len)| *len > 0)
+            .collect();
+        spans.sort_unstable();
+        spans.dedup();
+        let cut: u64 = spans.iter().map(|(_, len)| len).sum();
+        let size = blob.len().saturating_sub(cut);
+        if size > limits.structure_bytes {
+            let expected = format!("at most {} bytes beside tensors", limits.structure_bytes);
+            return Err(blob.malformed(0, expected, format!("{size} bytes")).into());
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        let (mut holes, mut at) = (Vec::with_capacity(spans.len()), 0);
+        for (start, len) in spans {
+            bytes.extend_from_slice(&blob.slice(at, start.saturating_sub(at))?.read()?);
+            holes.push(Hole { start, len, before: bytes.len() as u64 });
+            at = start.saturating_add(len);
+        }
+        bytes.extend_from_slice(&blob.slice(at, blob.len().saturating_sub(at))?.read()?);
+        Ok(Self { holes, bytes: bytes.into() })
+    }
+
+    /// The pieces of the pickle in order: kept bytes, and holes.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = Piece> {
+        let mut at = 0;
+        let mut pieces = Vec::with_capacity(self.holes.len() * 2 + 1);
+        for hole in &self.holes {
+            let before = usize::try_from(hole.before).unwrap_or(usize::MAX).min(self.bytes.len());
+            pieces.push(Piece::Bytes(self.bytes.slice(at.min(before)..before)));
+            pieces.push(Piece::Hole(hole.start));
+            at = before;
+        }
+        pieces.push(Piece::Bytes(self.bytes.slice(at..)));
+        pieces.into_iter()
+    }
+
+    /// Hangs it on a model.
+    pub(super) fn remember(&self, model: &mut Model) {
+        model.residual = Residual::new(NAME, self.encode());
+    }
+
+    /// A number, so many pairs of numbers, and the bytes.
+    pub(super) fn encode(&self) -> Bytes {
+        let mut encoded = Vec::with_capacity(8 + self.holes.len() * 16 + self.bytes.len());
+        encoded.extend((self.holes.len() as u64).to_le_bytes());
+        for hole in &self.holes {
+            encoded.extend(hole.start.to_le_bytes());
+            encoded.extend(hole.len.to_le_bytes());
+        }
+        encoded.extend_from_slice(&self.bytes);
+        encoded.into()
+    }
+
+    pub(super) fn decode(encoded: &Bytes) -> Option<Self> {
+        let number = |at: usize| {
+            let bytes = encoded.get(at..at.checked_add(8)?)?;
+            Some(u64::from_le_bytes(bytes.try_into().ok()?))
+        };
+        let count = usize::try_from(number(0)?).ok()?;
+        let end = count.checked_mul(16)?.checked_add(8)?;
+        let (mut holes, mut cut) = (Vec::new(), 0u64);
+        for index in 0..count {
+            let at = 8 + index * 16;
+            let (start, len) = (number(at)?, number(at + 8)?);
+            holes.push(Hole { start, len, before: start.checked_sub(cut)? });
+            cut = cut.checked_add(len)?;
+        }
+        let bytes = (end <= encoded.len()).then(|| encoded.slice(end..))?;
+        Some(Self { holes, bytes })
+    }
+
+    /// The pickle with zeros in its holes, and what it holds: all but the elements.
+    pub(super) fn read(&self) -> Result<(Shapes, Contents)> {
+        let blob = Blob::derived(std::sync::Arc::new(self.clone()));
+        // What was read once was within the limits then.
+        let limits = Limits::none();
+        let shapes = Shapes::check(pickle::read(&blob, 0, &limits)?, super::RULES)?;
+        let contents = contents(&shapes, &limits)?;
+        Ok((shapes, contents))
+    }
+}
+
+impl Derive for Kept {
+    fn source(&self) -> Option<&Blob> {
+        None
+    }
+
+    fn len(&self) -> u64 {
+        let (end, before) = self.holes.last().map_or((0, 0), |last| (last.end(), last.before));
+        end + (self.bytes.len() as u64).saturating_sub(before)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> StoreResult<()> {
+        let (mut at, mut rest) = (offset, buffer);
+        while !rest.is_empty() {
+            let after = self.holes.partition_point(|hole| hole.start <= at);
+            let hole = after.checked_sub(1).and_then(|last| self.holes.get(last)).copied();
+            let inside = hole.filter(|hole| at < hole.end());
+            let end = match inside {
+                Some(hole) => hole.end(),
+                None => self.holes.get(after).map_or(u64::MAX, |next| next.start),
+            };
+            let size = usize::try_from(end - at).unwrap_or(usize::MAX).min(rest.len());
+            let (now, later) = rest.split_at_mut(size);
+            if inside.is_some() {
+                now.fill(0);
+            } else {
+                let start = hole.map_or(at, |hole| hole.before + (at - hole.end()));
+                let start = usize::try_from(start).unwrap_or(usize::MAX);
+                if let Some(from) = self.bytes.get(start..).and_then(|rest| rest.get(..size)) {
+                    now.copy_from_slice(from);
+                }
+            }
+            at += size as u64;
+            rest = later;
+        }
+        Ok(())
+    }
+}
+
+/// A piece of a pickle.
+pub(super) enum Piece {
+    Bytes(Bytes),
+    /// Where it begins.
+    Hole(u64),
+}

@@ -1,0 +1,546 @@
+//! The machine: opcodes to a tree of values. It imports nothing and calls nothing; there is no code
+//! in it that could.
+
+use std::collections::HashMap;
+
+use lodstone_model::Limits;
+use lodstone_store::{Blob, Cursor};
+
+use super::opcode::{self, Argument, Opcode, Span};
+use super::text;
+use super::tree::{Encoding, How, Id, Node, Object, Tree};
+use crate::{Error, Result};
+
+/// Largest integer in bytes. Those of model files have eight.
+const INTEGER: u64 = 1024;
+
+/// Reads the pickle at `start`.
+///
+/// # Errors
+/// If it is none: what was expected, and where. If it needs what a file cannot hold (buffers out of
+/// band), or more than the limits allow.
+pub(crate) fn read(blob: &Blob, start: u64, limits: &Limits) -> Result<Tree> {
+    let mut machine = Machine::new(blob, start, limits, false);
+    let root = machine.run()?;
+    Ok(machine.into_tree(root))
+}
+
+/// Reads what there is of a pickle that may be damaged; gives why it ends before `STOP`, if it does.
+pub(super) fn read_leniently(blob: &Blob, start: u64, limits: &Limits) -> (Tree, Option<Error>) {
+    let mut machine = Machine::new(blob, start, limits, true);
+    let (root, error) = match machine.run() {
+        Ok(root) => (root, None),
+        Err(error) => (Id(0), Some(error)),
+    };
+    (machine.into_tree(root), error)
+}
+
+struct Machine<'a> {
+    blob: &'a Blob,
+    cursor: Cursor<'a>,
+    limits: &'a Limits,
+    /// Whether missing operands are taken for unknown ones, for a scan.
+    lenient: bool,
+    nodes: Vec<Node>,
+    places: Vec<u64>,
+    stack: Vec<Id>,
+    /// Heights of the stack at which marks are.
+    marks: Vec<usize>,
+    memo: Memo,
+    /// Where the frame ends that the cursor is in.
+    frame: Option<u64>,
+    /// The opcode at hand and its place.
+    opcode: &'static str,
+    at: u64,
+}
+
+/// What was put aside, by number. Numbers that ascend from 0, as picklers use them, cost nothing
+/// but the value; others an entry of a table, however large they are.
+#[derive(Default)]
+struct Memo {
+    dense: Vec<Id>,
+    sparse: HashMap<u64, Id>,
+}
+
+impl Memo {
+    fn put(&mut self, number: u64, id: Id) {
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        if let Some(known) = self.dense.get_mut(index) {
+            *known = id;
+        } else if index == self.dense.len() {
+            self.sparse.remove(&number);
+            self.dense.push(id);
+        } else {
+            self.sparse.insert(number, id);
+        }
+    }
+
+    fn get(&self, number: u64) -> Option<Id> {
+        let dense = usize::try_from(number).ok().and_then(|index| self.dense.get(index));
+        dense.or_else(|| self.sparse.get(&number)).copied()
+    }
+
+    fn len(&self) -> u64 {
+        (self.dense.len() + self.sparse.len()) as u64
+    }
+}
+
+impl<'a> Machine<'a> {
+    fn new(blob: &'a Blob, start: u64, limits: &'a Limits, lenient: bool) -> Self {
+        let cursor = Cursor::at(blob, start);
+        let (nodes, places, stack, marks) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (memo, frame, opcode, at) = (Memo::default(), None, "", start);
+        Self { blob, cursor, limits, lenient, nodes, places, stack, marks, memo, frame, opcode, at }
+    }
+
+    fn into_tree(self, root: Id) -> Tree {
+        let end = self.cursor.position();
+        Tree { blob: self.blob.clone(), nodes: self.nodes, places: self.places, root, end }
+    }
+
+    /// Runs to `STOP` and gives the value it leaves.
+    fn run(&mut self) -> Result<Id> {
+        loop {
+            self.at = self.cursor.position();
+            let (opcode, argument) = opcode::read(&mut self.cursor, self.blob)?;
+            self.opcode = opcode.name;
+            self.check_frame()?;
+            if opcode.code == b'.' {
+                return self.pop();
+            }
+            self.step(opcode, argument)?;
+        }
+    }
+
+    /// An opcode and its argument lie in the frame or behind it. CPython's two unpicklers do not
+    /// agree about those that begin in one and end outside; no pickler writes them.
+    fn check_frame(&mut self) -> Result<()> {
+        let Some(end) = self.frame.filter(|_| !self.lenient) else { return Ok(()) };
+        if self.at >= end {
+            self.frame = None;
+            return Ok(());
+        }
+        let position = self.cursor.position();
+        if position <= end {
+            return Ok(());
+        }
+        let expected = format!("{} inside its frame, which ends at {end}", self.opcode);
+        Err(self.error(expected, format!("that it ends at {position}")))
+    }
+
+    #[expect(clippy::too_many_lines, reason = "a line or two for each opcode")]
+    fn step(&mut self, opcode: Opcode, argument: Argument) -> Result<()> {
+        let node = match (opcode.code, argument) {
+            (0x80, Argument::Number(protocol)) => {
+                if !(0..=5).contains(&protocol) && !self.lenient {
+                    return Err(self.error("a pickle protocol from 0 to 5", protocol.to_string()));
+                }
+                return Ok(());
+            }
+            (0x95, Argument::Data(frame)) => return self.enter(frame),
+
+            (b'(', _) => {
+                self.marks.push(self.stack.len());
+                return Ok(());
+            }
+            (b'0', _) => {
+                // A mark on top is what is popped then.
+                if self.marks.last() == Some(&self.stack.len()) {
+                    self.marks.pop();
+                } else {
+                    self.pop()?;
+                }
+                return Ok(());
+            }
+            (b'1', _) => return self.pop_mark().map(|_| ()),
+            (b'2', _) => {
+                let top = self.top()?;
+                self.stack.push(top);
+                return Ok(());
+            }
+
+            (b'p', Argument::Line(line)) => {
+                let number = self.decimal(line)?;
+                return self.put(number.cast_unsigned());
+            }
+            (b'q' | b'r', Argument::Number(number)) => return self.put(number.cast_unsigned()),
+            (0x94, _) => return self.put(self.memo.len()),
+            (b'g', Argument::Line(line)) => {
+                let number = self.decimal(line)?;
+                return self.get(number.cast_unsigned());
+            }
+            (b'h' | b'j', Argument::Number(number)) => return self.get(number.cast_unsigned()),
+
+            (b'N', _) => Node::None,
+            (0x88, _) => Node::Bool(true),
+            (0x89, _) => Node::Bool(false),
+            (b'J' | b'K' | b'M', Argument::Number(value)) => Node::Int(value),
+            (b'I' | b'L', Argument::Line(line)) => self.integer(line, opcode.code == b'I')?,
+            (0x8a | 0x8b, Argument::Data(span)) => self.long(span)?,
+            (b'G', Argument::Float(value)) => Node::Float(value),
+            (b'F', Argument::Line(line)) => Node::Float(self.float(line)?),
+
+            (b'X' | 0x8c | 0x8d, Argument::Data(span)) => Node::Text(span, Encoding::Utf8),
+            (b'V', Argument::Line(span)) => Node::Text(span, Encoding::Escaped),
+            (b'T' | b'U', Argument::Data(span)) => Node::Text(span, Encoding::Bytes),
+            (b'S', Argument::Line(span)) => Node::Text(span, Encoding::Quoted),
+            (b'B' | b'C' | 0x8e, Argument::Data(span)) => Node::Bytes(span),
+            (0x96, Argument::Data(span)) => Node::ByteArray(span),
+            (0x97 | 0x98, _) if self.lenient => Node::Unknown,
+            (0x97 | 0x98, _) => {
+                let expected = "a pickle that is whole in its file";
+                return Err(self.error(expected, "a buffer that is kept elsewhere (out of band)"));
+            }
+
+            (b']', _) => Node::List(Vec::new()),
+            (b')', _) => Node::Tuple(Vec::new()),
+            (b'}', _) => Node::Dict(Vec::new()),
+            (0x8f, _) => Node::Set(Vec::new()),
+            (b'l', _) => Node::List(self.pop_mark()?),
+            (b't', _) => Node::Tuple(self.pop_mark()?),
+            (0x91, _) => Node::FrozenSet(self.pop_mark()?),
+            (b'd', _) => Node::Dict(self.pop_pairs()?),
+            (0x85..=0x87, _) => {
+                let count = usize::from(opcode.code - 0x84);
+                let mut items = Vec::with_capacity(count);
+                (0..count).try_for_each(|_| self.pop().map(|item| items.push(item)))?;
+                items.reverse();
+                Node::Tuple(items)
+            }
+
+            (b'a', _) => {
+                let item = self.pop()?;
+                return self.extend(vec![item]);
+            }
+            (b'e', _) => {
+                let items = self.pop_mark()?;
+                return self.extend(items);
+            }
+            (0x90, _) => {
+                let items = self.pop_mark()?;
+                return self.add(items);
+            }
+            (b's', _) => {
+                let value = self.pop()?;
+                let key = self.pop()?;
+                return self.set(vec![(key, value)]);
+            }
+            (b'u', _) => {
+                let pairs = self.pop_pairs()?;
+                return self.set(pairs);
+            }
+
+            (b'c', Argument::Lines(module, name)) => self.global(module, name)?,
+            (0x93, _) => {
+                let name = self.pop()?;
+                let module = self.pop()?;
+                let words = [module, name].map(|id| matches!(self.node(id), Some(Node::Text(..))));
+                if words != [true; 2] && !self.lenient {
+                    return Err(
+                        self.error("a module and a name, two texts", self.found(&[module, name]))
+                    );
+                }
+                Node::Global(module, name)
+            }
+            (0x82..=0x84, Argument::Number(code)) => Node::Extension(code),
+            (b'P', Argument::Line(span)) => {
+                let id = self.new_node(Node::Text(span, Encoding::Utf8))?;
+                Node::Persistent(id)
+            }
+            (b'Q', _) => Node::Persistent(self.pop()?),
+
+            (b'R' | 0x81, _) => {
+                let arguments = self.pop()?;
+                let callable = self.pop()?;
+                let how = if opcode.code == b'R' { How::Reduce } else { How::New };
+                self.object(how, callable, arguments, None)?
+            }
+            (0x92, _) => {
+                let named = self.pop()?;
+                let arguments = self.pop()?;
+                let callable = self.pop()?;
+                self.object(How::NewEx, callable, arguments, Some(named))?
+            }
+            (b'i', Argument::Lines(module, name)) => {
+                let items = self.pop_mark()?;
+                let global = self.global(module, name)?;
+                let callable = self.new_node(global)?;
+                let arguments = self.new_node(Node::Tuple(items))?;
+                self.object(How::Inst, callable, arguments, None)?
+            }
+            (b'o', _) => {
+                let mut items = self.pop_mark()?;
+                if items.is_empty() && !self.lenient {
+                    return Err(self.error("a class above the mark", "nothing"));
+                }
+                let callable = if items.is_empty() { self.unknown()? } else { items.remove(0) };
+                let arguments = self.new_node(Node::Tuple(items))?;
+                self.object(How::Obj, callable, arguments, None)?
+            }
+            (b'b', _) => {
+                let state = self.pop()?;
+                return self.build(state);
+            }
+            _ => return Err(self.error("an opcode with its argument", opcode.name)),
+        };
+        self.push(node)
+    }
+
+    fn enter(&mut self, frame: Span) -> Result<()> {
+        if self.lenient {
+            return Ok(());
+        }
+        if let Some(end) = self.frame {
+            let expected = format!("no frame inside the one that ends at {end}");
+            return Err(self.error(expected, "another"));
+        }
+        self.cursor.need(frame.len, "a frame")?;
+        self.frame = Some(frame.start.saturating_add(frame.len));
+        Ok(())
+    }
+
+    fn new_node(&mut self, node: Node) -> Result<Id> {
+        let id =
+            u32::try_from(self.nodes.len()).ok().filter(|_| self.nodes.len() < self.limits.nodes);
+        let Some(id) = id else {
+            let expected = format!("at most {} values", self.limits.nodes);
+            return Err(self.error(expected, "more"));
+        };
+        self.nodes.push(node);
+        self.places.push(self.at);
+        Ok(Id(id))
+    }
+
+    fn push(&mut self, node: Node) -> Result<()> {
+        let id = self.new_node(node)?;
+        self.stack.push(id);
+        Ok(())
+    }
+
+    fn unknown(&mut self) -> Result<Id> {
+        self.new_node(Node::Unknown)
+    }
+
+    /// The height below which nothing may be taken: that of the last mark.
+    fn floor(&self) -> usize {
+        self.marks.last().copied().unwrap_or(0)
+    }
+
+    fn top(&mut self) -> Result<Id> {
+        match self.stack.last() {
+            Some(top) if self.stack.len() > self.floor() => Ok(*top),
+            _ if self.lenient => self.unknown(),
+            _ => Err(self.error(format!("a value on the stack for {}", self.opcode), "none")),
+        }
+    }
+
+    fn pop(&mut self) -> Result<Id> {
+        let top = self.top()?;
+        if self.stack.len() > self.floor() {
+            self.stack.pop();
+        }
+        Ok(top)
+    }
+
+    /// What is above the last mark, and the mark.
+    fn pop_mark(&mut self) -> Result<Vec<Id>> {
+        match self.marks.pop() {
+            Some(height) => Ok(self.stack.split_off(height.min(self.stack.len()))),
+            None if self.lenient => Ok(Vec::new()),
+            None => Err(self.error(format!("a mark on the stack for {}", self.opcode), "none")),
+        }
+    }
+
+    fn pop_pairs(&mut self) -> Result<Vec<(Id, Id)>> {
+        let items = self.pop_mark()?;
+        let (pairs, rest) = items.as_chunks::<2>();
+        if !rest.is_empty() && !self.lenient {
+            let found = format!("{} values", items.len());
+            return Err(self.error("keys and values in pairs", found));
+        }
+        Ok(pairs.iter().map(|[key, value]| (*key, *value)).collect())
+    }
+
+    fn put(&mut self, number: u64) -> Result<()> {
+        let top = self.top()?;
+        self.memo.put(number, top);
+        Ok(())
+    }
+
+    fn get(&mut self, number: u64) -> Result<()> {
+        match self.memo.get(number) {
+            Some(id) => self.stack.push(id),
+            None if self.lenient => self.push(Node::Unknown)?,
+            None => {
+                let expected = format!("a value that was put under the number {number}");
+                return Err(self.error(expected, "none"));
+            }
+        }
+        Ok(())
+    }
+
+    fn node(&self, id: Id) -> Option<&Node> {
+        self.nodes.get(usize::try_from(id.0).ok()?)
+    }
+
+    /// The value on top, to be changed.
+    fn target(&mut self) -> Result<Option<&mut Node>> {
+        let top = self.top()?;
+        Ok(usize::try_from(top.0).ok().and_then(|index| self.nodes.get_mut(index)))
+    }
+
+    /// Appends to the list on top, or to an object that is one.
+    fn extend(&mut self, items: Vec<Id>) -> Result<()> {
+        match self.target()? {
+            Some(Node::List(list)) => list.extend(items),
+            Some(Node::Object(object)) => object.items.extend(items),
+            _ => return self.wrong_target("a list to append to"),
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, items: Vec<Id>) -> Result<()> {
+        match self.target()? {
+            Some(Node::Set(set)) => set.extend(items),
+            Some(Node::Object(object)) => object.items.extend(items),
+            _ => return self.wrong_target("a set to add to"),
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, pairs: Vec<(Id, Id)>) -> Result<()> {
+        let changeable = pairs.iter().find(|(key, _)| {
+            let node = self.node(*key);
+            matches!(node, Some(Node::List(_) | Node::Dict(_) | Node::Set(_) | Node::ByteArray(_)))
+        });
+        if let Some((key, _)) = changeable.filter(|_| !self.lenient) {
+            return Err(self.error("a key that can be hashed", self.found(&[*key])));
+        }
+        match self.target()? {
+            Some(Node::Dict(dict)) => dict.extend(pairs),
+            Some(Node::Object(object)) => object.pairs.extend(pairs),
+            _ => return self.wrong_target("a dict to set items of"),
+        }
+        Ok(())
+    }
+
+    fn build(&mut self, state: Id) -> Result<()> {
+        match self.target()? {
+            Some(Node::Object(object)) => object.state.push(state),
+            _ => return self.wrong_target("an object to give a state"),
+        }
+        Ok(())
+    }
+
+    fn wrong_target(&mut self, expected: &str) -> Result<()> {
+        if self.lenient {
+            return Ok(());
+        }
+        let top = self.top()?;
+        Err(self.error(format!("{expected} for {}", self.opcode), self.found(&[top])))
+    }
+
+    fn object(&mut self, how: How, callable: Id, arguments: Id, named: Option<Id>) -> Result<Node> {
+        if !matches!(self.node(arguments), Some(Node::Tuple(_))) && !self.lenient {
+            let expected = format!("arguments in a tuple for {}", self.opcode);
+            return Err(self.error(expected, self.found(&[arguments])));
+        }
+        let (state, items, pairs) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Node::Object(Box::new(Object { how, callable, arguments, named, state, items, pairs })))
+    }
+
+    fn global(&mut self, module: Span, name: Span) -> Result<Node> {
+        let module = self.new_node(Node::Text(module, Encoding::Utf8))?;
+        let name = self.new_node(Node::Text(name, Encoding::Utf8))?;
+        Ok(Node::Global(module, name))
+    }
+
+    /// A line that is a short text.
+    fn word(&self, line: Span) -> Result<String> {
+        let short = Span { len: line.len.min(INTEGER + 1), ..line };
+        let bytes = self.blob.slice(short.start, short.len)?.read()?;
+        let text = (line.len <= INTEGER).then(|| text::decode(&bytes, Encoding::Utf8)).flatten();
+        text.ok_or_else(|| {
+            let found = format!("{} bytes", line.len);
+            self.error(format!("a number of at most {INTEGER} digits for {}", self.opcode), found)
+        })
+    }
+
+    /// The number of an entry of the memo.
+    fn decimal(&self, line: Span) -> Result<i64> {
+        let word = self.word(line)?;
+        word.trim().parse().ok().filter(|number| *number >= 0).ok_or_else(|| {
+            let expected = format!("a number from 0 on for {}", self.opcode);
+            self.error(expected, format!("`{}`", word.escape_debug()))
+        })
+    }
+
+    fn integer(&self, line: Span, has_bools: bool) -> Result<Node> {
+        let word = self.word(line)?;
+        let digits = word.trim();
+        let digits = if has_bools { digits } else { digits.strip_suffix('L').unwrap_or(digits) };
+        match (has_bools, digits) {
+            (true, "00") => return Ok(Node::Bool(false)),
+            (true, "01") => return Ok(Node::Bool(true)),
+            _ => {}
+        }
+        if let Ok(value) = digits.parse() {
+            return Ok(Node::Int(value));
+        }
+        let all = digits.strip_prefix('-').unwrap_or(digits);
+        if !all.is_empty() && all.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Ok(Node::Digits(Span { len: digits.len() as u64, ..line }));
+        }
+        let expected = format!("decimal digits for {}", self.opcode);
+        Err(self.error(expected, format!("`{}`", word.escape_debug())))
+    }
+
+    fn long(&self, span: Span) -> Result<Node> {
+        if span.len > INTEGER {
+            let expected = format!("an integer of at most {INTEGER} bytes");
+            return Err(self.error(expected, format!("{} bytes", span.len)));
+        }
+        let bytes = self.blob.slice(span.start, span.len)?.read()?;
+        if bytes.len() > 8 {
+            return Ok(Node::BigInt(span));
+        }
+        // The sign goes on in the bytes that are missing.
+        let sign = if bytes.last().is_some_and(|last| *last >= 0x80) { 0xff } else { 0 };
+        let mut whole = [sign; 8];
+        whole.iter_mut().zip(bytes.iter()).for_each(|(to, from)| *to = *from);
+        Ok(Node::Int(i64::from_le_bytes(whole)))
+    }
+
+    fn float(&self, line: Span) -> Result<f64> {
+        let word = self.word(line)?;
+        word.trim().parse().map_err(|_| {
+            self.error("a decimal fraction for FLOAT", format!("`{}`", word.escape_debug()))
+        })
+    }
+
+    fn error(&self, expected: impl Into<String>, found: impl Into<String>) -> Error {
+        self.blob.malformed(self.at, expected, found).into()
+    }
+
+    /// What values are, for a message.
+    fn found(&self, ids: &[Id]) -> String {
+        let kind = |id: &Id| match self.node(*id) {
+            Some(Node::None) => "None",
+            Some(Node::Bool(_)) => "a bool",
+            Some(Node::Int(_) | Node::BigInt(_) | Node::Digits(_)) => "an integer",
+            Some(Node::Float(_)) => "a float",
+            Some(Node::Text(..)) => "a text",
+            Some(Node::Bytes(_)) => "bytes",
+            Some(Node::ByteArray(_)) => "a bytearray",
+            Some(Node::List(_)) => "a list",
+            Some(Node::Tuple(_)) => "a tuple",
+            Some(Node::Dict(_)) => "a dict",
+            Some(Node::Set(_) | Node::FrozenSet(_)) => "a set",
+            Some(Node::Global(..) | Node::Extension(_)) => "something to be imported",
+            Some(Node::Persistent(_)) => "a persistent id",
+            Some(Node::Object(_)) => "an object",
+            Some(Node::Unknown) | None => "nothing that is known",
+        };
+        ids.iter().map(kind).collect::<Vec<_>>().join(" and ")
+    }
+}

@@ -1,0 +1,178 @@
+//! What a pickle would import and call, listed without doing either, however damaged it is.
+
+use lodstone_model::Limits;
+use lodstone_store::Blob;
+
+use super::machine::read_leniently;
+use super::tree::{How, Node, Tree};
+use crate::Result;
+
+/// Something that a pickle would import or call, or ask its reader for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Offset of the opcode in the file.
+    pub offset: u64,
+    /// The module: `os`; empty where what is called is itself the result of a call.
+    pub module: String,
+    /// The name in it: `system`; or a description of what is called.
+    pub name: String,
+    /// What would be done: `import`, `reduce`, `newobj`, `newobj_ex`, `inst`, `obj`, `build`,
+    /// `extension`, `persistent`.
+    pub how: &'static str,
+    /// The arguments, or the state for `build`, as Python would show them; cut after some hundred
+    /// characters.
+    pub arguments: String,
+}
+
+/// Pickles in one file that are looked at, and places that may begin one.
+const PICKLES: usize = 4096;
+
+/// Findings that are kept of one file.
+const FINDINGS: usize = 100_000;
+
+/// Bytes at the beginning in which a pickle is looked for if the first of them are none, and between
+/// one and the next.
+const AHEAD: u64 = 1 << 20;
+
+/// Lists what the pickles of a file would import and call when they are loaded, in file order.
+///
+/// A pickle that is damaged is listed up to the damage: what comes before it would have run.
+/// Pickles that follow one another are all listed, and one behind other bytes is found by its
+/// protocol. Whoever loads the file may stop earlier. Nothing is imported, called or evaluated.
+/// A file that is no pickle has no findings.
+///
+/// # Errors
+/// What reading the file gives.
+pub fn scan(blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    let mut start = 0;
+    for _ in 0..PICKLES {
+        if start >= blob.len() || findings.len() >= FINDINGS {
+            break;
+        }
+        let (tree, error) = read_leniently(blob, start, limits);
+        let whole = error.is_none();
+        // Bytes that happen to be opcodes have no names that a person could read.
+        list(&tree, whole || is_protocol(blob, start)?, &mut findings);
+        // Behind a whole one the next may begin at once, of whatever protocol it is.
+        let after = if whole { tree.end.max(start + 1) } else { start + 1 };
+        if whole && is_opcode(blob, after)? {
+            start = after;
+            continue;
+        }
+        let Some(next) = find_protocol(blob, after)? else { break };
+        start = next;
+    }
+    findings.sort_by_key(|finding| finding.offset);
+    findings.dedup();
+    Ok(findings)
+}
+
+/// Adds what one pickle holds; only what has a readable name, unless it is known to be one.
+fn list(tree: &Tree, is_pickle: bool, findings: &mut Vec<Finding>) {
+    let mut push = |finding: Finding| {
+        let readable = |text: &str| {
+            text.chars().all(|c| c.is_alphanumeric() || "._-<>+".contains(c)) && !text.is_empty()
+        };
+        if findings.len() < FINDINGS
+            && (is_pickle || (readable(&finding.module) && readable(&finding.name)))
+        {
+            findings.push(finding);
+        }
+    };
+    for (id, node) in tree.nodes() {
+        let offset = tree.place(id);
+        let nothing = String::new;
+        match node {
+            Node::Global(..) => {
+                let (module, name) = tree.global(id).unwrap_or_default();
+                push(Finding { offset, module, name, how: "import", arguments: nothing() });
+            }
+            Node::Extension(code) => {
+                let name = code.to_string();
+                push(Finding {
+                    offset,
+                    module: nothing(),
+                    name,
+                    how: "extension",
+                    arguments: nothing(),
+                });
+            }
+            Node::Persistent(value) => {
+                let (module, name, arguments) = (nothing(), nothing(), tree.describe(*value));
+                push(Finding { offset, module, name, how: "persistent", arguments });
+            }
+            Node::Object(object) => {
+                let how = match object.how {
+                    How::Reduce => "reduce",
+                    How::New => "newobj",
+                    How::NewEx => "newobj_ex",
+                    How::Inst => "inst",
+                    How::Obj => "obj",
+                };
+                let called = tree.global(object.callable);
+                let (module, name) =
+                    called.unwrap_or_else(|| (nothing(), tree.describe(object.callable)));
+                let mut arguments = tree.describe(object.arguments);
+                if let Some(named) = object.named {
+                    arguments = format!("{arguments}, {}", tree.describe(named));
+                }
+                push(Finding {
+                    offset,
+                    module: module.clone(),
+                    name: name.clone(),
+                    how,
+                    arguments,
+                });
+                // States beyond the first few say nothing new.
+                for state in object.state.iter().take(8) {
+                    let (module, name) = (module.clone(), name.clone());
+                    let arguments = tree.describe(*state);
+                    push(Finding { offset, module, name, how: "build", arguments });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a pickle of protocol 2 or later begins at `at`.
+fn is_protocol(blob: &Blob, at: u64) -> Result<bool> {
+    if blob.len().saturating_sub(at) < 2 {
+        return Ok(false);
+    }
+    let mut head = [0; 2];
+    blob.read_at(at, &mut head)?;
+    Ok(matches!(head, [0x80, 2..=5]))
+}
+
+/// Whether there is anything at `at` that may begin a pickle of any protocol.
+fn is_opcode(blob: &Blob, at: u64) -> Result<bool> {
+    if at >= blob.len() {
+        return Ok(false);
+    }
+    let mut head = [0; 1];
+    blob.read_at(at, &mut head)?;
+    // Opcodes that push something, or name a protocol.
+    Ok(b"(cVSXUTIJKMLFGN])}iP\x80\x82\x83\x84\x88\x89\x8a\x8b\x8c\x8d\x8e\x8f\x95\x96BC"
+        .contains(&head[0]))
+}
+
+/// Where the next pickle of protocol 2 or later may begin, from `from` on.
+fn find_protocol(blob: &Blob, from: u64) -> Result<Option<u64>> {
+    const PIECE: u64 = 64 << 10;
+    let end = blob.len().min(from.saturating_add(AHEAD));
+    let mut at = from;
+    let mut piece = Vec::new();
+    while at + 1 < end {
+        piece.resize(usize::try_from(PIECE.min(end - at)).unwrap_or(0), 0);
+        blob.read_at(at, &mut piece)?;
+        let found = piece.windows(2).position(|pair| matches!(pair, [0x80, 2..=5]));
+        if let Some(found) = found {
+            return Ok(Some(at + found as u64));
+        }
+        // The last byte may be the first of a pair.
+        at += (piece.len() as u64).max(2) - 1;
+    }
+    Ok(None)
+}

@@ -1,0 +1,306 @@
+//! What a pickle says, as data.
+
+use std::fmt::Write as _;
+
+use lodstone_store::Blob;
+
+use super::opcode::Span;
+use super::text;
+use crate::{Error, Result};
+
+/// A value of a [`Tree`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Id(pub(super) u32);
+
+/// How the characters of a text are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// UTF-8.
+    Utf8,
+    /// Protocol 0: `raw-unicode-escape`.
+    Escaped,
+    /// Python 2's `str`, bytes or text, as it is.
+    Bytes,
+    /// Protocol 0: the same in quotes, with escapes.
+    Quoted,
+}
+
+/// How an object comes about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// `callable(*args)`.
+    Reduce,
+    /// `class.__new__(class, *args)`.
+    New,
+    /// The same with arguments by name.
+    NewEx,
+    /// Protocol 0: a class and what is on the stack.
+    Inst,
+    /// Protocol 1: the same.
+    Obj,
+}
+
+/// One value. Others are referred to, so that what is shared is there once.
+#[derive(Debug)]
+pub(crate) enum Node {
+    None,
+    Bool(bool),
+    Int(i64),
+    /// Little-endian, two's complement, more than eight bytes.
+    BigInt(Span),
+    /// Decimal digits that do not fit 64 bits.
+    Digits(Span),
+    Float(f64),
+    Text(Span, Encoding),
+    Bytes(Span),
+    /// Bytes that can be changed (`bytearray`).
+    ByteArray(Span),
+    List(Vec<Id>),
+    Tuple(Vec<Id>),
+    Dict(Vec<(Id, Id)>),
+    Set(Vec<Id>),
+    FrozenSet(Vec<Id>),
+    /// Something to be imported: module and name.
+    Global(Id, Id),
+    /// Something to be imported by its number in a registry (`copyreg`).
+    Extension(i64),
+    /// Something that the caller of the unpickler knows by this value.
+    Persistent(Id),
+    Object(Box<Object>),
+    /// Only while scanning: what a damaged pickle took from an empty stack.
+    Unknown,
+}
+
+/// Something that Python would make by calling something: here its parts.
+#[derive(Debug)]
+pub(crate) struct Object {
+    pub(crate) how: How,
+    pub(crate) callable: Id,
+    /// A tuple, if the pickle is an honest one.
+    pub(crate) arguments: Id,
+    /// A dict, for arguments by name.
+    pub(crate) named: Option<Id>,
+    /// What it would be given as its state, by `BUILD`.
+    pub(crate) state: Vec<Id>,
+    /// What would be appended to it, or added.
+    pub(crate) items: Vec<Id>,
+    /// What would be set in it.
+    pub(crate) pairs: Vec<(Id, Id)>,
+}
+
+/// All values of one pickle, those that it threw away too.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(super) blob: Blob,
+    pub(super) nodes: Vec<Node>,
+    /// Where each was made.
+    pub(super) places: Vec<u64>,
+    pub(super) root: Id,
+    /// Offset behind the pickle.
+    pub(super) end: u64,
+}
+
+/// Texts that are taken into memory as names and words are shorter than this.
+const WORD: u64 = 64 << 10;
+
+/// Codes are no longer than this many bytes. They may be looked at again and again.
+const SHORT: u64 = 64;
+
+impl Tree {
+    /// The value of the pickle.
+    pub(crate) fn root(&self) -> Id {
+        self.root
+    }
+
+    /// The bytes it was read from.
+    pub(crate) fn blob(&self) -> &Blob {
+        &self.blob
+    }
+
+    /// Offset behind the pickle.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// How many values there are.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Every value with its number.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (Id, &Node)> {
+        (0..).map(Id).zip(&self.nodes)
+    }
+
+    pub(crate) fn node(&self, id: Id) -> &Node {
+        let index = usize::try_from(id.0).unwrap_or(usize::MAX);
+        self.nodes.get(index).unwrap_or(&Node::Unknown)
+    }
+
+    /// The offset at which a value was made.
+    pub(crate) fn place(&self, id: Id) -> u64 {
+        let index = usize::try_from(id.0).unwrap_or(usize::MAX);
+        self.places.get(index).copied().unwrap_or_default()
+    }
+
+    /// An error about a value.
+    pub(crate) fn error(
+        &self,
+        id: Id,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Error {
+        self.blob.malformed(self.place(id), expected, found).into()
+    }
+
+    /// A text of a bounded size; `None` for what is no text.
+    ///
+    /// # Errors
+    /// If it is longer than a word, or not encoded as it should be.
+    pub(crate) fn word(&self, id: Id) -> Result<Option<String>> {
+        let Node::Text(span, encoding) = self.node(id) else { return Ok(None) };
+        if span.len > WORD {
+            let expected = format!("a text of at most {WORD} bytes");
+            return Err(self.error(id, expected, format!("{} bytes", span.len)));
+        }
+        self.text(id, *span, *encoding).map(Some)
+    }
+
+    /// A text of a few characters, as codes are; `None` for anything else.
+    pub(crate) fn short(&self, id: Id) -> Option<String> {
+        match self.node(id) {
+            Node::Text(span, encoding) if span.len <= SHORT => self.text(id, *span, *encoding).ok(),
+            _ => None,
+        }
+    }
+
+    /// A text of any size.
+    ///
+    /// # Errors
+    /// If it is not encoded as it should be.
+    pub(crate) fn text(&self, id: Id, span: Span, encoding: Encoding) -> Result<String> {
+        let bytes = self.bytes(span)?;
+        text::decode(&bytes, encoding).ok_or_else(|| {
+            let found = format!("`{}`", start(&bytes).escape_ascii());
+            self.error(id, "text in its encoding", found)
+        })
+    }
+
+    /// Bytes of the file, read.
+    ///
+    /// # Errors
+    /// What reading gives.
+    pub(crate) fn bytes(&self, span: Span) -> Result<bytes::Bytes> {
+        Ok(self.blob.slice(span.start, span.len)?.read()?)
+    }
+
+    /// `module.name` of something to be imported.
+    pub(crate) fn global(&self, id: Id) -> Option<(String, String)> {
+        let Node::Global(module, name) = self.node(id) else { return None };
+        let word = |id| self.word(id).ok().flatten().unwrap_or_else(|| self.describe(id));
+        Some((word(*module), word(*name)))
+    }
+
+    /// What a value is, for a message: bounded, whatever it is.
+    pub(crate) fn describe(&self, id: Id) -> String {
+        let mut text = String::new();
+        self.describe_into(id, &mut text, DEEP);
+        text
+    }
+
+    /// As far as `left` levels and [`LONG`] bytes go.
+    fn describe_into(&self, id: Id, out: &mut String, left: usize) {
+        if out.len() > LONG || left == 0 {
+            out.push_str("..");
+            return;
+        }
+        let some = |span: Span| {
+            let span = Span { len: span.len.min(QUOTED), ..span };
+            self.bytes(span).unwrap_or_default()
+        };
+        let more = |span: Span| if span.len > QUOTED { ".." } else { "" };
+        match self.node(id) {
+            Node::None => out.push_str("None"),
+            Node::Bool(true) => out.push_str("True"),
+            Node::Bool(false) => out.push_str("False"),
+            Node::Int(value) => _ = write!(out, "{value}"),
+            Node::BigInt(span) => _ = write!(out, "an integer of {} bytes", span.len),
+            Node::Digits(span) => _ = write!(out, "an integer of {} digits", span.len),
+            Node::Float(value) => _ = write!(out, "{value:?}"),
+            Node::Text(span, encoding) => {
+                let bytes = some(*span);
+                match text::decode(&bytes, *encoding) {
+                    Some(text) => _ = write!(out, "'{}{}'", text.escape_debug(), more(*span)),
+                    None => _ = write!(out, "'{}{}'", bytes.escape_ascii(), more(*span)),
+                }
+            }
+            Node::Bytes(span) => {
+                _ = write!(out, "b'{}{}'", some(*span).escape_ascii(), more(*span))
+            }
+            Node::ByteArray(span) => {
+                _ = write!(out, "bytearray(b'{}{}')", some(*span).escape_ascii(), more(*span));
+            }
+            Node::List(items) => self.describe_all("[", items, "]", out, left),
+            Node::Tuple(items) => self.describe_all("(", items, ")", out, left),
+            Node::Set(items) => self.describe_all("{", items, "}", out, left),
+            Node::FrozenSet(items) => self.describe_all("frozenset({", items, "})", out, left),
+            Node::Dict(pairs) => {
+                out.push('{');
+                for (number, (key, value)) in pairs.iter().take(FEW).enumerate() {
+                    out.push_str(if number > 0 { ", " } else { "" });
+                    self.describe_into(*key, out, left - 1);
+                    out.push_str(": ");
+                    self.describe_into(*value, out, left - 1);
+                }
+                out.push_str(if pairs.len() > FEW { ", ..}" } else { "}" });
+            }
+            Node::Global(module, name) => {
+                for (part, dot) in [(module, "."), (name, "")] {
+                    let word = match self.node(*part) {
+                        Node::Text(span, encoding) => text::decode(&some(*span), *encoding),
+                        _ => None,
+                    };
+                    let word = word.unwrap_or_else(|| "?".to_owned());
+                    _ = write!(out, "{}{dot}", word.escape_debug());
+                }
+            }
+            Node::Extension(code) => _ = write!(out, "extension {code}"),
+            Node::Persistent(id) => {
+                out.push_str("persistent id ");
+                self.describe_into(*id, out, left - 1);
+            }
+            Node::Object(object) => {
+                self.describe_into(object.callable, out, left - 1);
+                match self.node(object.arguments) {
+                    Node::Tuple(items) => self.describe_all("(", items, ")", out, left),
+                    _ => {
+                        out.push_str("(*");
+                        self.describe_into(object.arguments, out, left - 1);
+                        out.push(')');
+                    }
+                }
+            }
+            Node::Unknown => out.push('?'),
+        }
+    }
+
+    fn describe_all(&self, open: &str, items: &[Id], close: &str, out: &mut String, left: usize) {
+        out.push_str(open);
+        for (number, item) in items.iter().take(FEW).enumerate() {
+            out.push_str(if number > 0 { ", " } else { "" });
+            self.describe_into(*item, out, left - 1);
+        }
+        out.push_str(if items.len() > FEW { ", .." } else { "" });
+        out.push_str(close);
+    }
+}
+
+/// Bounds of a description: levels, items of each, bytes of a text, bytes of all before it ends.
+const DEEP: usize = 5;
+const FEW: usize = 8;
+const QUOTED: u64 = 160;
+const LONG: usize = 400;
+
+fn start(bytes: &[u8]) -> &[u8] {
+    bytes.get(..24).unwrap_or(bytes)
+}

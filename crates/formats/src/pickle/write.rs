@@ -1,0 +1,116 @@
+//! Values to bytes: protocol 4, without frames, each size as wide as it needs to be.
+//!
+//! Picklers that stream write large bytes outside of frames; here everything is, so that nothing has
+//! to be held until the size of a frame is known. CPython loads both.
+
+use lodstone_store::{Blob, Output, Result};
+
+/// Begins a pickle.
+pub(crate) fn begin(out: &mut Output) -> Result<()> {
+    out.put(&[0x80, 4])
+}
+
+/// Ends a pickle.
+pub(crate) fn end(out: &mut Output) -> Result<()> {
+    out.put(b".")
+}
+
+/// One opcode without an argument.
+pub(crate) fn op(out: &mut Output, code: u8) -> Result<()> {
+    out.put(&[code])
+}
+
+pub(crate) const MARK: u8 = b'(';
+pub(crate) const NONE: u8 = b'N';
+pub(crate) const EMPTY_DICT: u8 = b'}';
+pub(crate) const EMPTY_LIST: u8 = b']';
+pub(crate) const EMPTY_TUPLE: u8 = b')';
+pub(crate) const EMPTY_SET: u8 = 0x8f;
+pub(crate) const TUPLE: u8 = b't';
+pub(crate) const SETITEMS: u8 = b'u';
+pub(crate) const APPENDS: u8 = b'e';
+pub(crate) const ADDITEMS: u8 = 0x90;
+pub(crate) const FROZENSET: u8 = 0x91;
+pub(crate) const REDUCE: u8 = b'R';
+pub(crate) const NEWOBJ: u8 = 0x81;
+pub(crate) const BUILD: u8 = b'b';
+
+pub(crate) fn bool(out: &mut Output, value: bool) -> Result<()> {
+    op(out, if value { 0x88 } else { 0x89 })
+}
+
+pub(crate) fn int(out: &mut Output, value: i64) -> Result<()> {
+    if let Ok(value) = u8::try_from(value) {
+        return out.put(&[b'K', value]);
+    }
+    if let Ok(value) = u16::try_from(value) {
+        let [low, high] = value.to_le_bytes();
+        return out.put(&[b'M', low, high]);
+    }
+    if let Ok(value) = i32::try_from(value) {
+        op(out, b'J')?;
+        return out.put(&value.to_le_bytes());
+    }
+    long(out, &value.to_le_bytes())
+}
+
+/// An integer in two's complement, at most 255 bytes, little-endian.
+pub(crate) fn long(out: &mut Output, bytes: &[u8]) -> Result<()> {
+    match u8::try_from(bytes.len()) {
+        Ok(len) => out.put(&[0x8a, len])?,
+        Err(_) => {
+            op(out, 0x8b)?;
+            out.put(&u32::try_from(bytes.len()).unwrap_or(0).to_le_bytes())?;
+        }
+    }
+    out.put(bytes)
+}
+
+pub(crate) fn float(out: &mut Output, value: f64) -> Result<()> {
+    op(out, b'G')?;
+    out.put(&value.to_be_bytes())
+}
+
+pub(crate) fn text(out: &mut Output, text: &str) -> Result<()> {
+    sized(out, [0x8c, b'X', 0x8d], text.len() as u64)?;
+    out.put(text.as_bytes())
+}
+
+pub(crate) fn bytes(out: &mut Output, blob: &Blob) -> Result<()> {
+    sized(out, [b'C', b'B', 0x8e], blob.len())?;
+    out.copy(blob)
+}
+
+/// The opcode for a size of one, four or eight bytes, and the size.
+fn sized(out: &mut Output, [short, medium, long]: [u8; 3], len: u64) -> Result<()> {
+    if let Ok(len) = u8::try_from(len) {
+        return out.put(&[short, len]);
+    }
+    if let Ok(len) = u32::try_from(len) {
+        op(out, medium)?;
+        return out.put(&len.to_le_bytes());
+    }
+    op(out, long)?;
+    out.put(&len.to_le_bytes())
+}
+
+/// Something to be imported.
+pub(crate) fn global(out: &mut Output, module: &str, name: &str) -> Result<()> {
+    text(out, module)?;
+    text(out, name)?;
+    op(out, 0x93)
+}
+
+/// Puts what is on top of the stack aside under the next number.
+pub(crate) fn memoize(out: &mut Output) -> Result<()> {
+    op(out, 0x94)
+}
+
+/// Takes what was put aside.
+pub(crate) fn get(out: &mut Output, number: u32) -> Result<()> {
+    if let Ok(number) = u8::try_from(number) {
+        return out.put(&[b'h', number]);
+    }
+    op(out, b'j')?;
+    out.put(&number.to_le_bytes())
+}

@@ -1,0 +1,178 @@
+//! The seal of the models in a directory: the file `lodstone.seal`, with a checksum for each tensor
+//! and for each 16 MiB of it.
+//!
+//! It is JSON, an object of the keys
+//!
+//! | key | value |
+//! |---|---|
+//! | `schema` | 1, the version of this table |
+//! | `checksum` | `CRC-64/NVME`, the algorithm of all of them, written as 16 hexadecimal digits |
+//! | `piece` | 16777216: most bytes under one checksum |
+//! | `models` | the models, each with its `format` and its `files` |
+//! | `self` | the checksum of all bytes before the line that it is on |
+//!
+//! A file has a `name` (relative to the directory, `/` between parts), a `size` in bytes, and
+//! `parts` that make up all of it, end to end: each with `offset`, `size`, `checksums` (one a piece)
+//! and, where it is the elements of a tensor, the name of that `tensor`.
+//!
+//! A seal tells that nothing was damaged. It does not tell who wrote it: somebody who can change
+//! the model can seal it again.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use lodstone_store::{Blob, Checks, PIECE, Part, SEAL, check_relative, checksum, exists};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// What the models in a directory were when they were sealed.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Seal {
+    schema: u32,
+    checksum: String,
+    piece: u64,
+    /// The models, in the order in which they were sealed.
+    pub models: Vec<SealedModel>,
+}
+
+/// A model that was sealed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SealedModel {
+    /// The format it was read from.
+    pub format: String,
+    /// Its files.
+    pub files: Vec<SealedFile>,
+}
+
+/// A file of a model that was sealed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SealedFile {
+    /// Its name, relative to the directory.
+    pub name: String,
+    /// Its size in bytes.
+    pub size: u64,
+    parts: Vec<Stretch>,
+}
+
+/// A [`Part`] as it is written.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Stretch {
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    tensor: Option<String>,
+    offset: u64,
+    size: u64,
+    checksums: Vec<String>,
+}
+
+const SCHEMA: u32 = 1;
+const ALGORITHM: &str = "CRC-64/NVME";
+
+/// What is after the models: the line of the checksum of everything before it.
+fn last_line(body: &[u8]) -> String {
+    format!("\"self\": \"{:016x}\"}}\n", checksum(body))
+}
+
+impl Seal {
+    /// Reads the seal of a directory; nothing if it has none.
+    ///
+    /// # Errors
+    /// If it cannot be read, is larger than `most` bytes, or is not what was written.
+    pub fn load(directory: &Path, most: u64) -> Result<Option<Self>> {
+        let path = directory.join(SEAL);
+        if !exists(&path) {
+            return Ok(None);
+        }
+        let fail = |what: &str| Err(Error::Seal { path: path.clone(), what: what.to_owned() });
+        let blob = Blob::open(&path, false)?;
+        if blob.len() > most {
+            return fail("it is larger than a seal may be");
+        }
+        let bytes = blob.read()?;
+        let length = last_line(b"").len();
+        let Some((body, last)) = bytes.split_at_checked(bytes.len().saturating_sub(length)) else {
+            return fail("it is damaged");
+        };
+        if last != last_line(body).as_bytes() {
+            return fail("it is damaged: its own checksum is another");
+        }
+        let seal: Self = serde_json::from_slice(&bytes)
+            .map_err(|source| Error::Json { path: path.clone(), source })?;
+        if (seal.schema, seal.checksum.as_str(), seal.piece) != (SCHEMA, ALGORITHM, PIECE) {
+            return fail("it is of another version than this one");
+        }
+        for file in seal.models.iter().flat_map(|model| &model.files) {
+            check_relative(&file.name)?;
+            if file.checks().is_none() {
+                return fail(&format!("the parts of `{}` are not the whole file", file.name));
+            }
+        }
+        Ok(Some(seal))
+    }
+
+    /// The bytes of the file.
+    ///
+    /// # Errors
+    /// None that a seal that was made here gives.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let seal = Self {
+            schema: SCHEMA,
+            checksum: ALGORITHM.to_owned(),
+            piece: PIECE,
+            models: self.models.clone(),
+        };
+        let text = serde_json::to_string_pretty(&seal)
+            .map_err(|source| Error::Json { path: SEAL.into(), source })?;
+        let open = text.strip_suffix("\n}").unwrap_or(&text);
+        let mut bytes = format!("{open},\n").into_bytes();
+        bytes.extend(last_line(&bytes).into_bytes());
+        Ok(bytes)
+    }
+
+    /// The file of that name, if it was sealed.
+    pub fn file(&self, name: &str) -> Option<&SealedFile> {
+        self.models.iter().flat_map(|model| &model.files).find(|file| file.name == name)
+    }
+
+    /// What every file should be, by name.
+    pub fn checks(&self) -> HashMap<String, Arc<Checks>> {
+        let files = self.models.iter().flat_map(|model| &model.files);
+        files.filter_map(|file| Some((file.name.clone(), Arc::new(file.checks()?)))).collect()
+    }
+
+    /// Takes out the models that have one of these files; says whether there were any.
+    pub fn remove(&mut self, names: &[String]) -> bool {
+        let before = self.models.len();
+        self.models.retain(|model| !model.files.iter().any(|file| names.contains(&file.name)));
+        self.models.len() < before
+    }
+}
+
+impl SealedFile {
+    /// A file that is made up of `parts`.
+    pub fn new(name: String, size: u64, parts: &[Part]) -> Self {
+        let stretch = |part: &Part| Stretch {
+            tensor: part.tensor.clone(),
+            offset: part.offset,
+            size: part.len,
+            checksums: part.checksums.iter().map(|sum| format!("{sum:016x}")).collect(),
+        };
+        Self { name, size, parts: parts.iter().map(stretch).collect() }
+    }
+
+    /// What the file should be; nothing if its parts are not all of it.
+    pub fn checks(&self) -> Option<Checks> {
+        let part = |part: &Stretch| {
+            let number = |sum: &String| u64::from_str_radix(sum, 16).ok();
+            Some(Part {
+                tensor: part.tensor.clone(),
+                offset: part.offset,
+                len: part.size,
+                checksums: part.checksums.iter().map(number).collect::<Option<_>>()?,
+            })
+        };
+        let parts = self.parts.iter().map(part).collect::<Option<_>>()?;
+        Checks::new(parts).filter(|checks| checks.len() == self.size)
+    }
+}

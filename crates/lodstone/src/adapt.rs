@@ -1,0 +1,230 @@
+//! The same model has other names and layouts elsewhere: renaming and transposing its tensors.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use lodstone_model::{Kind, Model, Tensor, Var};
+use lodstone_schema::conventions;
+use lodstone_store::{Blob, Permuted};
+
+use crate::{Error, Result};
+
+/// What tensors are called elsewhere.
+#[derive(Clone, Debug, Default)]
+pub struct Renames {
+    exact: HashMap<String, String>,
+    patterns: Vec<(String, String)>,
+}
+
+/// Largest map that is read: a hundred bytes for each of the most tensors that a model may have.
+const LARGEST: u64 = 1 << 30;
+
+impl Renames {
+    /// Reads a map from a file.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), or if it cannot be read.
+    pub fn load(path: &Path) -> Result<Self> {
+        let fail = |why: String| Error::Renames { place: path.display().to_string(), why };
+        let blob = Blob::open(path, false)?;
+        if blob.len() > LARGEST {
+            return Err(fail("it is larger than such a map may be".to_owned()));
+        }
+        let text = String::from_utf8(blob.read()?.to_vec());
+        let text = text.map_err(|_| fail("it is not UTF-8".to_owned()))?;
+        Self::parse(&text).map_err(|error| match error {
+            Error::Renames { place, why } => fail(format!("{place}: {why}")),
+            error => error,
+        })
+    }
+
+    /// Reads a map: a JSON object of old names and new ones (of two for one name the last counts), or a line for each with the old name,
+    /// blanks or a tab, and the new one. `#` begins a comment. A `*` in an old name stands for
+    /// anything, and the n-th `*` of the new one for what the n-th of the old one stood for.
+    ///
+    /// # Errors
+    /// [`Error::Renames`] with the line.
+    pub fn parse(text: &str) -> Result<Self> {
+        let fail = |place: String, why: &str| Error::Renames { place, why: why.to_owned() };
+        let mut renames = Self::default();
+        if text.trim_start().starts_with('{') {
+            let pairs: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)
+                .map_err(|error| fail("JSON".to_owned(), &error.to_string()))?;
+            for (old, new) in pairs {
+                let Some(new) = new.as_str() else {
+                    return Err(fail(format!("`{old}`"), "expected a name, in quotes"));
+                };
+                renames.add(&old, new).map_err(|why| fail(format!("`{old}`"), why))?;
+            }
+            return Ok(renames);
+        }
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let pair = line.split_once('\t').or_else(|| line.split_once(char::is_whitespace));
+            let Some((old, new)) = pair else {
+                return Err(fail(format!("line {number}"), "expected an old name and a new one"));
+            };
+            let added = renames.add(old.trim(), new.trim());
+            added.map_err(|why| fail(format!("line {number}"), why))?;
+        }
+        Ok(renames)
+    }
+
+    fn add(&mut self, old: &str, new: &str) -> Result<(), &'static str> {
+        let stars = |name: &str| name.matches('*').count();
+        if new.is_empty() {
+            return Err("the new name is empty");
+        }
+        if stars(new) > stars(old) {
+            return Err("the new name has more `*` than the old one");
+        }
+        if stars(old) > 0 {
+            self.patterns.push((old.to_owned(), new.to_owned()));
+            return Ok(());
+        }
+        match self.exact.insert(old.to_owned(), new.to_owned()) {
+            Some(before) if before != new => Err("the old name has two new ones"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.patterns.is_empty()
+    }
+
+    /// What a tensor is called elsewhere, if it is called otherwise there: by its whole name, or
+    /// the first pattern that fits.
+    pub fn of(&self, name: &str) -> Option<String> {
+        let by_pattern = || {
+            self.patterns.iter().find_map(|(old, new)| {
+                let found = captures(old, name)?;
+                let mut found = found.into_iter();
+                let mut parts = new.split('*');
+                let mut renamed = parts.next().unwrap_or_default().to_owned();
+                for part in parts {
+                    renamed += found.next().unwrap_or_default();
+                    renamed += part;
+                }
+                Some(renamed)
+            })
+        };
+        self.exact.get(name).cloned().or_else(by_pattern)
+    }
+
+    /// Renames the tensors of a model, and everything in its program that has their names; gives
+    /// how many that are.
+    ///
+    /// # Errors
+    /// If two tensors would have one name, or one that another variable of the program has.
+    pub fn apply(&self, model: &mut Model) -> Result<usize> {
+        let mut renamed = HashMap::new();
+        for parameter in &mut model.parameters {
+            if let Some(new) = self.of(&parameter.name).filter(|new| *new != parameter.name) {
+                renamed.insert(std::mem::replace(&mut parameter.name, new.clone()), new);
+            }
+        }
+        let mut taken = HashSet::new();
+        let new: HashSet<&String> = renamed.values().collect();
+        let mut named = model.parameters.iter().map(|parameter| &parameter.name);
+        if let Some(name) = named.find(|name| !taken.insert(*name) && new.contains(name)) {
+            return Err(Error::Absent(format!("two tensors would be called `{name}`")));
+        }
+        if let Some(program) = &mut model.program {
+            let variable = |name: &String| (conventions(program).variable_of)(name).to_owned();
+            let variables: HashMap<String, String> =
+                renamed.iter().map(|(old, new)| (variable(old), variable(new))).collect();
+            let new: HashSet<&String> = variables.values().collect();
+            let other = |var: &&Var| new.contains(&var.name) && !variables.contains_key(&var.name);
+            if let Some(var) = program.vars().find(other) {
+                let what = format!("the program has a variable `{}` already", var.name);
+                return Err(Error::Absent(what));
+            }
+            program.rename(&variables);
+        }
+        Ok(renamed.len())
+    }
+}
+
+/// What each `*` of a pattern stands for in `name`: as little as possible, the last as much as is
+/// left.
+fn captures<'a>(pattern: &str, name: &'a str) -> Option<Vec<&'a str>> {
+    let (first, rest) = pattern.split_once('*')?;
+    let mut name = name.strip_prefix(first)?;
+    let mut found = Vec::new();
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        let (before, after) = name.split_once(part)?;
+        found.push(before);
+        name = after;
+    }
+    found.push(name.strip_suffix(last)?);
+    Some(found)
+}
+
+/// What a transposition did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Transposed {
+    /// How many tensors were transposed.
+    pub(crate) tensors: usize,
+    /// How many were meant that are no matrices.
+    pub(crate) others: usize,
+}
+
+/// Exchanges the dimensions of matrices with names like the patterns.
+pub(crate) fn transpose(model: &mut Model, patterns: &[String]) -> Result<Transposed> {
+    let (set, mut done) = (globs(patterns)?, Transposed::default());
+    for parameter in &mut model.parameters {
+        if !set.is_match(&parameter.name) {
+            continue;
+        }
+        match transposed(&parameter.tensor) {
+            Some(tensor) => {
+                parameter.tensor = tensor;
+                done.tensors += 1;
+            }
+            None => done.others += 1,
+        }
+    }
+    if !patterns.is_empty() && done.tensors == 0 {
+        return Err(Error::Absent("no matrix has a name like those to be transposed".to_owned()));
+    }
+    Ok(done)
+}
+
+fn transposed(tensor: &Tensor) -> Option<Tensor> {
+    let [rows, columns] = *tensor.shape.as_slice() else { return None };
+    permuted(tensor, &[1, 0], vec![columns, rows])
+}
+
+/// A dense tensor with dimension number `order[n]` as number n, which makes its shape `shape`.
+pub(crate) fn permuted(tensor: &Tensor, order: &[usize], shape: Vec<u64>) -> Option<Tensor> {
+    let bits = tensor.dtype.bits().filter(|bits| bits % 8 == 0)?;
+    let item = usize::try_from(bits / 8).ok()?;
+    if !matches!(tensor.kind, Kind::Dense) || !tensor.lod.is_empty() {
+        return None;
+    }
+    let permuted = Permuted::new(tensor.data.clone(), item, &tensor.shape, order)?;
+    Some(Tensor::dense(tensor.dtype, shape, Blob::derived(Arc::new(permuted))))
+}
+
+/// The names that one of the patterns fits.
+pub(crate) fn globs(patterns: &[String]) -> Result<GlobSet> {
+    let mut set = GlobSetBuilder::new();
+    let fail = |pattern: &str, error: &globset::Error| Error::Pattern {
+        pattern: pattern.to_owned(),
+        why: error.kind().to_string(),
+    };
+    for pattern in patterns {
+        // Names of tensors are no paths: `*` crosses slashes.
+        let glob = GlobBuilder::new(pattern).literal_separator(false).build();
+        set.add(glob.map_err(|error| fail(pattern, &error))?);
+    }
+    set.build().map_err(|error| fail(&patterns.join(" "), &error))
+}

@@ -1,0 +1,249 @@
+//! Two tensors that are meant to be the same.
+
+use lodstone_model::{DType, Kind, Tensor};
+use lodstone_store::{Blob, Error as StoreError};
+
+use super::numbers::decoder;
+use super::{Change, DiffOptions, Values};
+use crate::Result;
+use crate::adapt::permuted;
+use crate::cast::cast;
+
+/// How a tensor became another.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Relation {
+    pub(super) changes: Vec<Change>,
+    pub(super) values: Option<Values>,
+}
+
+/// Bytes of each side that are compared at once.
+const PIECE: usize = 1 << 20;
+
+/// Most dimensions of which every order is tried: the layouts of convolutions have four, and the
+/// orders of more are too many.
+const MOST_ORDERED: usize = 4;
+
+/// How `a` became `b`: exactly, if there is a way, else by how much the values differ.
+pub(super) fn compare(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Relation> {
+    if let Some(changes) = exact(a, b, options)? {
+        return Ok(Relation { changes, values: None });
+    }
+    let mut changes = vec![Change::Changed];
+    changes.extend((!same_kind(a, b)).then_some(Change::Stored));
+    changes.extend((a.dtype != b.dtype).then_some(Change::Cast));
+    let values = if dims(a).eq(dims(b)) && same_kind(a, b) { values(a, b, options)? } else { None };
+    changes.extend((a.shape != b.shape).then_some(Change::Reshaped));
+    if a.dtype == b.dtype
+        && a.shape == b.shape
+        && values.as_ref().is_some_and(|values| values.count == 0)
+    {
+        // Within the tolerance.
+        return Ok(Relation::default());
+    }
+    Ok(Relation { changes, values })
+}
+
+/// The changes that make exactly `b` out of `a`, if there are any such.
+pub(super) fn exact(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Option<Vec<Change>>> {
+    if !same_kind(a, b) || count(a) != count(b) {
+        return Ok(None);
+    }
+    let sparse = !matches!(a.kind, Kind::Dense);
+    let mut changes = Vec::new();
+    changes.extend((a.lod != b.lod).then_some(Change::Stored));
+    if equal_values(a, b, options)? {
+        changes.extend((a.dtype != b.dtype).then_some(Change::Cast));
+        changes.extend((a.shape != b.shape).then_some(Change::Reshaped));
+        return Ok((!sparse || a.shape == b.shape).then_some(changes));
+    }
+    if sparse {
+        return Ok(None);
+    }
+    for order in orders(a, b) {
+        let Some(other) = permuted(a, &order, b.shape.clone()) else { continue };
+        if equal_values(&other, b, options)? {
+            changes.push(Change::Transposed);
+            changes.extend((a.dtype != b.dtype).then_some(Change::Cast));
+            return Ok(Some(changes));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether two tensors are stored in the same way, whatever their elements are.
+fn same_kind(a: &Tensor, b: &Tensor) -> bool {
+    a.kind.name() == b.kind.name()
+}
+
+fn count(tensor: &Tensor) -> Option<u64> {
+    tensor.dtype.bits().filter(|bits| *bits > 0).map(|bits| tensor.data.len() * 8 / u64::from(bits))
+}
+
+/// Extents but for those of 1, which say nothing about elements.
+fn dims(tensor: &Tensor) -> impl Iterator<Item = &u64> {
+    tensor.shape.iter().filter(|extent| **extent != 1)
+}
+
+/// The orders of the dimensions of `a` that give the shape of `b`, without those that leave the
+/// elements where they are.
+fn orders(a: &Tensor, b: &Tensor) -> Vec<Vec<usize>> {
+    let rank = a.shape.len();
+    if rank != b.shape.len() || !(2..=MOST_ORDERED).contains(&rank) || a.data.is_empty() {
+        return Vec::new();
+    }
+    let mut orders = vec![Vec::new()];
+    for wanted in &b.shape {
+        let mut longer = Vec::new();
+        for order in &orders {
+            for (axis, extent) in a.shape.iter().enumerate() {
+                if extent == wanted && !order.contains(&axis) {
+                    longer.push(order.iter().copied().chain([axis]).collect());
+                }
+            }
+        }
+        orders = longer;
+    }
+    let moves = |order: &Vec<usize>| {
+        let long = order.iter().filter(|axis| a.shape.get(**axis).is_some_and(|n| *n != 1));
+        !long.is_sorted()
+    };
+    orders.retain(moves);
+    orders
+}
+
+/// Whether two tensors have the same elements in the same order, or those that a cast of one of them
+/// gives.
+fn equal_values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<bool> {
+    if a.dtype == b.dtype {
+        let (mut parts_a, mut parts_b) = (a.blobs(), b.blobs());
+        loop {
+            match (parts_a.next(), parts_b.next()) {
+                (Some(a), Some(b)) if equal_bytes(a, b, options)? => {}
+                (None, None) => return Ok(vocabulary(a) == vocabulary(b)),
+                _ => return Ok(false),
+            }
+        }
+    }
+    if !matches!(a.kind, Kind::Dense) {
+        return Ok(false);
+    }
+    for (from, to) in [(a, b), (b, a)] {
+        let mut cast_one = from.clone();
+        if from.dtype.is_float()
+            && to.dtype.is_float()
+            && cast(&mut cast_one, to.dtype).is_ok()
+            && cast_one.dtype == to.dtype
+            && equal_bytes(&cast_one.data, &to.data, options)?
+        {
+            return Ok(true);
+        }
+    }
+    let both_real = ![a.dtype, b.dtype].iter().any(|dtype| is_complex(*dtype));
+    if both_real && !(a.dtype.is_float() && b.dtype.is_float()) {
+        let strict = DiffOptions { rtol: 0.0, atol: 0.0, ..options.clone() };
+        return Ok(values(a, b, &strict)?.is_some_and(|values| values.count == 0));
+    }
+    Ok(false)
+}
+
+fn is_complex(dtype: DType) -> bool {
+    matches!(dtype, DType::Complex32 | DType::Complex64 | DType::Complex128)
+}
+
+fn vocabulary(tensor: &Tensor) -> &[(String, i32)] {
+    match &tensor.kind {
+        Kind::Vocabulary { tokens } => tokens,
+        _ => &[],
+    }
+}
+
+fn equal_bytes(a: &Blob, b: &Blob, options: &DiffOptions) -> Result<bool> {
+    let mut equal = a.len() == b.len();
+    if equal {
+        in_step((a, 1), (b, 1), options, |a, b| {
+            equal = a == b;
+            equal
+        })?;
+    }
+    Ok(equal)
+}
+
+/// Calls `each` with pieces of as many elements of both sides, until it says that it has seen
+/// enough.
+fn in_step(
+    (a, size_a): (&Blob, usize),
+    (b, size_b): (&Blob, usize),
+    options: &DiffOptions,
+    mut each: impl FnMut(&[u8], &[u8]) -> bool,
+) -> Result<(), StoreError> {
+    let mut buffers = [Vec::new(), Vec::new()];
+    let elements = (a.len() / size_a as u64).min(b.len() / size_b as u64);
+    let mut done = 0;
+    // Most pairs that differ do so early.
+    let mut most = 4096 / size_a.max(size_b);
+    while done < elements {
+        let count = usize::try_from(elements - done).unwrap_or(usize::MAX).min(most);
+        let [of_a, of_b] = &mut buffers;
+        of_a.resize(count * size_a, 0);
+        of_b.resize(count * size_b, 0);
+        a.read_at(done * size_a as u64, of_a)?;
+        b.read_at(done * size_b as u64, of_b)?;
+        options.progress.advance((of_a.len() + of_b.len()) as u64)?;
+        if !each(of_a, of_b) {
+            break;
+        }
+        done += count as u64;
+        most = PIECE / size_a.max(size_b);
+    }
+    Ok(())
+}
+
+/// By how much the elements differ, one by one; nothing if they are no numbers.
+fn values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Option<Values>> {
+    let (Some(a_as), Some(b_as)) = (decoder(a.dtype), decoder(b.dtype)) else { return Ok(None) };
+    let (size_a, size_b) = (a_as.size, b_as.size);
+    if is_complex(a.dtype) != is_complex(b.dtype) {
+        return Ok(None);
+    }
+    let same_type = a.dtype == b.dtype;
+    let (mut found, mut max_abs, mut max_rel) = (Values::default(), 0.0_f64, 0.0_f64);
+    let (mut dot, mut norm_a, mut norm_b) = (0.0, 0.0, 0.0);
+    in_step((&a.data, size_a), (&b.data, size_b), options, |of_a, of_b| {
+        for (bytes_a, bytes_b) in of_a.chunks_exact(size_a).zip(of_b.chunks_exact(size_b)) {
+            let (x, y) = ((a_as.number)(bytes_a), (b_as.number)(bytes_b));
+            found.elements += 1;
+            if !x.is_nan() && !y.is_nan() {
+                dot += x * y;
+                norm_a += x * x;
+                norm_b += y * y;
+            }
+            let equal = if same_type { bytes_a == bytes_b } else { x == y };
+            if equal || (x.is_nan() && y.is_nan()) {
+                continue;
+            }
+            if x.is_nan() || y.is_nan() {
+                found.count += 1;
+                found.not_a_number += 1;
+                continue;
+            }
+            let apart = if x == y { 0.0 } else { (x - y).abs() };
+            let tolerated = options.atol + options.rtol * y.abs();
+            if apart <= tolerated && tolerated > 0.0 {
+                continue;
+            }
+            found.count += 1;
+            max_abs = max_abs.max(apart);
+            let larger = x.abs().max(y.abs());
+            let relative = if apart == 0.0 { 0.0 } else { apart / larger };
+            // Infinite on one side or both, of different signs.
+            max_rel = max_rel.max(if relative.is_nan() { 1.0 } else { relative });
+        }
+        true
+    })?;
+    if found.count > 0 {
+        (found.max_abs, found.max_rel) = (Some(max_abs), Some(max_rel));
+        let norm = f64::sqrt(norm_a) * f64::sqrt(norm_b);
+        found.cosine = (norm > 0.0).then(|| (dot / norm).clamp(-1.0, 1.0));
+    }
+    Ok(Some(found))
+}

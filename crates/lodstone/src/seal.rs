@@ -1,0 +1,175 @@
+//! Writing down what a model is, so that any change of it is found.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use lodstone_formats::{OpenOptions, Seal, SealedFile, SealedModel};
+use lodstone_model::{Model, Parameter};
+use lodstone_store::{Blob, Commit, Part, Progress, SEAL, SourceFile, is_dir, plain};
+
+use crate::{Error, Result, open_with};
+
+/// What was sealed.
+#[derive(Clone, Debug, Default)]
+pub struct Sealing {
+    /// The seals that were written: one in each directory that the model has files in.
+    pub seals: Vec<PathBuf>,
+    /// How many files they are of.
+    pub files: usize,
+    /// How many tensors are in those.
+    pub tensors: usize,
+    /// Size of the files in bytes.
+    pub nbytes: u64,
+}
+
+/// Largest seal that is read: 16 MiB pieces of ten million tensors.
+pub(crate) const LARGEST: u64 = 1 << 30;
+
+/// Writes a checksum for each tensor of a model, for each 16 MiB of it and for everything between
+/// into `lodstone.seal` beside it. Seals of other models in the same directory stay.
+///
+/// # Errors
+/// If the model cannot be opened; if it is sealed and not what was sealed, unless `replace` says
+/// that it should be sealed as it is now; if the seal cannot be written.
+pub fn seal(
+    path: impl AsRef<Path>,
+    options: &OpenOptions,
+    replace: bool,
+    progress: &Progress,
+) -> Result<Sealing> {
+    let path = path.as_ref();
+    let options = OpenOptions { verify: !replace, ..options.clone() };
+    let model = open_with(path, &options)?;
+    let mut sealing = Sealing { tensors: model.parameters.len(), ..Sealing::default() };
+    let mut tensors = ranges(&model);
+    for Directory { root, files } in by_directory(path, &model)? {
+        let old = Seal::load(&root, LARGEST);
+        let mut seal = if replace { old.ok().flatten() } else { old? }.unwrap_or_default();
+        let mut sealed = Vec::new();
+        for (name, blob) in files {
+            let file = source(&blob)?;
+            let parts = parts(&blob, tensors.remove(file.path()).unwrap_or_default(), progress)?;
+            sealing.files += 1;
+            sealing.nbytes += blob.len();
+            sealed.push(SealedFile::new(name, blob.len(), &parts));
+        }
+        let names: Vec<String> = sealed.iter().map(|file| file.name.clone()).collect();
+        seal.remove(&names);
+        seal.models.push(SealedModel { format: model.format.clone(), files: sealed });
+        sealing.seals.push(write(&seal, &root)?);
+    }
+    model.files.iter().try_for_each(Blob::check_unchanged)?;
+    Ok(sealing)
+}
+
+/// Writes the seal of a directory.
+fn write(seal: &Seal, root: &Path) -> Result<PathBuf> {
+    let directory = if root.as_os_str().is_empty() { Path::new(".") } else { root };
+    let mut commit = Commit::existing(directory, Progress::default())?;
+    let encoded = seal.encode()?;
+    commit.write::<Error>(SEAL, |out| Ok(out.put(&encoded)?))?;
+    commit.publish()?;
+    Ok(root.join(SEAL))
+}
+
+/// A directory with a seal, and the files of a model that it is of, by their names in it.
+pub(crate) struct Directory {
+    pub(crate) root: PathBuf,
+    pub(crate) files: Vec<(String, Blob)>,
+}
+
+/// The files of a model by the directory whose seal they belong to: that of the model, or that of a
+/// file elsewhere.
+pub(crate) fn by_directory(path: &Path, model: &Model) -> Result<Vec<Directory>> {
+    let home = if is_dir(path) { path } else { path.parent().unwrap_or(Path::new("")) };
+    let mut directories: Vec<Directory> = Vec::new();
+    for blob in &model.files {
+        let file = source(blob)?.path();
+        let (root, name) = match file.strip_prefix(home) {
+            Ok(name) => (home, name),
+            Err(_) => {
+                let name = file.file_name().map(Path::new).unwrap_or(file);
+                (file.parent().unwrap_or(Path::new("")), name)
+            }
+        };
+        let Some(name) = name.to_str().map(plain) else {
+            let what = format!("`{}`: a seal has names in UTF-8 alone", file.display());
+            return Err(Error::Absent(what));
+        };
+        let file = (name, blob.clone());
+        match directories.iter_mut().find(|known| known.root == root) {
+            Some(known) if known.files.iter().any(|(name, _)| *name == file.0) => {}
+            Some(known) => known.files.push(file),
+            None => directories.push(Directory { root: root.to_path_buf(), files: vec![file] }),
+        }
+    }
+    Ok(directories)
+}
+
+/// The file that a blob is.
+pub(crate) fn source(blob: &Blob) -> Result<&SourceFile> {
+    let file = blob.file_ranges().next().map(|(file, ..)| file.as_ref());
+    file.ok_or_else(|| Error::Absent("the model is not in files".to_owned()))
+}
+
+/// Where tensors are: name, offset and length, by file.
+fn ranges(model: &Model) -> HashMap<PathBuf, Vec<(u64, u64, String)>> {
+    let mut ranges: HashMap<_, Vec<_>> = HashMap::new();
+    for (number, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
+        for (file, offset, len) in tensor.blobs().flat_map(Blob::file_ranges) {
+            let of_file = ranges.entry(file.path().to_path_buf()).or_default();
+            of_file.push((offset, len, called(name, number)));
+        }
+    }
+    ranges
+}
+
+/// What a tensor is called where it needs a name: `#3` if it has none.
+pub(crate) fn called(name: &str, number: usize) -> String {
+    if name.is_empty() { format!("#{number}") } else { name.to_owned() }
+}
+
+/// A file in parts: the tensors, and what is between them.
+fn parts(
+    file: &Blob,
+    mut tensors: Vec<(u64, u64, String)>,
+    progress: &Progress,
+) -> Result<Vec<Part>> {
+    tensors.sort_unstable();
+    let (mut parts, mut end) = (Vec::new(), 0);
+    let mut part = |start: u64, end: u64, tensor: Option<String>| {
+        if start < end {
+            parts.push(Part::of(file, (start, end - start), tensor, progress)?);
+        }
+        Ok::<_, Error>(())
+    };
+    for (offset, len, name) in tensors {
+        part(end, offset, None)?;
+        // Tensors may share bytes: those belong to the first.
+        let stop = (offset + len).max(end);
+        part(offset.max(end), stop, Some(name))?;
+        end = stop;
+    }
+    part(end, file.len(), None)?;
+    Ok(parts)
+}
+
+/// Takes models that have one of these files out of the seals that have them; gives those seals.
+/// Who has written new files calls it, so that they are not held against the old ones.
+pub(crate) fn break_seals(out: &Path, files: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut roots: Vec<&Path> = files.iter().filter_map(|file| file.parent()).collect();
+    roots.extend(is_dir(out).then_some(out));
+    roots.sort_unstable();
+    roots.dedup();
+    let mut broken = Vec::new();
+    for root in roots {
+        // One that cannot be read says nothing about any file.
+        let Ok(Some(mut seal)) = Seal::load(root, LARGEST) else { continue };
+        let name = |file: &PathBuf| Some(plain(file.strip_prefix(root).ok()?.to_str()?));
+        let names: Vec<String> = files.iter().filter_map(name).collect();
+        if seal.remove(&names) {
+            broken.push(write(&seal, root)?);
+        }
+    }
+    Ok(broken)
+}

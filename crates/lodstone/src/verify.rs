@@ -1,0 +1,322 @@
+//! Whether a model is whole: its structure, the bounds of its tensors, its checksums, its seal.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use lodstone_formats::{Error as FormatError, OpenOptions, Seal, SealedFile};
+use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
+use lodstone_schema::conventions;
+use lodstone_store::{
+    Blob, Damage, Error as StoreError, Progress, SourceFile, crc32_of, exists, is_dir,
+};
+use serde::Serialize;
+
+use crate::seal::{LARGEST, by_directory, called};
+use crate::{Error, Result, open_with};
+
+/// What was found of a model.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Verification {
+    /// Version of this structure.
+    pub schema: u32,
+    /// Whether nothing is wrong.
+    pub whole: bool,
+    /// Whether there is a seal that covers it: without one, a change that leaves the structure as it
+    /// was is not seen.
+    pub sealed: bool,
+    /// The format, if the model could be opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    /// How many files were read.
+    pub files: usize,
+    /// How many tensors there are.
+    pub tensors: usize,
+    /// How many pieces were compared with a seal.
+    pub pieces: usize,
+    /// Size of the files in bytes.
+    pub nbytes: u64,
+    /// What is wrong.
+    pub findings: Vec<Defect>,
+    /// What a user should know.
+    pub warnings: Vec<String>,
+}
+
+/// Something that is wrong with a model.
+#[derive(Clone, Debug, Serialize)]
+pub struct Defect {
+    /// What kind of thing it is.
+    pub kind: DefectKind,
+    /// What is wrong, in a sentence.
+    pub message: String,
+    /// The file it is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+    /// The tensor it is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tensor: Option<String>,
+    /// The piece of the tensor that it is in, counted from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub piece: Option<usize>,
+    /// Where the piece begins in the file, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// Size of the piece in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub len: Option<u64>,
+}
+
+/// What can be wrong with a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DefectKind {
+    /// The bytes are not what the format asks for.
+    Structure,
+    /// The bytes are not the ones that were sealed.
+    Seal,
+    /// The bytes are not the ones that a checksum of the format is of.
+    Checksum,
+    /// Numbers point to what is not there.
+    Values,
+    /// Something that belongs to the model is not there.
+    Missing,
+}
+
+/// Finds out whether a model is whole. All of it is read.
+///
+/// # Errors
+/// If that cannot be told: there is no model at `path`, no format knows it, or it cannot be read.
+pub fn verify(
+    path: impl AsRef<Path>,
+    options: &OpenOptions,
+    progress: &Progress,
+) -> Result<Verification> {
+    let path = path.as_ref();
+    let mut found = Verification { schema: 1, ..Verification::default() };
+    let mut compared = HashSet::new();
+    // By the seal first: it can name the damage where the structure cannot be read any more.
+    for (root, name) in expected(path, options)? {
+        let Some(seal) = load(&root, &mut found)? else { continue };
+        let of_model = seal.models.iter().filter(|model| {
+            name.is_none() || model.files.iter().any(|file| Some(&file.name) == name.as_ref())
+        });
+        for file in of_model.flat_map(|model| &model.files) {
+            compare(&root, file, progress, &mut found)?;
+            compared.insert(root.join(&file.name));
+        }
+    }
+    found.sealed = !compared.is_empty();
+    match open_with(path, &OpenOptions { verify: false, ..options.clone() }) {
+        Ok(model) => look(path, &model, &compared, progress, &mut found)?,
+        Err(error) => match defect_of(path, error) {
+            Ok(defect) => found.findings.push(defect),
+            // What cannot even be told to be a model is damaged, if a seal says so.
+            Err(error) if found.findings.is_empty() => return Err(error),
+            Err(_) => {}
+        },
+    }
+    found.whole = found.findings.is_empty();
+    Ok(found)
+}
+
+/// The directories whose seals may cover a model, each with the name of a file of it; without a
+/// name, all that is sealed there.
+fn expected(path: &Path, options: &OpenOptions) -> Result<Vec<(PathBuf, Option<String>)>> {
+    let mut expected = Vec::new();
+    for path in std::iter::once(path).chain(options.params.as_deref()) {
+        if is_dir(path) {
+            expected.push((path.to_path_buf(), None));
+            continue;
+        }
+        let root = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        if exists(path) {
+            expected.push((root, Some(name.to_owned())));
+            continue;
+        }
+        // A prefix, or a file that is not there any more.
+        let Ok(Some(seal)) = Seal::load(&root, LARGEST) else { continue };
+        let files = seal.models.iter().flat_map(|model| &model.files);
+        let of_prefix = |file: &&SealedFile| {
+            let rest = file.name.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
+        };
+        if let Some(file) = files.into_iter().find(of_prefix) {
+            expected.push((root, Some(file.name.clone())));
+        }
+    }
+    Ok(expected)
+}
+
+/// A seal; one that is damaged is a defect.
+fn load(root: &Path, found: &mut Verification) -> Result<Option<Seal>> {
+    match Seal::load(root, LARGEST) {
+        Ok(seal) => Ok(seal),
+        Err(error) => {
+            let defect = defect_of(root, error.into())?;
+            found.findings.push(Defect { kind: DefectKind::Seal, ..defect });
+            Ok(None)
+        }
+    }
+}
+
+/// Compares a file with what was sealed.
+fn compare(
+    root: &Path,
+    sealed: &SealedFile,
+    progress: &Progress,
+    found: &mut Verification,
+) -> Result<()> {
+    let path = root.join(&sealed.name);
+    if !exists(&path) {
+        let message = format!("`{}` was sealed and is not there", path.display());
+        found.findings.push(Defect { file: Some(path), ..plain(DefectKind::Missing, message) });
+        return Ok(());
+    }
+    let file = SourceFile::open(&path, false)?;
+    let Some(checks) = sealed.checks().filter(|checks| checks.len() == file.len()) else {
+        let (sealed, found_len) = (sealed.size, file.len());
+        let error = StoreError::Resized { path: path.clone(), sealed, found: found_len };
+        let defect = plain(DefectKind::Seal, error.to_string());
+        found.findings.push(Defect { file: Some(path), ..defect });
+        return Ok(());
+    };
+    for damage in checks.damages(&file, progress)? {
+        found.findings.push(defect_at(&path, damage));
+    }
+    found.pieces += checks.pieces();
+    Ok(())
+}
+
+/// Looks into a model that could be opened.
+fn look(
+    path: &Path,
+    model: &Model,
+    compared: &HashSet<PathBuf>,
+    progress: &Progress,
+    found: &mut Verification,
+) -> Result<()> {
+    found.format = Some(model.format.clone());
+    found.tensors = model.parameters.len();
+    found.files = model.files.len();
+    found.nbytes = model.files.iter().map(Blob::len).fold(0, u64::saturating_add);
+    found.warnings.clone_from(&model.report.warnings);
+    if found.sealed {
+        for directory in by_directory(path, model)? {
+            for (name, _) in &directory.files {
+                let file = directory.root.join(name);
+                if !compared.contains(&file) {
+                    let message = format!("`{}` is not in the seal", file.display());
+                    let defect = plain(DefectKind::Seal, message);
+                    found.findings.push(Defect { file: Some(file), ..defect });
+                }
+            }
+        }
+    }
+    for checksum in &model.checksums {
+        progress.advance(checksum.data.len())?;
+        let wrong = match crc32_of(&checksum.data) {
+            Ok(crc32) if crc32 == checksum.crc32 => continue,
+            Ok(crc32) => {
+                let (place, expected) = (&checksum.place, checksum.crc32);
+                let what = format!("has the CRC-32 {crc32:08x}, expected {expected:08x}");
+                plain(DefectKind::Checksum, format!("{place} {what}"))
+            }
+            Err(error) => defect_of(path, error.into())?,
+        };
+        found.findings.push(wrong);
+    }
+    missing(model, found);
+    for (number, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
+        let name = called(name, number);
+        let checked = values(tensor).and_then(|wrong| match wrong {
+            // What was not read above is read here, to the end.
+            None if !found.sealed => read(tensor, progress).map(|()| None),
+            wrong => Ok(wrong),
+        });
+        let defect = match checked {
+            Ok(None) => continue,
+            Ok(Some(what)) => plain(DefectKind::Values, format!("tensor `{name}`: {what}")),
+            Err(error) => defect_of(path, error)?,
+        };
+        found.findings.push(Defect { tensor: Some(name), ..defect });
+    }
+    Ok(())
+}
+
+/// Parameters that a program asks for and no file has; a program by itself asks in vain.
+fn missing(model: &Model, found: &mut Verification) {
+    let Some(program) = model.program.as_ref().filter(|_| !model.parameters.is_empty()) else {
+        return;
+    };
+    let conventions = conventions(program);
+    let name = |parameter: &Parameter| (conventions.variable_of)(&parameter.name).to_owned();
+    let there: HashSet<String> = model.parameters.iter().map(name).collect();
+    let mut absent = (conventions.parameters)(program);
+    absent.retain(|name| !there.contains(name));
+    let absent: Vec<_> = absent.iter().map(|name| format!("`{name}`")).collect();
+    if !absent.is_empty() {
+        let message = format!("parameters of the program are not there: {}", some(&absent));
+        found.findings.push(plain(DefectKind::Missing, message));
+    }
+}
+
+/// Reads all of a tensor.
+fn read(tensor: &Tensor, progress: &Progress) -> Result<()> {
+    tensor.blobs().try_for_each(|blob| {
+        blob.for_each_chunk::<StoreError>(|chunk| progress.advance(chunk.len() as u64))
+    })?;
+    Ok(())
+}
+
+/// What is wrong with the numbers that say where elements belong.
+fn values(tensor: &Tensor) -> Result<Option<String>> {
+    if let Err(error) = tensor.lod.check(tensor.shape.first().copied().unwrap_or(0)) {
+        return Ok(Some(error.to_string()));
+    }
+    let Kind::SelectedRows { rows, height } = &tensor.kind else {
+        return Ok(tensor.broken_indices()?);
+    };
+    let rows = Indices { dtype: DType::Int64, data: rows.clone() };
+    let mut wrong = None;
+    rows.for_each(|row| wrong = wrong.or((!(0..*height).contains(&row)).then_some(row)))?;
+    Ok(wrong.map(|row| format!("row {row} is not one of the {height} that the whole tensor has")))
+}
+
+fn plain(kind: DefectKind, message: String) -> Defect {
+    Defect { kind, message, file: None, tensor: None, piece: None, offset: None, len: None }
+}
+
+fn defect_at(path: &Path, damage: Damage) -> Defect {
+    let path = path.to_path_buf();
+    let (piece, offset, len) = (Some(damage.piece), Some(damage.offset), Some(damage.len));
+    let tensor = damage.tensor.clone();
+    let message = StoreError::Damaged { path: path.clone(), damage: Box::new(damage) }.to_string();
+    Defect { file: Some(path), tensor, piece, offset, len, ..plain(DefectKind::Seal, message) }
+}
+
+/// An error of reading as something that is wrong with the model, unless it leaves open whether
+/// anything is.
+fn defect_of(path: &Path, error: Error) -> Result<Defect> {
+    let Error::Format(inner) = &error else { return Err(error) };
+    let mut inner = inner;
+    while let FormatError::Inside { source, .. } | FormatError::InRecord { source, .. } = inner {
+        inner = source;
+    }
+    kind_of(path, inner).map(|kind| plain(kind, error.to_string())).ok_or(error)
+}
+
+fn kind_of(path: &Path, error: &FormatError) -> Option<DefectKind> {
+    Some(match error {
+        FormatError::Store(error) => match error {
+            StoreError::Malformed { .. } | StoreError::OutOfRange { .. } => DefectKind::Structure,
+            StoreError::Damaged { .. } | StoreError::Resized { .. } => DefectKind::Seal,
+            _ => return None,
+        },
+        FormatError::Mismatch { .. } | FormatError::Json { .. } => DefectKind::Structure,
+        FormatError::Seal { .. } => DefectKind::Seal,
+        // A part of the model, rather than the model.
+        FormatError::NoModel { path: absent, .. } if absent != path => DefectKind::Missing,
+        _ => return None,
+    })
+}

@@ -1,0 +1,297 @@
+//! What is different between two models.
+#![expect(clippy::disallowed_methods, reason = "tests make directories")]
+
+use std::path::{Path, PathBuf};
+
+use lodstone::{
+    Blob, Change, ConvertOptions, DType, Dialect, Diff, DiffOptions, FORMATS, Format, Loss, Model,
+    Parameter, Renames, Target, Tensor, Values, convert, diff, open,
+};
+
+/// Whether the digits model can be written in a format: not where its program is of another
+/// framework.
+fn takes_digits(format: &Format) -> bool {
+    format.holds.program.is_none_or(|dialect| dialect == Dialect::Paddle)
+}
+
+fn digits() -> Model {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits/paddle");
+    open(path).expect("a model")
+}
+
+fn floats(name: &str, shape: &[u64], values: &[f32]) -> Parameter {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let tensor = Tensor::dense(DType::Float32, shape.to_vec(), Blob::memory(bytes));
+    Parameter { name: name.to_owned(), tensor }
+}
+
+/// Numbers that are all different, beginning with `first`.
+fn counted(name: &str, shape: &[u64], first: f32) -> Parameter {
+    let count = u16::try_from(shape.iter().product::<u64>()).expect("small");
+    floats(name, shape, &(0..count).map(|n| first + f32::from(n)).collect::<Vec<_>>())
+}
+
+fn model(parameters: Vec<Parameter>) -> Model {
+    Model { parameters, ..Model::default() }
+}
+
+fn compared(a: Model, b: &Model) -> Diff {
+    diff(a, b, &DiffOptions::default()).expect("compared")
+}
+
+/// The only difference: what happened, and by how much the values differ.
+fn only(diff: &Diff) -> (&[Change], Option<&Values>) {
+    let [difference] = diff.tensors.as_slice() else { panic!("{diff:?}") };
+    (&difference.changes, difference.values.as_ref())
+}
+
+fn converted(model: Model, dir: &Path, name: &str, options: ConvertOptions) -> Model {
+    let out = dir.join(name);
+    convert(model, &out, &ConvertOptions { allow: Loss::ALL.to_vec(), ..options })
+        .expect("written");
+    open(out).expect("a model")
+}
+
+#[test]
+fn a_model_is_the_same_in_every_format_that_keeps_names() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut count = 0;
+    let named = |format: &&&Format| format.holds.tensors && format.holds.names;
+    for format in FORMATS.iter().filter(named).filter(|format| takes_digits(format)) {
+        let name = PathBuf::from(format.name).join("m").with_extension(format.extension);
+        std::fs::create_dir(dir.path().join(format.name)).expect("a directory");
+        let to = Some(Target::Format(format.name.to_owned()));
+        let options = ConvertOptions { to, ..ConvertOptions::default() };
+        let other = converted(digits(), dir.path(), name.to_str().expect("UTF-8"), options);
+        for (a, b) in [(digits(), other.clone()), (other, digits())] {
+            let found = compared(a, &b);
+            assert!(found.same && found.equal == 12, "{}: {found:?}", format.name);
+        }
+        count += 1;
+    }
+    assert!(count >= 4, "{count} formats");
+}
+
+#[test]
+fn added_and_removed_tensors_are_found() {
+    let a = model(vec![counted("a", &[2], 0.0), counted("b", &[3], 0.0)]);
+    let b = model(vec![counted("b", &[3], 0.0), counted("c", &[4], 0.0)]);
+    let found = compared(a, &b);
+    assert!(!found.same);
+    assert_eq!(found.equal, 1);
+    let changes: Vec<_> = found.tensors.iter().map(|change| &change.changes[..]).collect();
+    assert_eq!(changes, [[Change::Removed], [Change::Added]]);
+}
+
+#[test]
+fn a_renamed_tensor_is_found_by_its_content() {
+    let a = model(vec![counted("x", &[2, 3], 0.0), counted("y", &[2, 3], 9.0)]);
+    let b = model(vec![counted("x", &[2, 3], 0.0), counted("z", &[2, 3], 9.0)]);
+    assert_eq!(only(&compared(a, &b)), (&[Change::Renamed][..], None));
+    // In the layout of another framework too.
+    let a = model(vec![counted("conv.weight", &[2, 3, 1, 5], 0.0)]);
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = ConvertOptions::default();
+    let b = model(vec![counted("linear.w", &[2, 3], 0.0)]);
+    let transposed = ConvertOptions { transpose: vec!["*".to_owned()], ..options };
+    let t = converted(b.clone(), dir.path(), "t.npz", transposed);
+    assert_eq!(only(&compared(b, &t)), (&[Change::Transposed][..], None));
+    let mut t = t;
+    t.parameters[0].name = "dense.weight".to_owned();
+    let b = model(vec![counted("linear.w", &[2, 3], 0.0)]);
+    assert_eq!(only(&compared(b, &t)), (&[Change::Renamed, Change::Transposed][..], None));
+    let reshaped = model(vec![counted("kernel", &[6, 5], 0.0)]);
+    assert_eq!(only(&compared(a, &reshaped)), (&[Change::Renamed, Change::Reshaped][..], None));
+}
+
+#[test]
+fn every_order_of_four_dimensions_is_found() {
+    // OIHW as HWIO: the element [o, i, h, w] stands at [h, w, i, o].
+    let (o, i, h, w) = (4_u16, 3, 2, 5);
+    let a = counted("w", &[4, 3, 2, 5], 0.0);
+    let mut values = Vec::new();
+    for y in 0..h {
+        for x in 0..w {
+            for channel in 0..i {
+                for filter in 0..o {
+                    let number = ((filter * i + channel) * h + y) * w + x;
+                    values.push(f32::from(number));
+                }
+            }
+        }
+    }
+    let b = floats("w", &[2, 5, 3, 4], &values);
+    assert_eq!(only(&compared(model(vec![a]), &model(vec![b]))), (&[Change::Transposed][..], None));
+}
+
+#[test]
+fn a_cast_is_told_from_a_change() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for dtype in [DType::Float16, DType::BFloat16, DType::Float64] {
+        let options = ConvertOptions { cast: Some(dtype), ..ConvertOptions::default() };
+        let name = format!("{dtype}.safetensors");
+        let cast = converted(digits(), dir.path(), &name, options);
+        for (a, b) in [(digits(), cast.clone()), (cast, digits())] {
+            let found = compared(a, &b);
+            let all_cast = found.tensors.iter().all(|change| change.changes == [Change::Cast]);
+            assert!(all_cast && !found.same, "{dtype}: {found:?}");
+            assert!(found.tensors.len() + found.equal == 12, "{found:?}");
+        }
+    }
+    let long: Vec<u8> = [1_i64, -2].iter().flat_map(|n| n.to_le_bytes()).collect();
+    let long = Tensor::dense(DType::Int64, vec![2], Blob::memory(long));
+    let long = || Parameter { name: "n".to_owned(), tensor: long.clone() };
+    let short = floats("n", &[2], &[1.0, -2.0]);
+    let found = compared(model(vec![long()]), &model(vec![short]));
+    assert_eq!(only(&found), (&[Change::Cast][..], None));
+    let other = floats("n", &[2], &[1.0, -2.5]);
+    let found = compared(model(vec![long()]), &model(vec![other]));
+    assert_eq!(only(&found).0, [Change::Cast, Change::Changed]);
+}
+
+#[test]
+fn changed_values_are_measured() {
+    let a = [1.0, 2.0, -4.0, f32::NAN, 0.0, f32::INFINITY];
+    let b = [1.0, 2.5, -4.0, f32::NAN, -0.0, f32::NAN];
+    let (a, b) = (model(vec![floats("w", &[6], &a)]), model(vec![floats("w", &[6], &b)]));
+    let found = compared(a, &b);
+    let (changes, values) = only(&found);
+    assert_eq!(changes, [Change::Changed]);
+    let values = values.expect("numbers");
+    assert_eq!((values.count, values.elements, values.not_a_number), (3, 6, 1));
+    assert_eq!((values.max_abs, values.max_rel), (Some(0.5), Some(0.2)));
+    // (1 + 5 + 16) / (sqrt(1 + 4 + 16) * sqrt(1 + 6.25 + 16))
+    let cosine = values.cosine.expect("not zero");
+    assert!((cosine - 22.0 / (21.0_f64.sqrt() * 23.25_f64.sqrt())).abs() < 1e-12, "{cosine}");
+    let zero = compared(
+        model(vec![floats("w", &[2], &[0.0, 0.0])]),
+        &model(vec![floats("w", &[2], &[0.0, 1.0])]),
+    );
+    assert_eq!(only(&zero).1.expect("numbers").cosine, None);
+}
+
+#[test]
+fn what_is_within_the_tolerance_is_the_same() {
+    let a = || model(vec![floats("w", &[3], &[1.0, 100.0, 0.0])]);
+    let b = model(vec![floats("w", &[3], &[1.0, 100.5, 0.001])]);
+    let with = |rtol, atol| {
+        let options = DiffOptions { rtol, atol, ..DiffOptions::default() };
+        diff(a(), &b, &options).expect("compared")
+    };
+    assert!(!with(0.0, 0.0).same && !with(0.01, 0.0).same && !with(0.0, 0.1).same);
+    assert_eq!(only(&with(0.01, 0.0)).1.expect("numbers").count, 1);
+    assert!(with(0.01, 0.001).same && with(0.0, 0.5).same);
+}
+
+#[test]
+fn another_order_is_no_difference_where_there_are_names() {
+    let named = |order: [&str; 4]| {
+        model(order.iter().map(|name| counted(name, &[3], f32::from(name.as_bytes()[0]))).collect())
+    };
+    let found = compared(named(["a", "b", "c", "d"]), &named(["b", "c", "d", "a"]));
+    assert!(found.same && found.equal == 4, "{found:?}");
+    assert_eq!(only(&found).0, [Change::Moved]);
+    assert_eq!(found.tensors[0].a.as_ref().expect("a tensor").name, "a");
+    // Without names the place is all that tells which is which.
+    let nameless = |order| {
+        let mut model = named(order);
+        model.parameters.iter_mut().for_each(|parameter| parameter.name.clear());
+        model
+    };
+    let found = compared(nameless(["a", "b", "c", "d"]), &nameless(["a", "c", "b", "d"]));
+    assert!(!found.same && found.equal == 2, "{found:?}");
+    assert!(found.tensors.iter().all(|change| change.changes == [Change::Moved]), "{found:?}");
+    let found = compared(nameless(["a", "b", "c", "d"]), &nameless(["a", "x", "c", "d"]));
+    assert_eq!(only(&found).0, [Change::Changed]);
+}
+
+#[test]
+fn names_and_layouts_of_the_other_model_can_be_given() {
+    let a = || {
+        model(vec![
+            counted("encoder.layers.0.linear.weight", &[2, 3], 0.0),
+            counted("encoder.layers.1.linear.weight", &[2, 3], 50.0),
+            counted("norm", &[3], 7.0),
+        ])
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let map =
+        "# names of the other framework\nencoder.layers.*.linear.* bert.*.dense.*\nnorm\tln\n";
+    let options = ConvertOptions {
+        renames: Renames::parse(map).expect("a map"),
+        transpose: vec!["*.linear.weight".to_owned()],
+        ..ConvertOptions::default()
+    };
+    let b = converted(a(), dir.path(), "b.safetensors", options);
+    let mut names: Vec<_> = b.parameters.iter().map(|p| p.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["bert.0.dense.weight", "bert.1.dense.weight", "ln"]);
+    assert_eq!(b.parameter("bert.0.dense.weight").expect("renamed").shape, [3, 2]);
+    let options = DiffOptions {
+        renames: Renames::parse(map).expect("a map"),
+        transpose: vec!["*.linear.weight".to_owned()],
+        ..DiffOptions::default()
+    };
+    let found = diff(a(), &b, &options).expect("compared");
+    assert!(found.same && found.equal == 3, "{found:?}");
+    // What is not exact is measured after that.
+    let mut c = b;
+    let bytes = c.parameters[0].tensor.data.bytes().expect("bytes");
+    let mut bytes = bytes.to_vec();
+    bytes[3] ^= 0x80;
+    c.parameters[0].tensor.data = Blob::memory(bytes);
+    let found = diff(a(), &c, &options).expect("compared");
+    assert_eq!(only(&found).1.expect("numbers").count, 1);
+}
+
+#[test]
+fn maps_that_cannot_be_meant_are_errors_that_say_where() {
+    for (map, expected) in [
+        ("a", "line 1: expected an old name and a new one"),
+        ("a b\n* c*d*", "line 2: the new name has more `*` than the old one"),
+        ("a b\na c", "line 2: the old name has two new ones"),
+        ("{\"a\": 3}", "`a`: expected a name, in quotes"),
+        ("{\"a\": \"\"}", "`a`: the new name is empty"),
+    ] {
+        let error = Renames::parse(map).expect_err(map).to_string();
+        assert_eq!(error, format!("in the map of names, {expected}"));
+    }
+    let renames = Renames::parse("{\"a b\": \"c\", \"x.*\": \"*\"}").expect("a map");
+    assert_eq!(renames.of("a b").as_deref(), Some("c"));
+    assert_eq!(renames.of("x.y.z").as_deref(), Some("y.z"));
+    assert_eq!(renames.of("y"), None);
+    let two = || model(vec![counted("a", &[1], 0.0), counted("b", &[1], 0.0)]);
+    let error = Renames::parse("a b").expect("a map").apply(&mut two()).expect_err("two");
+    assert_eq!(error.to_string(), "two tensors would be called `b`");
+    let mut swapped = two();
+    assert_eq!(Renames::parse("a b\nb a").expect("a map").apply(&mut swapped).expect("a swap"), 2);
+}
+
+#[test]
+fn a_renamed_parameter_is_renamed_in_the_program_too() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = ConvertOptions {
+        to: Some(Target::Same),
+        renames: Renames::parse("conv2d_0.* first.*").expect("a map"),
+        ..ConvertOptions::default()
+    };
+    let renamed = converted(digits(), dir.path(), "m.pdmodel", options);
+    assert!(renamed.parameter("first.w_0").is_some());
+    let program = renamed.program.as_ref().expect("a program");
+    assert!(program.ops().any(|op| op.input("Filter") == ["first.w_0"]));
+    assert!(program.vars().all(|var| var.name != "conv2d_0.w_0"));
+    let found = compared(digits(), &renamed);
+    assert!(found.tensors.iter().all(|change| change.changes.contains(&Change::Renamed)));
+    assert_eq!(found.program.map(|program| program.same), Some(false));
+    // To a variable that is there already it is not.
+    let options = ConvertOptions {
+        renames: Renames::parse("conv2d_0.w_0 image").expect("a map"),
+        ..ConvertOptions::default()
+    };
+    let refused = convert(digits(), &dir.path().join("n.pdmodel"), &options);
+    assert!(refused.is_err(), "{refused:?}");
+    let transposed =
+        ConvertOptions { transpose: vec!["*".to_owned()], ..ConvertOptions::default() };
+    let refused = convert(digits(), &dir.path().join("n.pdmodel"), &transposed);
+    assert!(refused.expect_err("no").to_string().contains("would not fit the program"));
+}

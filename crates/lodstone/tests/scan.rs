@@ -1,0 +1,233 @@
+//! What a model could do, or tell, if its own framework opened it.
+#![expect(clippy::disallowed_methods, reason = "tests write files")]
+
+use std::path::{Path, PathBuf};
+
+use lodstone::{ConvertOptions, DangerKind, OpenOptions, Scan, Target, convert, open, scan};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn scanned(path: &Path) -> Scan {
+    scan(path, &OpenOptions::default()).expect("scanned")
+}
+
+/// Kinds, places and messages of all findings.
+fn found(path: &Path) -> Vec<(DangerKind, String, String)> {
+    let findings = scanned(path).findings.into_iter();
+    findings.map(|danger| (danger.kind, danger.place, danger.message)).collect()
+}
+
+fn written(dir: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, bytes).expect("write");
+    path
+}
+
+#[test]
+fn a_model_that_does_nothing_and_tells_nothing_is_clean() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let model = open(root().join("examples/digits/paddle")).expect("a model");
+    let options =
+        ConvertOptions { to: Some(Target::Same), strip_source: true, ..ConvertOptions::default() };
+    let out = dir.path().join("stripped");
+    convert(model, &out, &options).expect("written");
+    for path in [out.clone(), out.join("inference"), out.join("inference.pdmodel")] {
+        let scan = scanned(&path);
+        assert!(scan.clean && scan.files > 0, "{}: {scan:?}", path.display());
+    }
+}
+
+#[test]
+fn where_a_model_was_made_is_found_until_it_is_left_out() {
+    let path = root().join("crates/formats/tests/golden/paddle/2.6.2");
+    let findings = found(&path);
+    let sources = findings.iter().filter(|(kind, ..)| *kind == DangerKind::Source);
+    let (_, place, message) = sources.clone().next().expect("a program of 2.6.2");
+    assert!(place.ends_with(" operators"), "{place}");
+    assert!(
+        message.starts_with("paths and source lines of the training script in `op_callstack`: `")
+    );
+    assert_eq!(
+        sources.count(),
+        findings.iter().filter(|(kind, ..)| *kind != DangerKind::Operator).count()
+    );
+}
+
+#[test]
+fn operators_that_reach_out_and_the_paths_they_name_are_found() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let op = |kind: &str, path: &str| {
+        format!(
+            "ops {{ type: \"{kind}\" attrs {{ name: \"file_path\" type: STRING s: \"{path}\" }} }}\n"
+        )
+    };
+    let text = format!(
+        "blocks {{ idx: 0 parent_idx: -1\n{}{}{}{}{}}}\n",
+        op("save", "/etc/cron.d/x"),
+        op("load_combine", "../../secret"),
+        op("load", "inside/w"),
+        op("py_func", ""),
+        op("my_own_operator", "/home/somebody/x.so"),
+    );
+    let program = written(dir.path(), "program.pbtxt", text.as_bytes());
+    let place = |number: usize, kind: &str| format!("block 0, operator {number} (`{kind}`)");
+    let save = place(0, "save");
+    let load = place(1, "load_combine");
+    let own = place(4, "my_own_operator");
+    let framework = "is no operator of PaddlePaddle 1.8.5, 2.6.2 and 3.3.1: runs code that is not \
+                     the framework's";
+    let expected = [
+        (DangerKind::Operator, save.clone(), "writes files"),
+        (DangerKind::Path, save, "`file_path` is `/etc/cron.d/x`: it is absolute"),
+        (DangerKind::Operator, load.clone(), "reads files"),
+        (DangerKind::Path, load, "`file_path` is `../../secret`: it climbs with `..`"),
+        (DangerKind::Operator, place(2, "load"), "reads files"),
+        (DangerKind::Operator, place(3, "py_func"), "runs code that is not the framework's"),
+        (DangerKind::Operator, own.clone(), framework),
+        (
+            DangerKind::Source,
+            own,
+            "`file_path` names a file of the machine it was made on: `/home/somebody/x.so`",
+        ),
+    ];
+    let expected = expected.map(|(kind, place, message)| (kind, place, message.to_owned()));
+    assert_eq!(found(&program), expected);
+}
+
+#[test]
+fn a_custom_operator_of_mxnet_is_found() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let symbol = r#"{"nodes": [{"op": "null", "name": "data", "inputs": []},
+        {"op": "Custom", "name": "mine", "attrs": {"op_type": "softmax"}, "inputs": [[0, 0, 0]]}],
+        "arg_nodes": [0], "heads": [[1, 0, 0]], "attrs": {"mxnet_version": ["int", 10901]}}"#;
+    let path = written(dir.path(), "m-symbol.json", symbol.as_bytes());
+    let message = "runs code that is not the framework's".to_owned();
+    let place = "block 0, operator 0 (`Custom`)".to_owned();
+    assert_eq!(found(&path), [(DangerKind::Operator, place, message)]);
+}
+
+/// A pickle that would run a command.
+const ATTACK: &[u8] = b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00id\x85R.";
+
+fn attack(offset: usize, member: Option<&str>) -> (DangerKind, String, String) {
+    let member = member.map(|name| format!("member `{name}`, ")).unwrap_or_default();
+    let message = "calls `os.system` with ('id')".to_owned();
+    (DangerKind::Callable, format!("{member}byte {offset}"), message)
+}
+
+#[test]
+fn a_pickle_is_found_whatever_it_is_called() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let old = b"cos\nsystem\n(S'id'\ntR.";
+    for name in ["w.pdparams", "x.pkl", "y.safetensors", "z", "m.json", "README.md"] {
+        assert_eq!(found(&written(dir.path(), name, ATTACK)), [attack(2, None)], "{name}");
+        assert_eq!(found(&written(dir.path(), name, old)), [attack(0, None)], "{name}");
+    }
+    // Behind a whole pickle, and behind one that breaks off.
+    let second = [b"\x80\x02}.".as_slice(), ATTACK].concat();
+    assert_eq!(found(&written(dir.path(), "two.pt", &second)), [attack(6, None)]);
+    let torn = [b"\x80\x02}U\xffabc".as_slice(), ATTACK].concat();
+    assert_eq!(found(&written(dir.path(), "torn.pt", &torn)), [attack(10, None)]);
+    // In a directory all of them are.
+    assert_eq!(scanned(dir.path()).findings.len(), 8);
+}
+
+#[test]
+fn a_pickle_in_an_array_and_in_an_archive_is_found() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut array = b"\x93NUMPY\x01\x00\x46\x00".to_vec();
+    array.extend(b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }");
+    array.resize(79, b' ');
+    array.push(b'\n');
+    array.extend(ATTACK);
+    assert_eq!(found(&written(dir.path(), "o.npy", &array)), [attack(82, None)]);
+    let archive = zip(&[("archive/data.pkl", ATTACK), ("w.npy", &array)]);
+    let expected = [attack(2, Some("archive/data.pkl")), attack(82, Some("w.npy"))];
+    let path = written(dir.path(), "m.pt", &archive);
+    let mut all = found(&path);
+    all.sort();
+    assert_eq!(all.len(), 1, "one callable is told once: {all:?}");
+    assert!(expected.contains(&all[0]), "{all:?}");
+}
+
+#[test]
+fn an_archive_that_says_different_things_is_found() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut archive = zip(&[("data.pkl", b"\x80\x02}.")]);
+    // The name in the local header, which some readers go by.
+    archive[30..34].copy_from_slice(b"evil");
+    let findings = found(&written(dir.path(), "m.pt", &archive));
+    let [(kind, _, message)] = findings.as_slice() else { panic!("{findings:?}") };
+    assert_eq!(*kind, DangerKind::Archive);
+    assert!(message.contains("expected the name that the directory has"), "{message}");
+    let climbing = zip(&[("../../x.pkl", b"\x80\x02}.")]);
+    let findings = found(&written(dir.path(), "c.pt", &climbing));
+    assert!(findings.iter().any(|(kind, ..)| *kind == DangerKind::Path), "{findings:?}");
+}
+
+#[test]
+fn names_that_lead_out_of_the_directory_are_found() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let index = br#"{"metadata": {}, "weight_map": {"w": "../../../etc/passwd"}}"#;
+    let path = written(dir.path(), "model.safetensors.index.json", index);
+    let findings = found(&path);
+    let [(DangerKind::Path, _, message)] = findings.as_slice() else { panic!("{findings:?}") };
+    assert!(message.contains("../../../etc/passwd"), "{message}");
+    let var = "vars { name: \"/abs/w\" persistable: true type { type: LOD_TENSOR lod_tensor { \
+               tensor { data_type: FP32 dims: 1 } } } }";
+    let text = format!("blocks {{ idx: 0 parent_idx: -1 {var} }}\n");
+    let findings = found(&written(dir.path(), "program.pbtxt", text.as_bytes()));
+    let [(DangerKind::Path, place, _)] = findings.as_slice() else { panic!("{findings:?}") };
+    assert_eq!(place, "variable `/abs/w`");
+}
+
+#[test]
+fn what_cannot_be_looked_into_is_not_clean() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cut =
+        std::fs::read(root().join("examples/digits/paddle/inference.pdmodel")).expect("a file");
+    let path = written(dir.path(), "m.pdmodel", &cut[..cut.len() - 3]);
+    let scan = scanned(&path);
+    assert!(!scan.clean && scan.findings.is_empty() && scan.unread.len() == 1, "{scan:?}");
+    let text = written(dir.path(), "notes.txt", b"nothing of the kind");
+    let error = lodstone::scan(&text, &OpenOptions::default()).expect_err("no model");
+    assert!(error.to_string().contains("is no model file that is known"), "{error}");
+}
+
+/// An archive of stored members.
+fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let (mut bytes, mut directory) = (Vec::new(), Vec::new());
+    let u16_of = |n: usize| u16::try_from(n).expect("small").to_le_bytes();
+    let u32_of = |n: usize| u32::try_from(n).expect("small").to_le_bytes();
+    for (name, data) in members {
+        let crc = crc32(data).to_le_bytes();
+        let sizes = [u32_of(data.len()), u32_of(data.len())].concat();
+        let common =
+            [&[20, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &crc, &sizes, &u16_of(name.len()), &[0, 0]]
+                .concat();
+        directory.extend([b"PK\x01\x02\x14\x00".as_slice(), &common, &[0; 10]].concat());
+        directory.extend(u32_of(bytes.len()));
+        directory.extend(name.as_bytes());
+        bytes.extend([b"PK\x03\x04".as_slice(), &common, name.as_bytes(), data].concat());
+    }
+    let count = u16_of(members.len());
+    let (start, size) = (u32_of(bytes.len()), u32_of(directory.len()));
+    bytes.extend(&directory);
+    bytes.extend(
+        [b"PK\x05\x06\0\0\0\0".as_slice(), &count, &count, &size, &start, &[0, 0]].concat(),
+    );
+    bytes
+}
+
+fn crc32(data: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for byte in data {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = crc >> 1 ^ (0xedb8_8320 & 0_u32.wrapping_sub(crc & 1));
+        }
+    }
+    !crc
+}

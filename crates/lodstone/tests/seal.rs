@@ -1,0 +1,276 @@
+//! Sealed models: every change is found and named.
+#![expect(clippy::disallowed_methods, reason = "tests damage files")]
+
+use std::path::{Path, PathBuf};
+
+use lodstone::{
+    ConvertOptions, DefectKind, Dialect, Error, FORMATS, Format, Loss, OpenOptions, Progress,
+    Target, Verification, convert, open, open_with, seal, verify,
+};
+
+/// Whether the digits model can be written in a format: not where its program is of another
+/// framework.
+fn takes_digits(format: &Format) -> bool {
+    format.holds.program.is_none_or(|dialect| dialect == Dialect::Paddle)
+}
+
+fn digits() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits/paddle")
+}
+
+/// The digits model in another format; one tensor of it where there is a place for one alone.
+fn written(format: &Format, dir: &Path, sealed: bool) -> PathBuf {
+    let out = dir.join("m").with_extension(format.extension);
+    let model = open(digits()).expect("a model");
+    let options = |include: &[&str]| ConvertOptions {
+        to: Some(Target::Format(format.name.to_owned())),
+        include: include.iter().map(ToString::to_string).collect(),
+        allow: Loss::ALL.to_vec(),
+        seal: sealed,
+        ..ConvertOptions::default()
+    };
+    if convert(model.clone(), &out, &options(&[])).is_err() {
+        convert(model, &out, &options(&["conv2d_0.w_0"])).expect("one tensor");
+    }
+    out
+}
+
+fn sealed(path: &Path) {
+    seal(path, &OpenOptions::default(), false, &Progress::default()).expect("sealed");
+}
+
+fn checked(path: &Path) -> Verification {
+    verify(path, &OpenOptions::default(), &Progress::default()).expect("verified")
+}
+
+/// All files below a directory.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { files.extend(self::files(&path)) } else { files.push(path) }
+    }
+    files.sort();
+    files
+}
+
+/// Numbers that look random and are the same in each run (xorshift64).
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// Whether everything that can be read of a model is what it was.
+fn reads_as(path: &Path, expected: &[Vec<u8>]) -> Result<bool, Error> {
+    let model = open(path)?;
+    let mut equal = model.parameters.len() == expected.len();
+    for (parameter, expected) in model.parameters.iter().zip(expected) {
+        equal &= parameter.tensor.data.bytes()? == *expected;
+    }
+    Ok(equal)
+}
+
+#[test]
+fn one_flipped_bit_anywhere_is_found_in_every_format() {
+    let mut state = 1;
+    for format in FORMATS.iter().filter(|format| takes_digits(format)) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = written(format, dir.path(), true);
+        let whole = checked(&path);
+        assert!(whole.whole && whole.sealed && whole.pieces > 0, "{}: {whole:?}", format.name);
+        let model = open(&path).expect("a model");
+        let values: Vec<Vec<u8>> = model
+            .parameters
+            .iter()
+            .map(|parameter| parameter.tensor.data.bytes().expect("bytes").to_vec())
+            .collect();
+        drop(model);
+        let files: Vec<(PathBuf, Vec<u8>)> = files(dir.path())
+            .into_iter()
+            .map(|path| (path.clone(), std::fs::read(path).expect("a file")))
+            .collect();
+        let total: usize = files.iter().map(|(_, bytes)| bytes.len()).sum();
+        for _ in 0..1000 {
+            let place = random(&mut state);
+            let (mut at, bit) = (usize::try_from(place >> 3).expect("64 bits") % total, place & 7);
+            let hit = files.iter().find(|(_, bytes)| {
+                let inside = at < bytes.len();
+                at -= if inside { 0 } else { bytes.len() };
+                inside
+            });
+            let (file, bytes) = hit.expect("inside");
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << bit;
+            std::fs::write(file, &damaged).expect("write");
+            let found = checked(&path);
+            let place = format!("{}: byte {at}, bit {bit} of {}", format.name, file.display());
+            assert!(!found.whole, "{place}");
+            let by_seal = found.findings.iter().any(|defect| defect.kind == DefectKind::Seal);
+            assert!(by_seal, "{place}: {:?}", found.findings);
+            // Who does not ask is not given anything else than what was sealed.
+            if let Ok(equal) = reads_as(&path, &values) {
+                assert!(equal, "{place} was read");
+            }
+            std::fs::write(file, bytes).expect("write");
+        }
+        assert!(checked(&path).whole, "{}", format.name);
+    }
+}
+
+#[test]
+fn the_damaged_tensor_and_piece_are_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("large.npy");
+    let len = 40_u64 << 20;
+    let mut bytes = Vec::from(*b"\x93NUMPY\x01\x00\x76\x00");
+    bytes
+        .extend(format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({len},), }}").bytes());
+    bytes.resize(127, b' ');
+    bytes.push(b'\n');
+    bytes.resize(128 + usize::try_from(len).expect("small"), 7);
+    std::fs::write(&path, &bytes).expect("write");
+    sealed(&path);
+    bytes[128 + (33 << 20)] = 6;
+    std::fs::write(&path, &bytes).expect("write");
+    let found = checked(&path);
+    let [defect] = found.findings.as_slice() else { panic!("{:?}", found.findings) };
+    assert_eq!(defect.tensor.as_deref(), Some("#0"));
+    assert_eq!(
+        (defect.piece, defect.offset, defect.len),
+        (Some(2), Some(33_554_560), Some(8 << 20))
+    );
+    let message = format!(
+        "`{}` is damaged: tensor `#0`, piece 3 of 3, bytes 33554560 to 41943167, are not what was \
+         sealed",
+        path.display()
+    );
+    assert_eq!(defect.message, message);
+    // What is not damaged can be read.
+    let model = open(&path).expect("the header is whole");
+    let data = &model.parameters[0].tensor.data;
+    data.slice(0, 32 << 20).expect("inside").bytes().expect("two whole pieces");
+    assert_eq!(data.bytes().expect_err("the third").to_string(), message);
+    let unverified = OpenOptions { verify: false, ..OpenOptions::default() };
+    let model = open_with(&path, &unverified).expect("a model");
+    assert_eq!(model.parameters[0].tensor.data.bytes().expect("not compared")[33 << 20], 6);
+}
+
+#[test]
+fn a_seal_is_found_by_every_path_to_the_model() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for name in ["inference.pdmodel", "inference.pdiparams"] {
+        std::fs::copy(digits().join(name), dir.path().join(name)).expect("copied");
+    }
+    sealed(dir.path());
+    let paths = ["", "inference", "inference.pdmodel", "inference.pdiparams"];
+    for path in paths.map(|name| dir.path().join(name)) {
+        let found = checked(&path);
+        assert!(found.whole && found.sealed && found.files == 2, "{}: {found:?}", path.display());
+    }
+    // Parameters of another training run, of the same size, are told from these.
+    let params = dir.path().join("inference.pdiparams");
+    let mut bytes = std::fs::read(&params).expect("a file");
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&params, &bytes).expect("write");
+    for path in paths.map(|name| dir.path().join(name)) {
+        assert!(!checked(&path).whole, "{}", path.display());
+    }
+    std::fs::remove_file(&params).expect("removed");
+    for path in ["", "inference", "inference.pdmodel", "inference.pdiparams"] {
+        let found = checked(&dir.path().join(path));
+        let missing = |defect: &lodstone::Defect| defect.kind == DefectKind::Missing;
+        assert!(found.findings.iter().any(missing), "{path}: {found:?}");
+    }
+}
+
+#[test]
+fn sealing_again_never_hides_damage_unless_that_is_asked_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = written(lodstone_format("safetensors"), dir.path(), true);
+    let seal_file = dir.path().join("lodstone.seal");
+    let first = std::fs::read(&seal_file).expect("a seal");
+    sealed(&path);
+    assert!(std::fs::read(&seal_file).expect("a seal") == first, "the same model, the same seal");
+    let mut bytes = std::fs::read(&path).expect("a file");
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&path, bytes).expect("write");
+    let again = |replace| seal(&path, &OpenOptions::default(), replace, &Progress::default());
+    assert!(again(false).expect_err("damage").to_string().contains("is damaged"));
+    assert!(std::fs::read(&seal_file).expect("a seal") == first);
+    again(true).expect("asked for");
+    assert!(checked(&path).whole);
+}
+
+fn lodstone_format(name: &str) -> &'static Format {
+    FORMATS.iter().find(|format| format.name == name).expect("a format")
+}
+
+#[test]
+fn models_in_one_directory_are_sealed_each_by_itself() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let paths =
+        ["safetensors", "npz"].map(|format| written(lodstone_format(format), dir.path(), true));
+    assert!(paths.iter().all(|path| checked(path).sealed));
+    // What is written over is not held against the seal of what was there.
+    let mut model = open(&paths[0]).expect("a model");
+    model.parameters.truncate(1);
+    let conversion = convert(model, &paths[0], &ConvertOptions::default()).expect("written");
+    assert!(conversion.report.warnings.iter().any(|warning| warning.contains("lodstone.seal")));
+    let found = checked(&paths[0]);
+    assert!(found.whole && !found.sealed, "{found:?}");
+    assert!(checked(&paths[1]).sealed);
+}
+
+#[test]
+fn what_was_not_there_when_a_model_was_sealed_is_found() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = written(lodstone_format("paddle-vars"), dir.path(), false);
+    let unsealed = checked(&path);
+    assert!(unsealed.whole && !unsealed.sealed);
+    std::fs::remove_file(path.join("__model__")).expect("removed");
+    sealed(&path);
+    std::fs::copy(path.join("conv2d_0.w_0"), path.join("another")).expect("copied");
+    let found = checked(&path);
+    let [defect] = found.findings.as_slice() else { panic!("{:?}", found.findings) };
+    assert!(defect.message.ends_with("is not in the seal"), "{}", defect.message);
+}
+
+#[test]
+fn a_parameter_that_is_not_there_is_missed_without_a_seal_too() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = written(lodstone_format("paddle-vars"), dir.path(), false);
+    std::fs::remove_file(path.join("conv2d_0.w_0")).expect("removed");
+    let found = checked(&path);
+    let [defect] = found.findings.as_slice() else { panic!("{:?}", found.findings) };
+    assert_eq!(defect.kind, DefectKind::Missing);
+    assert!(defect.message.contains("`conv2d_0.w_0`"), "{}", defect.message);
+}
+
+#[test]
+fn checksums_that_a_file_carries_are_compared() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = written(lodstone_format("npz"), dir.path(), false);
+    let mut bytes = std::fs::read(&path).expect("a file");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, bytes).expect("write");
+    let found = checked(&path);
+    let [defect] = found.findings.as_slice() else { panic!("{:?}", found.findings) };
+    assert_eq!(defect.kind, DefectKind::Checksum);
+}
+
+#[test]
+fn what_is_no_model_cannot_be_told_to_be_whole() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("notes.txt");
+    for expected in [false, true] {
+        let found = verify(&path, &OpenOptions::default(), &Progress::default());
+        assert!(found.is_err(), "{found:?}");
+        assert_eq!(path.exists(), expected);
+        std::fs::write(&path, "nothing of the kind").expect("write");
+    }
+}

@@ -1,0 +1,141 @@
+//! Files that are compared with checksums when they are first read.
+
+#![expect(clippy::disallowed_methods, reason = "makes the files that are damaged")]
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use common::{dir, file, read};
+use lodstone_store::{
+    Blob, Checks, Commit, Dir, Error, Links, PIECE, Part, Progress, SourceFile, checksum,
+    checksum_of,
+};
+
+/// The file `path`, cut where the parts end.
+fn parts(path: &Path, ends: &[u64]) -> Vec<Part> {
+    let blob = Blob::open(path, false).expect("open");
+    let mut start = 0;
+    let part = |(number, end): (usize, &u64)| {
+        let tensor = (number % 2 == 1).then(|| format!("t{number}"));
+        let part = Part::of(&blob, (start, end - start), tensor, &Progress::default());
+        start = *end;
+        part.expect("readable")
+    };
+    ends.iter().enumerate().map(part).collect()
+}
+
+fn checked(path: &Path, parts: &[Part], mmap: bool) -> Blob {
+    let checks = Arc::new(Checks::new(parts.to_vec()).expect("parts end to end"));
+    let file = SourceFile::open(path, mmap).expect("open").checked(checks).expect("the size");
+    Blob::file(Arc::new(file))
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = read(path);
+    bytes[at] ^= 4;
+    std::fs::write(path, bytes).expect("write");
+}
+
+#[test]
+fn the_checksum_is_crc_64_nvme() {
+    // The check value of the algorithm's catalogue entry.
+    assert_eq!(checksum(b"123456789"), 0xae8b_1486_0a79_9888);
+    let parts = [b"1234".as_slice(), b"56789"].map(|part| Blob::memory(part.to_vec()));
+    assert_eq!(checksum_of(&Blob::concat(parts.to_vec())).expect("memory"), 0xae8b_1486_0a79_9888);
+}
+
+#[test]
+fn a_piece_is_compared_when_a_byte_of_it_is_first_read() {
+    let dir = dir();
+    for mmap in [false, true] {
+        let path = file(dir.path(), "x", &vec![7; 300_000]);
+        let parts = parts(&path, &[100, 200_000, 300_000]);
+        flip(&path, 150_000);
+        let blob = checked(&path, &parts, mmap);
+        blob.read_at(50, &mut [0; 50]).expect("the first part is whole");
+        blob.slice(200_000, 100_000).expect("inside").bytes().expect("the last part is whole");
+        for (offset, len) in [(199_999, 1), (100, 1), (0, 300_000), (120_000, 70_000)] {
+            let error = blob.slice(offset, len).expect("inside").bytes().expect_err("damage");
+            let text = format!(
+                "`{}` is damaged: tensor `t1`, piece 1 of 1, bytes 100 to 199999, are not what was \
+                 sealed",
+                path.display()
+            );
+            assert_eq!(error.to_string(), text);
+        }
+        // Nothing of it is copied either, be it inside the kernel or through memory.
+        let mut commit = Commit::existing(dir.path(), Progress::default()).expect("a directory");
+        let copied = commit.write("copy", |out| out.copy(&blob));
+        assert!(matches!(copied, Err(Error::Damaged { .. })), "{copied:?}");
+    }
+}
+
+#[test]
+fn what_was_compared_once_is_not_compared_again() {
+    let dir = dir();
+    let path = file(dir.path(), "x", &[7; 100]);
+    let blob = checked(&path, &parts(&path, &[100]), false);
+    blob.read_at(0, &mut [0; 1]).expect("whole");
+    flip(&path, 50);
+    blob.read_at(50, &mut [0; 1]).expect("compared before");
+}
+
+#[test]
+fn pieces_of_a_long_part_are_compared_each_by_itself() {
+    let dir = dir();
+    let len = 2 * PIECE + 5;
+    let path = file(dir.path(), "x", &vec![1; usize::try_from(len).expect("small")]);
+    let parts = parts(&path, &[10, len]);
+    assert_eq!(parts[1].checksums.len(), 2);
+    flip(&path, usize::try_from(PIECE + 10).expect("small"));
+    let blob = checked(&path, &parts, false);
+    blob.read_at(PIECE + 9, &mut [0]).expect("the piece before is whole");
+    let error = blob.read_at(PIECE + 10, &mut [0]).expect_err("damage").to_string();
+    assert!(error.contains("piece 2 of 2, bytes 16777226 to 33554436"), "{error}");
+    let source = SourceFile::open(&path, false).expect("open");
+    let checks = Checks::new(parts).expect("parts end to end");
+    assert_eq!((checks.len(), checks.pieces()), (len, 3));
+    let damages = checks.damages(&source, &Progress::default()).expect("readable");
+    assert_eq!(damages.len(), 1);
+    assert_eq!((damages[0].piece, damages[0].offset), (1, PIECE + 10));
+}
+
+#[test]
+fn parts_have_to_be_the_whole_file() {
+    let dir = dir();
+    let path = file(dir.path(), "x", &[7; 100]);
+    let good = parts(&path, &[10, 40, 100]);
+    assert!(Checks::new(good.clone()).is_some());
+    assert!(Checks::new(Vec::new()).is_some_and(|checks| checks.is_empty()));
+    let change = |change: &dyn Fn(&mut Vec<Part>)| {
+        let mut parts = good.clone();
+        change(&mut parts);
+        Checks::new(parts).is_none()
+    };
+    assert!(change(&|parts| drop(parts.remove(1))));
+    assert!(change(&|parts| parts.swap(0, 1)));
+    assert!(change(&|parts| parts[1].len -= 1));
+    assert!(change(&|parts| parts[2].len = u64::MAX));
+    assert!(change(&|parts| parts[1].checksums.clear()));
+    assert!(change(&|parts| parts[1].checksums.push(0)));
+    let shorter = Arc::new(Checks::new(good[..2].to_vec()).expect("parts end to end"));
+    let error = SourceFile::open(&path, false).expect("open").checked(shorter).expect_err("a size");
+    assert!(matches!(error, Error::Resized { sealed: 40, found: 100, .. }), "{error}");
+}
+
+#[test]
+fn files_of_a_directory_are_compared_under_every_spelling_of_their_names() {
+    let dir = dir();
+    std::fs::create_dir(dir.path().join("sub")).expect("a directory");
+    let path = file(dir.path(), "sub/x", &[7; 100]);
+    let checks = Arc::new(Checks::new(parts(&path, &[100])).expect("parts end to end"));
+    flip(&path, 3);
+    let checks = [("sub/x".to_owned(), checks)].into();
+    let confined = Dir::open(dir.path(), Links::Confined, false).expect("open").checked(checks);
+    for name in ["sub/x", "./sub//x", "sub/./x"] {
+        let blob = confined.open_file(name).expect("open").expect("there");
+        assert!(matches!(blob.read(), Err(Error::Damaged { .. })), "{name}");
+    }
+}
