@@ -3,6 +3,8 @@
 //! What they should find in it is what they themselves were recorded to have put into the golden
 //! files (`index.json`), never what `lodstone` reads.
 
+mod mxnet;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,6 +31,10 @@ pub(crate) fn interop() -> Result<(), Outcome> {
             failures.extend(work.check(&python, "safetensors_load.py").err());
         }
     }
+    let python = environment(&python, "requirements-mxnet-1.9.1.txt")?;
+    let mut work = Work::new("mxnet")?;
+    work.write_mxnet()?;
+    failures.extend(work.check(&python, "mxnet_load.py").err());
     failures.into_iter().next().map_or(Ok(()), Err)
 }
 
@@ -194,7 +200,12 @@ fn golden() -> PathBuf {
 }
 
 fn golden_cases() -> Result<Vec<Value>, Outcome> {
-    let index = fs::read(golden().join("index.json")).map_err(cannot("read index.json"))?;
+    cases_of(&golden())
+}
+
+/// What is recorded about the golden files of a directory.
+fn cases_of(golden: &Path) -> Result<Vec<Value>, Outcome> {
+    let index = fs::read(golden.join("index.json")).map_err(cannot("read index.json"))?;
     let index: Value = serde_json::from_slice(&index)
         .map_err(|error| Outcome::Failed(format!("index.json: {error}")))?;
     Ok(index["cases"].as_array().cloned().unwrap_or_default())

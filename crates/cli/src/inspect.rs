@@ -59,12 +59,13 @@ fn summary(inspection: &Inspection, path: &str, out: &mut impl Write) -> io::Res
     Ok(())
 }
 
-/// How many elements a tensor has; a vocabulary has none.
+/// How many elements of a tensor are stored; of a vocabulary none are.
 fn elements(tensor: &TensorInfo) -> u64 {
-    if tensor.kind == "vocab" || tensor.shape.contains(&0) {
+    let shape = tensor.parts.get("data").map_or(&tensor.shape, |values| &values.shape);
+    if tensor.kind == "vocab" || shape.contains(&0) {
         return 0;
     }
-    tensor.shape.iter().fold(1, |count, extent| count.saturating_mul(*extent))
+    shape.iter().fold(1, |count, extent| count.saturating_mul(*extent))
 }
 
 fn describe(value: &ValueInfo) -> String {
@@ -132,8 +133,12 @@ fn operators(model: &Model, out: &mut impl Write) -> io::Result<()> {
     })
 }
 
-/// `Input=x Filter=w`; slots without variables are left out.
+/// `Input=x Filter=w`, or `x,w` by position; slots without variables are left out.
 fn slots(operands: &[Operand]) -> String {
     let slots = operands.iter().filter(|operand| !operand.args.is_empty());
-    slots.map(|o| format!("{}={}", o.slot, o.args.join(","))).collect::<Vec<_>>().join(" ")
+    let slot = |operand: &Operand| match operand.slot.as_str() {
+        "" => operand.args.join(","),
+        name => format!("{name}={}", operand.args.join(",")),
+    };
+    slots.map(slot).collect::<Vec<_>>().join(" ")
 }

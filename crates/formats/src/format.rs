@@ -22,7 +22,8 @@ pub struct Format {
     pub splits: bool,
     /// Whether its elements can be [aligned](WriteOptions::align).
     pub aligns: bool,
-    /// What the names of its files end in, after a dot or a dash; such a path asks for this format.
+    /// What the names of its files end in, after a dot, or a dash if it has a dot itself; such a path
+    /// asks for this format.
     pub extension: &'static str,
     /// How a prefix leads to its files, if they share one.
     pub prefix: Option<Prefix>,
@@ -82,7 +83,9 @@ impl Format {
     pub fn is_named_by(&self, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let stem = name.strip_suffix(self.extension).filter(|_| !self.extension.is_empty());
-        stem.is_some_and(|stem| stem.ends_with(['.', '-']))
+        // A dash stands before what has a dot of its own: `x-symbol.json`.
+        let dash = self.extension.contains('.');
+        stem.is_some_and(|stem| stem.ends_with('.') || (dash && stem.ends_with('-')))
     }
 }
 

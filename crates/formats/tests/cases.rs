@@ -1,4 +1,4 @@
-//! A larger collection of PaddlePaddle's files, where there is one: `LODSTONE_CASES` names a
+//! A larger collection of PaddlePaddle's and MXNet's files, where there is one: `LODSTONE_CASES` names a
 //! directory in which `X.facts.json` says what the framework put into the file or directory `X`.
 //! Without it the golden files, which always run, are all there is.
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
@@ -8,8 +8,8 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::{Error, FORMATS, OpenOptions, WriteOptions, paddle};
-use lodstone_model::Model;
+use lodstone_formats::{Error, FORMATS, OpenOptions, WriteOptions, mxnet, paddle};
+use lodstone_model::{Indices, Kind, Model, Tensor};
 use lodstone_store::list_dir;
 use serde::Deserialize;
 use support::{bytes, facts_of_all};
@@ -30,7 +30,7 @@ fn is_damaged(path: &Path) -> bool {
 
 #[derive(Deserialize)]
 struct Facts {
-    tensors: Option<Vec<Tensor>>,
+    tensors: Option<Vec<Recorded>>,
     lod: Option<Vec<Vec<u64>>>,
     rows: Option<Vec<i64>>,
     height: Option<i64>,
@@ -39,18 +39,23 @@ struct Facts {
 }
 
 #[derive(Deserialize)]
-struct Tensor {
+struct Recorded {
     name: String,
     dtype: Option<String>,
     shape: Vec<u64>,
-    sha256: String,
+    sha256: Option<String>,
     lod: Option<Vec<Vec<u64>>>,
     /// The name in the file, where `name` is one of the framework's objects.
     tensor_name: Option<String>,
 }
 
-/// Files below the directories of PaddlePaddle, or none if there is no collection.
+/// Files of PaddlePaddle.
 fn files() -> Vec<PathBuf> {
+    files_of("paddle-")
+}
+
+/// Files below the directories whose names begin with `prefix`, or none if there is no collection.
+fn files_of(prefix: &str) -> Vec<PathBuf> {
     let Some(cases) = std::env::var_os("LODSTONE_CASES").map(PathBuf::from) else {
         println!("LODSTONE_CASES is not set: only the golden files were tried");
         return Vec::new();
@@ -58,10 +63,10 @@ fn files() -> Vec<PathBuf> {
     let mut open: Vec<PathBuf> = [cases.join("peers"), cases.clone()]
         .iter()
         .flat_map(|parent| list_dir(parent).unwrap().into_iter().map(|e| parent.join(e.name)))
-        .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("paddle-"))
+        .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(prefix))
         .filter(|path| path.is_dir())
         .collect();
-    assert!(!open.is_empty(), "no directory paddle-* in {}", cases.display());
+    assert!(!open.is_empty(), "no directory {prefix}* in {}", cases.display());
     let mut files = Vec::new();
     while let Some(directory) = open.pop() {
         for entry in list_dir(&directory).unwrap() {
@@ -125,7 +130,7 @@ fn check(path: &Path, model: &Model, facts: &Facts) {
                 assert_eq!(&found.dtype, dtype, "{place}: {name}");
             }
             assert_eq!(found.shape, expected.shape, "{place}: {name}");
-            assert_eq!(found.sha256.as_ref(), Some(&expected.sha256), "{place}: {name}");
+            assert_eq!(found.sha256.as_ref(), expected.sha256.as_ref(), "{place}: {name}");
             if let Some(lod) = expected.lod.as_ref().or(facts.lod.as_ref()) {
                 assert_eq!(&found.lod, lod, "{place}");
             }
@@ -146,6 +151,122 @@ fn check(path: &Path, model: &Model, facts: &Facts) {
     if let Some(feeds) = &facts.feeds {
         assert_eq!(&lodstone_schema::paddle::interface(program).inputs, feeds, "{place}");
     }
+}
+
+#[test]
+fn every_file_of_mxnet_holds_what_was_recorded() {
+    let mut count = 0;
+    for facts_path in files_of("mxnet-") {
+        let Some(path) = facts_path.to_str().unwrap().strip_suffix(".facts.json") else { continue };
+        let facts: Facts = serde_json::from_slice(&bytes(&facts_path)).unwrap();
+        let model = mxnet::open(Path::new(path), &OpenOptions::default())
+            .unwrap_or_else(|error| panic!("{path}: {error}"));
+        for (number, expected) in facts.tensors.iter().flatten().enumerate() {
+            let found = match expected.name.as_str() {
+                "" => model.parameters.get(number).map(|parameter| parameter.tensor.clone()),
+                name => part(&model, name),
+            };
+            let Some(found) = found else { panic!("{path}: no {}", expected.name) };
+            if let Some(dtype) = &expected.dtype {
+                assert_eq!(&found.dtype.to_string(), dtype, "{path}: {}", expected.name);
+            }
+            assert_eq!(found.shape, expected.shape, "{path}: {}", expected.name);
+            if let Some(sha256) = &expected.sha256 {
+                let data = found.data.bytes().unwrap();
+                assert_eq!(&support::sha256(&data), sha256, "{path}: {}", expected.name);
+            }
+        }
+        count += 1;
+    }
+    println!("{count} files of MXNet hold what was recorded");
+}
+
+/// What the recorded facts call `name`: a tensor, a part of a sparse one, or all of it.
+fn part(model: &Model, name: &str) -> Option<Tensor> {
+    if let Some(tensor) = model.parameter(name) {
+        return Some(tensor.clone());
+    }
+    if let Some(whole) = name.strip_suffix("(dense)") {
+        return Some(filled(model.parameter(whole)?));
+    }
+    let (whole, part) = name.rsplit_once('.')?;
+    let tensor = model.parameter(whole)?;
+    let list = |indices: &Indices| {
+        Tensor::dense(indices.dtype, vec![indices.count()], indices.data.clone())
+    };
+    match (&tensor.kind, part) {
+        (_, "data") => {
+            Some(Tensor::dense(tensor.dtype, tensor.stored_shape(), tensor.data.clone()))
+        }
+        (Kind::RowSparse { indices } | Kind::Csr { indices, .. }, "indices") => Some(list(indices)),
+        (Kind::Csr { indptr, .. }, "indptr") => Some(list(indptr)),
+        _ => None,
+    }
+}
+
+/// A sparse tensor with its zeros.
+fn filled(tensor: &Tensor) -> Tensor {
+    let numbers = |indices: &Indices| {
+        let mut numbers = Vec::new();
+        indices.for_each(|number| numbers.push(usize::try_from(number).unwrap())).unwrap();
+        numbers
+    };
+    let size = usize::try_from(tensor.dtype.size_of(&tensor.shape).unwrap()).unwrap();
+    let (mut filled, data) = (vec![0; size], tensor.data.bytes().unwrap());
+    let places = match &tensor.kind {
+        Kind::RowSparse { indices } => numbers(indices),
+        Kind::Csr { indptr, indices } => {
+            let (starts, columns) = (numbers(indptr), numbers(indices));
+            let width = usize::try_from(tensor.shape[1]).unwrap();
+            let row = |place: usize| starts.iter().filter(|start| **start <= place).count() - 1;
+            columns.iter().enumerate().map(|(place, column)| row(place) * width + column).collect()
+        }
+        _ => panic!("{}", tensor.kind.name()),
+    };
+    let item = if places.is_empty() { 1 } else { data.len() / places.len() };
+    for (place, value) in places.iter().zip(data.chunks(item)) {
+        filled[place * item..][..item].copy_from_slice(value);
+    }
+    Tensor::dense(tensor.dtype, tensor.shape.clone(), filled.into())
+}
+
+#[test]
+fn every_file_of_mxnet_is_written_back_byte_for_byte() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut params, mut programs, mut refused) = (0, 0, 0);
+    for path in files_of("mxnet-") {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let out = scratch.path().join("out");
+        let write = |model: &Model, format: &str| {
+            let format = FORMATS.iter().find(|known| known.name == format).expect("a format");
+            let same = WriteOptions { same: true, ..WriteOptions::default() };
+            (format.write)(model, &out, &same).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(bytes(&out) == bytes(&path), "{}", path.display());
+        };
+        if name.ends_with("-symbol.json") {
+            let model = mxnet::open(&path, &OpenOptions::default())
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            write(&model, "mxnet-symbol");
+            // And afresh, as MXNet 1.9.1 writes it, whose all but a few are.
+            let program = model.program.as_ref().unwrap();
+            let fresh = lodstone_formats::mxnet_symbol::write(program, false).unwrap();
+            assert!(program.version < Some(10_901) || fresh == bytes(&path), "{}", path.display());
+            programs += 1;
+        } else if name.ends_with(".params") {
+            match mxnet::open(&path, &OpenOptions::default()) {
+                Ok(model) => write(&model, "mxnet-params"),
+                Err(error) => {
+                    // Those that were made to be refused.
+                    let crash = path.parent().unwrap().ends_with("crash");
+                    assert!(crash, "{}: {error}", path.display());
+                    refused += 1;
+                    continue;
+                }
+            }
+            params += 1;
+        }
+    }
+    println!("{params} files and {programs} programs of MXNet written back; {refused} refused");
 }
 
 #[test]

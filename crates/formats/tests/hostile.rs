@@ -10,7 +10,8 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use lodstone_formats::{
-    OpenOptions, Result, numpy, paddle, paddle_program, paddle_stream, safetensors,
+    OpenOptions, Result, mxnet, mxnet_params, mxnet_symbol, numpy, paddle, paddle_program,
+    paddle_stream, safetensors,
 };
 use lodstone_model::{Kind, Limits, Model};
 use lodstone_store::{Blob, list_dir};
@@ -79,6 +80,37 @@ const SUBJECTS: &[Subject] = &[
         telling: b"0123456789(){},:'<>\xff",
         rules: (600, 600),
     },
+    // A tensor is a struct of some hundred bytes, and the smallest record that holds one has 20.
+    Subject {
+        format: "mxnet-params",
+        read: |bytes| mxnet_params::read_blob(&blob(bytes), &Limits::default()).and_then(touch),
+        factor: 64,
+        constant: 256 << 10,
+        telling: &[0, 1, 2, 3, 6, 7, 0x12, 0xc8, 0xc9, 0xca, 0xf9, 0xff],
+        rules: (300, 200),
+    },
+    Subject {
+        format: "mxnet-npz",
+        read: |bytes| mxnet_params::read_npz_blob(&blob(bytes), &Limits::default()).and_then(touch),
+        factor: 2,
+        constant: 768 << 10,
+        telling: b"0123456789(){},:'<>\xff",
+        rules: (600, 600),
+    },
+    // Names are repeated wherever a value is used, up to 16 times the bytes and a mebibyte.
+    Subject {
+        format: "mxnet-symbol",
+        read: |bytes| {
+            let program = mxnet_symbol::read(&blob(bytes), &Limits::default())?;
+            // What was read can be written, or is refused.
+            let _ = mxnet_symbol::write(&program, false);
+            Ok(())
+        },
+        factor: 64,
+        constant: 3 << 20,
+        telling: b"0123456789[]{},:\"-\\ntf",
+        rules: (4000, 600),
+    },
 ];
 
 /// Reads the first elements, which may be computed: that fails or not, but does no harm.
@@ -99,6 +131,7 @@ fn files(format: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let directory = golden().with_file_name(match format {
         "safetensors" => "safetensors",
         "npy" | "npz" => "numpy",
+        _ if format.starts_with("mxnet") => "mxnet",
         _ => "paddle",
     });
     let mut files = Vec::new();
@@ -353,11 +386,14 @@ fn whatever_is_opened_by_its_path_is_a_model_or_an_error() {
     }
     let mut paths = Vec::new();
     walk(&golden(), &mut paths);
+    walk(&golden().with_file_name("mxnet"), &mut paths);
     for path in paths {
-        let opened = catch_unwind(|| paddle::open(&path, &OpenOptions::default()));
-        let opened = opened.unwrap_or_else(|_| panic!("panics: {}", path.display()));
-        let is_script = path.extension().is_some_and(|end| end == "py" || end == "md");
-        assert!(!(is_script && opened.is_ok()), "{}", path.display());
+        for open in [paddle::open, mxnet::open] {
+            let opened = catch_unwind(|| open(&path, &OpenOptions::default()));
+            let opened = opened.unwrap_or_else(|_| panic!("panics: {}", path.display()));
+            let is_script = path.extension().is_some_and(|end| end == "py" || end == "md");
+            assert!(!(is_script && opened.is_ok()), "{}", path.display());
+        }
     }
     assert!(Blob::open(Path::new("/nonexistent"), true).is_err());
 }

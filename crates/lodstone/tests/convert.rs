@@ -15,7 +15,7 @@ fn golden() -> PathBuf {
 /// Every golden model with what belongs to it.
 fn models() -> Vec<(String, Model)> {
     let mut models = Vec::new();
-    for format in ["paddle", "safetensors", "numpy"] {
+    for format in ["paddle", "safetensors", "numpy", "mxnet"] {
         let index = std::fs::read(golden().join(format).join("index.json")).expect("an index");
         let index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
         for case in index["cases"].as_array().expect("cases") {
@@ -28,11 +28,11 @@ fn models() -> Vec<(String, Model)> {
             }
         }
     }
-    assert!(models.len() > 120, "{}", models.len());
+    assert!(models.len() > 180, "{}", models.len());
     models
 }
 
-/// What a conversion has to keep of a tensor: name, type, shape and bytes.
+/// What a conversion has to keep of a tensor: name, type, shape of the values and bytes.
 type Value = (String, DType, Vec<u64>, Vec<u8>);
 
 fn values(model: &Model) -> Vec<Value> {
@@ -297,4 +297,94 @@ fn sparse_tensors_are_taken_apart_only_with_leave() {
     let kept = back.parameter("0.rows").expect("rows");
     assert_eq!(kept.data.bytes().expect("bytes"), rows.bytes().expect("bytes"));
     assert_eq!(back.metadata["0.height"], height.to_string());
+}
+
+#[test]
+fn row_sparse_tensors_and_selected_rows_are_the_same_where_rows_ascend() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let out = |name: &str| scratch.path().join(name);
+    let to = |format: &str| ConvertOptions {
+        to: Some(Target::Format(format.to_owned())),
+        include: vec!["rows".to_owned(), "no rows".to_owned()],
+        ..ConvertOptions::default()
+    };
+    let there = open(golden().join("mxnet/1.9.1/sparse.params")).expect("a model");
+    convert(there.clone(), &out("paddle"), &to("paddle-vars")).expect("lossless");
+    let paddle = open(out("paddle")).expect("a model");
+    let rows = paddle.parameter("rows").expect("rows");
+    let Kind::SelectedRows { height, .. } = rows.kind else { panic!("{}", rows.kind.name()) };
+    assert_eq!((height, &*rows.shape), (6, &[2, 3][..]));
+    convert(paddle, &out("back.params"), &to("mxnet-params")).expect("lossless");
+    let back = open(out("back.params")).expect("a model");
+    for name in ["rows", "no rows"] {
+        let (now, then) =
+            (back.parameter(name).expect("now"), there.parameter(name).expect("then"));
+        let (Kind::RowSparse { indices: a }, Kind::RowSparse { indices: b }) =
+            (&now.kind, &then.kind)
+        else {
+            panic!("{}", now.kind.name())
+        };
+        assert_eq!((now.dtype, &now.shape, a.dtype), (then.dtype, &then.shape, b.dtype));
+        for (now, then) in [(&now.data, &then.data), (&a.data, &b.data)] {
+            assert_eq!(now.bytes().expect("bytes"), then.bytes().expect("bytes"));
+        }
+    }
+    // Rows that repeat mean their sum: MXNet has no such thing.
+    let repeated = open(golden().join("paddle/1.8.5/repeated_rows.selectedrows")).expect("a model");
+    let options = ConvertOptions { include: Vec::new(), ..to("mxnet-params") };
+    let refused = convert(repeated, &out("repeated.params"), &options);
+    assert!(
+        matches!(refused, Err(Error::Lossy(losses)) if losses.contains_key(&Loss::SelectedRows))
+    );
+}
+
+#[test]
+fn parts_of_sparse_tensors_have_names_of_their_own() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let model = open(golden().join("mxnet/1.9.1/sparse.params")).expect("a model");
+    let out = scratch.path().join("out.safetensors");
+    let refused = convert(model.clone(), &out, &ConvertOptions::default());
+    assert!(matches!(refused, Err(Error::Lossy(losses)) if losses[&Loss::Sparse].len() == 5));
+    let allow = vec![Loss::Sparse];
+    convert(model, &out, &ConvertOptions { allow, ..ConvertOptions::default() }).expect("allowed");
+    let back = open(&out).expect("a model");
+    let shape = |name: &str| back.parameter(name).map(|tensor| tensor.shape.clone());
+    assert_eq!(shape("csr"), Some(vec![5]));
+    assert_eq!(shape("csr.indices"), Some(vec![5]));
+    assert_eq!(shape("csr.indptr"), Some(vec![4]));
+    assert_eq!(shape("rows.indices"), Some(vec![2]));
+    assert_eq!((&*back.metadata["csr.shape"], &*back.metadata["rows.shape"]), ("[3, 4]", "[6, 3]"));
+}
+
+#[test]
+fn programs_of_another_framework_stay_behind_and_that_is_told() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let model = open(golden().join("mxnet/1.9.1/module")).expect("a model");
+    let to = |format: &str| ConvertOptions {
+        to: Some(Target::Format(format.to_owned())),
+        ..ConvertOptions::default()
+    };
+    let vars =
+        convert(model.clone(), &scratch.path().join("vars"), &to("paddle-vars")).expect("tensors");
+    let told = vars.report.warnings.join("; ");
+    assert!(told.contains("holds no programs of mxnet: 7 operators stay behind"), "{told}");
+    assert!(convert(model, &scratch.path().join("x"), &to("paddle")).is_err());
+}
+
+#[test]
+fn a_cast_model_says_its_new_types() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let model = open(golden().join("mxnet/2.0.0b1/gluon")).expect("a model");
+    let out = scratch.path().join("half-symbol.json");
+    let options = ConvertOptions {
+        cast: Some(DType::Float16),
+        allow: vec![Loss::Rounding],
+        ..ConvertOptions::default()
+    };
+    convert(model, &out, &options).expect("converted");
+    let half = open(scratch.path().join("half")).expect("a model");
+    assert_eq!((half.format.as_str(), half.parameters[0].tensor.dtype), ("mxnet", DType::Float16));
+    let program = half.program.expect("a program");
+    let weight = program.vars().find(|var| var.name == "0.weight").expect("a variable");
+    assert_eq!(weight.tensors[0].dtype, DType::Float16);
 }

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use lodstone_store::{Entry, exists, list_dir};
+use lodstone_store::{Entry, SourceFile, exists, list_dir};
 
+use crate::mxnet_params::{is_archive, is_params};
 use crate::mxnet_symbol::is_symbol;
 use crate::{Error, Probe, Result};
 
@@ -16,10 +17,20 @@ pub(super) const PARAMS: &str = ".params";
 pub(super) fn detect(probe: &Probe<'_>) -> bool {
     match probe.entries {
         None => is_symbol(probe.head),
-        Some(entries) => {
-            names(entries).any(|name| name.ends_with(SYMBOL) || name.ends_with(PARAMS))
-        }
+        Some(entries) => names(entries).any(|name| {
+            name.ends_with(SYMBOL)
+                || (name.ends_with(PARAMS) && holds_arrays(&probe.path.join(name)))
+        }),
     }
+}
+
+/// Whether a file is a list or dict of arrays, by its first bytes.
+fn holds_arrays(path: &Path) -> bool {
+    let mut head = [0; 32];
+    let Ok(file) = SourceFile::open(path, false) else { return false };
+    let size = usize::try_from(file.len()).unwrap_or(usize::MAX).min(head.len());
+    let (head, _) = head.split_at_mut(size);
+    file.read_at(0, head).is_ok() && (is_params(head, file.len()) || is_archive(head))
 }
 
 fn names(entries: &[Entry]) -> impl Iterator<Item = &str> {

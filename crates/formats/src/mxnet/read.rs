@@ -51,60 +51,90 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
-    let mut bundle = Bundle { symbol: name.to_owned(), ..Bundle::default() };
-    let Some((params, others)) = find_params(directory, name, options)? else {
-        let (format, files) = (ALONE.name.to_owned(), vec![blob]);
-        let mut model = Model { format, files, ..Model::default() };
-        let mut missing: Vec<_> =
-            likely_parameters(&program).iter().map(|name| format!("`{name}`")).collect();
-        missing.sort_unstable();
-        if !missing.is_empty() {
-            let names = some(missing);
-            model.report.warn(format!("parameters of the program were not found: {names}"));
+    let bundle = Bundle { symbol: name.to_owned(), ..Bundle::default() };
+    let mut model = match find_params(directory, name, options)? {
+        Params::Epoch(params, others) => {
+            let mut model = bound(&mut program, &params, options)?;
+            if others > 0 {
+                let opened = params.file_name().unwrap_or_default().to_string_lossy();
+                let warning =
+                    format!("other epochs are left alone: {others}; `{opened}` was opened");
+                model.report.warn(warning);
+            }
+            together(program, model, bundle, &params)
         }
-        model.program = Some(program);
-        bundle.remember(&mut model);
-        return Ok(model);
+        // A Gluon block may have saved its own under this name.
+        Params::Beside(params) => match bound(&mut program, &params, options) {
+            Ok(model) => together(program, model, bundle, &params),
+            Err(error) => alone(program, &bundle, Some(error)),
+        },
+        Params::None => alone(program, &bundle, None),
     };
-    let mut model = mxnet_params::read(&params, options)?;
     model.files.push(blob);
-    if others > 0 {
-        let opened = params.file_name().unwrap_or_default().to_string_lossy();
-        model.report.warn(format!("other epochs are left alone: {others}; `{opened}` was opened"));
-    }
-    bundle.layout = Layout::of(&model);
-    bundle.params = params.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-    bind(&mut program, &mut model, &params)?;
-    model.format = BUNDLE.name.to_owned();
-    model.program = Some(program);
-    bundle.remember(&mut model);
     Ok(model)
 }
 
-/// The parameters of a program, and how many other epochs there are.
-fn find_params(
-    directory: &Path,
-    symbol: &str,
-    options: &OpenOptions,
-) -> Result<Option<(PathBuf, usize)>> {
-    if let Some(path) = &options.params {
-        return Ok(Some((path.clone(), 0)));
-    }
-    let Some(prefix) = symbol.strip_suffix(SYMBOL) else { return Ok(None) };
-    let mut epochs = epochs(prefix, &list_dir(directory)?);
-    if let Some(last) = epochs.pop() {
-        return Ok(Some((directory.join(last), epochs.len())));
-    }
-    let path = directory.join(format!("{prefix}{PARAMS}"));
-    Ok(exists(&path).then_some((path, 0)))
+/// A program with its parameters.
+fn together(program: Program, mut model: Model, mut bundle: Bundle, params: &Path) -> Model {
+    bundle.layout = Layout::of(&model);
+    bundle.params = params.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    model.format = BUNDLE.name.to_owned();
+    model.program = Some(program);
+    bundle.remember(&mut model);
+    model
 }
 
-/// Marks the variables that are parameters, and says what does not fit.
-fn bind(program: &mut Program, model: &mut Model, path: &Path) -> Result<()> {
+/// A program alone; `error` says why what is beside it are not its parameters.
+fn alone(mut program: Program, bundle: &Bundle, error: Option<Error>) -> Model {
+    let mut model = Model { format: ALONE.name.to_owned(), ..Model::default() };
+    if let Some(error) = error {
+        model.report.warn(error.to_string());
+    }
+    let likely = likely_parameters(&program);
+    for var in program.blocks.iter_mut().take(1).flat_map(|block| &mut block.vars) {
+        var.persistable = likely.contains(&var.name);
+    }
+    let mut missing: Vec<_> = likely.iter().map(|name| format!("`{name}`")).collect();
+    missing.sort_unstable();
+    if !missing.is_empty() {
+        let names = some(missing);
+        model.report.warn(format!("parameters of the program were not found: {names}"));
+    }
+    model.program = Some(program);
+    bundle.remember(&mut model);
+    model
+}
+
+/// Where the parameters of a program are.
+enum Params {
+    /// In a file that was named, or that is the last of an epoch; and how many other epochs there
+    /// are.
+    Epoch(PathBuf, usize),
+    /// In a file that is called like the program.
+    Beside(PathBuf),
+    None,
+}
+
+fn find_params(directory: &Path, symbol: &str, options: &OpenOptions) -> Result<Params> {
+    if let Some(path) = &options.params {
+        return Ok(Params::Epoch(path.clone(), 0));
+    }
+    let Some(prefix) = symbol.strip_suffix(SYMBOL) else { return Ok(Params::None) };
+    let mut epochs = epochs(prefix, &list_dir(directory)?);
+    if let Some(last) = epochs.pop() {
+        return Ok(Params::Epoch(directory.join(last), epochs.len()));
+    }
+    let path = directory.join(format!("{prefix}{PARAMS}"));
+    Ok(if exists(&path) { Params::Beside(path) } else { Params::None })
+}
+
+/// The parameters of a program: marks its variables that are, and says what does not fit.
+fn bound(program: &mut Program, path: &Path, options: &OpenOptions) -> Result<Model> {
+    let mut model = mxnet_params::read(path, options)?;
+    let likely = likely_parameters(program);
     let values: HashMap<&str, (&str, &Tensor)> =
         model.parameters.iter().map(|p| (variable_of(&p.name), (&*p.name, &p.tensor))).collect();
-    let likely = likely_parameters(program);
-    let (mut missing, mut others, mut bound) = (Vec::new(), Vec::new(), 0);
+    let (mut missing, mut others, mut count) = (Vec::new(), Vec::new(), 0);
     for var in program.blocks.iter_mut().take(1).flat_map(|block| &mut block.vars) {
         let value = values.get(var.name.as_str());
         var.persistable = value.is_some();
@@ -115,14 +145,14 @@ fn bind(program: &mut Program, model: &mut Model, path: &Path) -> Result<()> {
             }
             continue;
         };
-        bound += 1;
+        count += 1;
         if let Some(declared) = var.tensors.first()
             && !fits(&declared.shape, &tensor.shape)
         {
             others.push(format!("`{}` is {:?}", var.name, tensor.shape));
         }
     }
-    if bound == 0 && !values.is_empty() && !missing.is_empty() {
+    if count == 0 && !values.is_empty() && !missing.is_empty() {
         let (wanted, found) = (some(&missing), some(values.keys().map(|name| format!("`{name}`"))));
         let what = format!("it has none of {wanted}, but {found}");
         return Err(Error::Mismatch { path: path.to_path_buf(), what });
@@ -146,7 +176,7 @@ fn bind(program: &mut Program, model: &mut Model, path: &Path) -> Result<()> {
     if !extra.is_empty() {
         model.report.warn(format!("parameters that the program does not read: {}", some(&extra)));
     }
-    Ok(())
+    Ok(model)
 }
 
 fn fits(declared: &[Dim], shape: &[u64]) -> bool {

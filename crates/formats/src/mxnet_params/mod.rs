@@ -59,6 +59,7 @@ mod scalar;
 mod write;
 
 pub(crate) use layout::Layout;
+pub(crate) use npz::is_archive;
 
 pub use detect::is_params;
 pub use npz::read_npz_blob;
@@ -79,7 +80,7 @@ pub static PARAMS: Format = Format {
     aligns: false,
     extension: "params",
     prefix: None,
-    detect: |probe| is_params(probe.head),
+    detect: |probe| is_params(probe.head, probe.len),
     read,
     write: write::write,
 };
@@ -89,7 +90,6 @@ pub static NPZ: Format = Format {
     name: "mxnet-npz",
     title: "MXNet 2 parameters, an archive of NumPy arrays",
     holds: Holds { unnamed: false, dtype: npz::has_code, ..HOLDS },
-    extension: "",
     detect: npz::detect,
     read: npz::read,
     write: npz::write,

@@ -17,7 +17,7 @@ use crate::{Error, OpenOptions, Probe, Result, WriteOptions};
 const SUFFIX: &str = ".npy";
 
 /// Whether a file may be an archive: a zip file, of no members too.
-pub(super) fn is_archive(head: &[u8]) -> bool {
+pub(crate) fn is_archive(head: &[u8]) -> bool {
     head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06")
 }
 

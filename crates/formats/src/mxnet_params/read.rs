@@ -13,6 +13,9 @@ use super::scalar::Rest;
 use super::{PARAMS, npz};
 use crate::{OpenOptions, Result};
 
+/// How many bytes behind the names are kept for a write-back.
+const TRAILING: u64 = 1 << 20;
+
 /// Opens a file of parameters in whichever form it is.
 ///
 /// # Errors
@@ -151,17 +154,14 @@ fn warn(model: &mut Model, layout: &Layout, left: u64) {
         }
     }
     if left > 0 {
-        model.report.warn(format!("{left} bytes follow the names, which MXNet does not read"));
+        let lost = if left > TRAILING { ", nor does a write-back keep" } else { "" };
+        let warning = format!("{left} bytes follow the names, which MXNet does not read{lost}");
+        model.report.warn(warning);
     }
 }
 
 /// What follows the names, if it is not too much to be kept.
 fn trailing(cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
-    const MOST: u64 = 1 << 20;
     let left = cursor.remaining();
-    if left > MOST {
-        let expected = format!("the end, or at most {MOST} bytes more");
-        return Err(cursor.error(expected, format!("{left} bytes")).into());
-    }
-    Ok(cursor.bytes(left, "trailing bytes")?)
+    Ok(if left > TRAILING { Vec::new() } else { cursor.bytes(left, "trailing bytes")? })
 }

@@ -8,8 +8,7 @@ use super::scalar::{Rest, is_scalar};
 use crate::Result;
 use lodstone_schema::mxnet::{dtype_of, type_flag};
 
-/// Owner of the residual of a tensor: what was before its elements, where that is not what a
-/// writer would make of it anyway.
+/// Owner of the residual of a tensor: what was before its elements.
 pub(super) const RESIDUAL: &str = "mxnet record";
 
 /// Extents that an array may have; MXNet's own limit is 32, and older releases had none.
@@ -69,16 +68,8 @@ pub(super) fn read(cursor: &mut Cursor<'_>, rest: Rest) -> Result<Option<Tensor>
     cursor.seek(start);
     let raw = cursor.bytes(end - start, "a record")?;
     cursor.seek(after);
-    if !is_plain(&tensor) || encode(&tensor, Version::V2).as_ref() != Some(&raw) {
-        tensor.residual = Residual::new(RESIDUAL, raw.into());
-    }
+    tensor.residual = Residual::new(RESIDUAL, raw.into());
     Ok(Some(tensor))
-}
-
-/// Whether a tensor is written in one way only, and without a question.
-fn is_plain(tensor: &Tensor) -> bool {
-    let dense = matches!(tensor.kind, Kind::Dense);
-    dense && (1..=32).contains(&tensor.shape.len()) && !tensor.shape.contains(&0)
 }
 
 /// What is before the elements of a tensor in a record of version V2 or V3; `None` if MXNet has no

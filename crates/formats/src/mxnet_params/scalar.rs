@@ -30,15 +30,22 @@ pub(super) fn is_scalar(cursor: &mut Cursor<'_>, rest: Rest) -> Result<bool> {
 }
 
 fn looks_like_body(cursor: &mut Cursor<'_>, rest: Rest) -> Result<bool> {
+    let start = cursor.position();
     let Some(size) = device_and_type(cursor)? else { return Ok(false) };
     match rest {
         Rest::Nothing => return Ok(true),
         _ if cursor.remaining() < size => return Ok(false),
         _ => cursor.seek(cursor.position() + size),
     }
-    match rest {
-        Rest::Names(count) => names_fit(cursor, count),
-        _ => looks_like_record(cursor),
+    let Rest::Names(count) = rest else { return looks_like_record(cursor) };
+    match behind_names(cursor, count)? {
+        None => Ok(false),
+        Some(0) => Ok(true),
+        // Empty names look like anything: what ends with the file is what it is.
+        Some(_) => {
+            cursor.seek(start);
+            Ok(behind_names(cursor, count)? != Some(0))
+        }
     }
 }
 
@@ -71,24 +78,24 @@ fn looks_like_record(cursor: &mut Cursor<'_>) -> Result<bool> {
     }
 }
 
-/// Whether the rest is names for `count` arrays, and room for them.
-fn names_fit(cursor: &mut Cursor<'_>, count: u64) -> Result<bool> {
+/// How many bytes follow the names of `count` arrays, if that is what is next.
+fn behind_names(cursor: &mut Cursor<'_>, count: u64) -> Result<Option<u64>> {
     if cursor.remaining() < 8 {
-        return Ok(false);
+        return Ok(None);
     }
     let names = cursor.u64("the number of names")?;
     if names != 0 && names != count {
-        return Ok(false);
+        return Ok(None);
     }
     for _ in 0..names {
         if cursor.remaining() < 8 {
-            return Ok(false);
+            return Ok(None);
         }
         let size = cursor.u64("the size of a name")?;
         if size > cursor.remaining() {
-            return Ok(false);
+            return Ok(None);
         }
         cursor.seek(cursor.position() + size);
     }
-    Ok(true)
+    Ok(Some(cursor.remaining()))
 }

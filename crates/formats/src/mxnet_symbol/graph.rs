@@ -43,8 +43,8 @@ pub(super) struct Node {
 pub(super) struct Entry {
     pub(super) node: usize,
     pub(super) output: usize,
-    /// How often the variable was changed before, if the file says so.
-    pub(super) version: Option<u32>,
+    /// How often the variable was changed before; 0 where the file does not say.
+    pub(super) version: u32,
 }
 
 impl<'de> Deserialize<'de> for Entry {
@@ -65,7 +65,7 @@ impl<'de> Visitor<'de> for EntryVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<Entry, A::Error> {
         let node = numbers.next_element()?.ok_or_else(|| A::Error::invalid_length(0, &self))?;
         let output = numbers.next_element()?.ok_or_else(|| A::Error::invalid_length(1, &self))?;
-        let version = numbers.next_element()?;
+        let version = numbers.next_element()?.unwrap_or(0);
         if numbers.next_element::<Value>()?.is_some() {
             return Err(A::Error::invalid_length(4, &self));
         }

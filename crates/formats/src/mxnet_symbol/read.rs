@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
             args.push(self.value(values, *entry, number)?);
         }
         let mut inputs = vec![Operand { slot: String::new(), args }];
-        let first = |node| Entry { node, output: 0, version: None };
+        let first = |node| Entry { node, output: 0, version: 0 };
         if !node.control_deps.is_empty() {
             let mut args = Vec::new();
             for dependency in &node.control_deps {
@@ -212,12 +212,8 @@ impl<'a> Reader<'a> {
             is_target: false,
             residual: Residual::default(),
         };
-        let said: Option<Vec<u32>> = node.inputs.iter().map(|entry| entry.version).collect();
-        if let Some(said) = said.filter(|said| *said != usual_versions(&op))
-            && let Ok(json) = serde_json::to_vec(&said)
-        {
-            op.residual = Residual::new(OWNER, json.into());
-        }
+        let said: Vec<u32> = node.inputs.iter().map(|entry| entry.version).collect();
+        remember_versions(&mut op, &said);
         Ok(op)
     }
 
@@ -268,6 +264,15 @@ impl<'a> Reader<'a> {
 /// How often each input was changed before it is read, as a rule: once if the operator changes it.
 pub(super) fn usual_versions(op: &Op) -> Vec<u32> {
     (0..op.input("").len()).map(|index| u32::from(is_auxiliary(op, index))).collect()
+}
+
+/// Keeps what a file says of how often each input was changed, if that is not as a rule.
+pub(super) fn remember_versions(op: &mut Op, said: &[u32]) {
+    if said != usual_versions(op)
+        && let Ok(json) = serde_json::to_vec(said)
+    {
+        op.residual = Residual::new(OWNER, json.into());
+    }
 }
 
 fn is_variable(node: &Node) -> bool {

@@ -16,6 +16,8 @@ use lodstone_model::{
 };
 use lodstone_schema::mxnet::{operator, real_name};
 
+use super::read::remember_versions;
+
 /// Keys that are the user's and not the operator's.
 const HIDDEN: [&str; 5] = ["ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage"];
 
@@ -126,6 +128,9 @@ fn add_auxiliary_states(block: &mut Block) {
             }
             operand.args.push(name);
         }
+        // As MXNet leaves them.
+        let versions = vec![0; operand.args.len()];
+        remember_versions(op, &versions);
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use lodstone_store::{Entry, SourceFile, list_dir};
 
 use super::pir;
+use crate::mxnet_params::is_params;
 use crate::paddle_pickle::is_pickle;
 use crate::paddle_program::{is_binary, is_text};
 use crate::paddle_stream::is_stream;
@@ -67,7 +68,8 @@ fn has_variable(directory: &Path, entries: &[Entry]) -> bool {
         let Ok(file) = SourceFile::open(path, false) else { return false };
         let size = usize::try_from(file.len()).unwrap_or(usize::MAX).min(head.len());
         let (head, _) = head.split_at_mut(size);
-        file.read_at(0, head).is_ok() && content(head, file.len()) == Some(Content::Stream)
+        let stream = |head: &[u8]| content(head, file.len()) == Some(Content::Stream);
+        file.read_at(0, head).is_ok() && stream(head) && !is_params(head, file.len())
     };
     entries.iter().take(TRIED).any(|entry| {
         let path = directory.join(&entry.name);

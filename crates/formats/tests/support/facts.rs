@@ -24,6 +24,10 @@ pub struct Case {
     pub operators: Option<Vec<Vec<String>>>,
     pub inputs: Option<Vec<String>>,
     pub outputs: Option<Vec<String>>,
+    /// All variables of an MXNet program, sorted.
+    pub variables: Option<Vec<String>>,
+    /// What some nodes of an old MXNet program say about themselves after upgrades.
+    pub upgraded: Option<BTreeMap<String, BTreeMap<String, String>>>,
     /// Attributes of one operator, each with its type and value.
     pub attributes: Option<Attributes>,
 }
