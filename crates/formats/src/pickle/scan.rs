@@ -34,6 +34,9 @@ const FINDINGS: usize = 100_000;
 /// one and the next.
 const AHEAD: u64 = 1 << 20;
 
+/// How often each byte may be looked at.
+const AGAIN: u64 = 8;
+
 /// Lists what the pickles of a file would import and call when they are loaded, in file order.
 ///
 /// A pickle that is damaged is listed up to the damage: what comes before it would have run.
@@ -45,15 +48,19 @@ const AHEAD: u64 = 1 << 20;
 /// What reading the file gives.
 pub fn scan(blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    let mut start = 0;
+    let (mut start, mut work) = (0, 0u64);
+    // What looks like many pickles, each of which goes on to the end, is not looked at so often.
+    let most = blob.len().saturating_mul(AGAIN).saturating_add(AHEAD);
     for _ in 0..PICKLES {
-        if start >= blob.len() || findings.len() >= FINDINGS {
+        if start >= blob.len() || findings.len() >= FINDINGS || work > most {
             break;
         }
         let (tree, error) = read_leniently(blob, start, limits);
+        work = work.saturating_add(tree.end.saturating_sub(start));
         let whole = error.is_none();
-        // Bytes that happen to be opcodes have no names that a person could read.
-        list(&tree, whole || is_protocol(blob, start)?, &mut findings);
+        // A file that begins as a pickle is one, however it ends. Further on, bytes that happen to be
+        // opcodes have no names that a person could read.
+        list(&tree, whole || (start == 0 && is_protocol(blob, 0)?), &mut findings);
         // Behind a whole one the next may begin at once, of whatever protocol it is.
         let after = if whole { tree.end.max(start + 1) } else { start + 1 };
         if whole && is_opcode(blob, after)? {
