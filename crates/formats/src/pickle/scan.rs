@@ -78,12 +78,11 @@ pub fn scan(blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
 /// Adds what one pickle holds; only what has a readable name, unless it is known to be one.
 fn list(tree: &Tree, is_pickle: bool, findings: &mut Vec<Finding>) {
     let mut push = |finding: Finding| {
-        let readable = |text: &str| {
-            text.chars().all(|c| c.is_alphanumeric() || "._-<>+".contains(c)) && !text.is_empty()
-        };
-        if findings.len() < FINDINGS
-            && (is_pickle || (readable(&finding.module) && readable(&finding.name)))
-        {
+        let readable =
+            |text: &str| text.chars().all(|c| c.is_alphanumeric() || "._-<>+".contains(c));
+        // A module is imported before its name is looked up, so that it alone does harm.
+        let named = readable(&finding.module) && readable(&finding.name);
+        if findings.len() < FINDINGS && (is_pickle || (named && !finding.module.is_empty())) {
             findings.push(finding);
         }
     };

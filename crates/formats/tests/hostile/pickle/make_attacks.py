@@ -107,6 +107,7 @@ def make_hidden():
     case("stack-global-of-no-texts.pdparams", P4 + b"K\x01K\x02\x93.", "a module and a name, two texts")
     case("damaged-after-the-call.pdparams", P2 + call("os", "system", "id") + b"\xff\xff\xff", "an opcode of pickle protocols", ["os.system"])
     case("cut-after-the-call.pdparams", P2 + call("os", "system", "id"), "up to STOP", ["os.system"])
+    case("import-by-a-line-that-is-torn.pdparams", P2 + b"cos\nsystem2", "a line feed", ["os.system"])
     case("stack-underflow-after-the-call.pdparams", P2 + call("os", "system", "id") + b"00000s.", "a value on the stack", ["os.system"])
     case("second-pickle.pdparams", P2 + HONEST + b"." + P2 + call("os", "system", "id") + b".", "the end of the file after the pickle", ["os.system"])
     case("second-pickle-of-protocol-0.pdparams", P2 + HONEST + b".cos\nsystem\n(S'id'\ntR.", "the end of the file after the pickle", ["os.system"])
