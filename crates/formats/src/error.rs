@@ -38,6 +38,15 @@ pub enum Error {
         /// Its first bytes.
         found: String,
     },
+    /// No format claims the file, and its bytes look like drawn at random.
+    #[error(
+        "`{}` is no model file that is known, and looks encrypted: its bytes are all about equally \
+         frequent; decrypt it first, with the key it was encrypted with", path.display()
+    )]
+    Encrypted {
+        /// The file.
+        path: PathBuf,
+    },
     /// A format, or a part of one, that is not read yet.
     #[error("`{}` is {what}, which this version does not read", path.display())]
     Unsupported {

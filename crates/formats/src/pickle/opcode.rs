@@ -208,9 +208,9 @@ fn line(cursor: &mut Cursor<'_>, blob: &Blob, name: &str, torn: bool) -> Result<
         }
         at += piece.len() as u64;
     }
-    if torn && at > start {
+    if torn {
         cursor.seek(at);
-        return Ok(Span { start, len: at - start - 1 });
+        return Ok(Span { start, len: (at - start).saturating_sub(1) });
     }
     let expected = format!("a line feed at the end of the argument of {name}");
     Err(cursor.error_at(start, expected, "the end of the file").into())

@@ -92,6 +92,9 @@ fn list(tree: &Tree, is_pickle: bool, findings: &mut Vec<Finding>) {
         match node {
             Node::Global(..) => {
                 let (module, name) = tree.global(id).unwrap_or_default();
+                if module.is_empty() && name.is_empty() {
+                    continue;
+                }
                 push(Finding { offset, module, name, how: "import", arguments: nothing() });
             }
             Node::Extension(code) => {
