@@ -40,8 +40,8 @@ pub enum Error {
     },
     /// No format claims the file, and its bytes look like drawn at random.
     #[error(
-        "`{}` is no model file that is known, and looks encrypted: its bytes are all about equally \
-         frequent; decrypt it first, with the key it was encrypted with", path.display()
+        "`{}` is no model file that is known; it may be encrypted, for its bytes look like drawn at \
+         random: then the key is needed, and it has to be decrypted first", path.display()
     )]
     Encrypted {
         /// The file.

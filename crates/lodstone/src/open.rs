@@ -89,12 +89,13 @@ fn is_paddle(path: &Path) -> bool {
 /// Whether bytes look like drawn at random, as encrypted ones do: all values about equally often.
 ///
 /// The sum over the 256 values of (count - expected)^2 / expected is about 255 for such bytes, with a
-/// deviation of 23, and many times that for programs, texts and numbers; the bounds let a random
-/// head pass but for one in a million. Of fewer bytes than 512 nothing can be said. Compressed bytes
-/// look alike, but begin with a signature that is known here or to a format.
+/// deviation of 23; for programs, texts and numbers it is many times that. Of few bytes, most have
+/// to be different and half of them above 127, each within four deviations. Compressed bytes look
+/// alike, but begin with a signature.
 fn looks_encrypted(head: &[u8]) -> bool {
     const ENOUGH: usize = 512;
-    if head.len() < ENOUGH || COMPRESSED.iter().any(|start| head.starts_with(start)) {
+    const FEW: usize = 32;
+    if head.len() < FEW || COMPRESSED.iter().any(|start| head.starts_with(start)) {
         return false;
     }
     let mut counts = [0u32; 256];
@@ -103,10 +104,18 @@ fn looks_encrypted(head: &[u8]) -> bool {
             *count += 1;
         }
     }
-    let total = u32::try_from(head.len()).unwrap_or(u32::MAX);
-    let expected = f64::from(total) / 256.0;
-    let distances = counts.iter().map(|count| (f64::from(*count) - expected).powi(2) / expected);
-    (150.0..=400.0).contains(&distances.sum::<f64>())
+    let total = f64::from(u32::try_from(head.len()).unwrap_or(u32::MAX));
+    if head.len() >= ENOUGH {
+        let expected = total / 256.0;
+        let distance = |count: &u32| (f64::from(*count) - expected).powi(2) / expected;
+        return (150.0..=400.0).contains(&counts.iter().map(distance).sum::<f64>());
+    }
+    let different = counts.iter().filter(|count| **count > 0).count();
+    let missing = 256.0 * (1.0 - 1.0 / 256.0f64).powf(total);
+    let different = f64::from(u32::try_from(different).unwrap_or(0));
+    let high = head.iter().filter(|byte| **byte > 127).count();
+    let high = f64::from(u32::try_from(high).unwrap_or(0));
+    different > (256.0 - missing) * 0.85 && (high - total / 2.0).abs() < 2.0 * total.sqrt()
 }
 
 /// How files begin that are compressed: zip, gzip, zstd, xz, bzip2, 7z, png, jpeg.
