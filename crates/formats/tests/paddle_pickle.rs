@@ -1,5 +1,6 @@
 //! What `paddle.save` writes: what is in it, back to the same bytes, and edited.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
+#![expect(clippy::cast_possible_truncation, reason = "golden files are small")]
 
 mod support;
 
@@ -312,4 +313,47 @@ fn a_tensor_that_has_a_name_of_its_own_says_it() {
     assert_eq!(model.parameters[0].name, "");
     assert_eq!(model.metadata["@name"], r#""linear_0.w_0""#);
     assert!(written(&model) == pickle);
+}
+
+#[test]
+fn a_program_takes_its_parameters_from_the_pickles_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("m.pdmodel"), program("w", "BF16")).unwrap();
+    let tensor = |dtype, shape: Vec<u64>, size| Tensor::dense(dtype, shape, blob(&vec![1; size]));
+    let model = |name: &str, tensor| Model {
+        parameters: vec![Parameter { name: name.to_owned(), tensor }],
+        ..Model::default()
+    };
+    let options = WriteOptions::default();
+    let parameters = model("w", tensor(DType::BFloat16, vec![2, 4], 16));
+    paddle_pickle::write(&parameters, &at("m.pdparams"), &options).unwrap();
+    let state = model("moment", tensor(DType::Float32, vec![1], 4));
+    paddle_pickle::write(&state, &at("m.pdopt"), &options).unwrap();
+
+    for path in [at("m.pdmodel"), at("m"), dir.path().to_path_buf()] {
+        let model = paddle::open(&path, &OpenOptions::default()).unwrap();
+        assert_eq!(model.format, "paddle-save");
+        let facts = facts_of_all(&model);
+        let found: Vec<_> = facts.iter().map(|t| (t.name.as_str(), t.dtype.as_str())).collect();
+        assert_eq!(found, [("w", "bfloat16"), ("moment", "float32")]);
+        assert!(model.report.warnings.is_empty(), "{:?}", model.report.warnings);
+
+        let out = tempfile::tempdir().unwrap();
+        let same = WriteOptions { same: true, ..WriteOptions::default() };
+        (paddle::SAVE.write)(&model, &out.path().join("m.pdmodel"), &same).unwrap();
+        for name in ["m.pdmodel", "m.pdparams", "m.pdopt"] {
+            assert!(bytes(&out.path().join(name)) == bytes(&at(name)), "{name}");
+        }
+        // Edited: each tensor stays in the file it came from.
+        let mut edited = model.clone();
+        edited.parameters[1].tensor = tensor(DType::Float64, vec![1], 8);
+        (paddle::SAVE.write)(&edited, &out.path().join("m.pdmodel"), &same).unwrap();
+        assert!(bytes(&out.path().join("m.pdparams")) == bytes(&at("m.pdparams")));
+        let state = read(&bytes(&out.path().join("m.pdopt"))).unwrap();
+        assert_eq!(state.parameters[0].tensor.dtype, DType::Float64);
+    }
+    std::fs::remove_file(at("m.pdparams")).unwrap();
+    let model = paddle::open(&at("m.pdmodel"), &OpenOptions::default()).unwrap();
+    assert!(model.report.warnings[0].contains("`w`"), "{:?}", model.report.warnings);
 }

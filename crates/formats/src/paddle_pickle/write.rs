@@ -31,7 +31,7 @@ pub fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Vec<P
 ///
 /// # Errors
 /// As [`write`].
-fn write_model(commit: &mut Commit, name: &str, model: &Model) -> Result<()> {
+pub(crate) fn write_model(commit: &mut Commit, name: &str, model: &Model) -> Result<()> {
     check(model)?;
     let Some(kept) = model.residual.of(NAME).and_then(Kept::decode) else {
         return commit.write(name, |out| fresh(out, &model.parameters));
