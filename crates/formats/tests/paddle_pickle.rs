@@ -299,6 +299,46 @@ fn the_pickled_program_of_2017_is_taken_out_without_being_loaded() {
 }
 
 #[test]
+fn what_python_2_wrote_is_read_and_written_back() {
+    let pickle = b"\x80\x02}q\x01(U\x01wcnumpy.core.multiarray\n_reconstruct\nq\x02cnumpy\nndarray\nK\x00\x85U\x01b\
+        \x87R(K\x01K\x02\x85cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\
+        \x89U\x02\xff\x01tbX\x04\x00\x00\x00stepL7L\nU\x01\xe9c__builtin__\ntuple\n(K\x01t\x85Ru.";
+    let model = read(pickle).unwrap();
+    assert_eq!(model.parameters[0].name, "w");
+    assert_eq!(model.parameters[0].tensor.data.read().unwrap()[..], [0xff, 1]);
+    assert_eq!(model.metadata["step"], "7");
+    assert_eq!(model.metadata["\u{e9}"], "[1]");
+    assert!(written(&model) == pickle);
+}
+
+#[test]
+fn names_that_are_those_of_other_values_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.pdparams");
+    for (name, what) in
+        [("np", "two tensors called `np`"), ("step", "a tensor called `step`, as another value is")]
+    {
+        let mut model = opened("2.6.2/nested.pdparams");
+        model.parameters[0].name = name.to_owned();
+        let error = paddle_pickle::write(&model, &path, &WriteOptions::default()).unwrap_err();
+        assert!(error.to_string().contains(what), "{error}");
+        assert!(!path.exists());
+    }
+}
+
+#[test]
+fn a_pickle_of_protocol_0_is_known_by_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.pdparams");
+    std::fs::write(&path, b"cos\nsystem\n(S'id'\ntR.").unwrap();
+    let error = paddle::open(&path, &OpenOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("`os.system`, which was neither imported nor called"), "{error}");
+    std::fs::write(&path, b"(dp0\nS'epoch'\np1\nI3\ns.").unwrap();
+    let model = paddle::open(&path, &OpenOptions::default()).unwrap();
+    assert_eq!(model.metadata["epoch"], "3");
+}
+
+#[test]
 fn a_tensor_that_has_a_name_of_its_own_says_it() {
     // What `paddle.save(layer.weight)` writes.
     let fresh = {

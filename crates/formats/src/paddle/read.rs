@@ -74,6 +74,12 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
         Some(Content::Program | Content::ProgramText) => open_program(directory, name, options),
         Some(Content::Pir) => open_pir(directory, name, options),
         Some(Content::Pickle) => pickles::open(path, &blob, options),
+        // Python also writes pickles that do not begin with a protocol.
+        None if [".pdparams", ".pdopt", ".pdtensor"].iter().any(|end| name.ends_with(end))
+            && !blob.is_empty() =>
+        {
+            pickles::open(path, &blob, options)
+        }
         None if name.ends_with(".pdmodel") => open_program(directory, name, options),
         Some(Content::Stream) | None => open_params(path, &blob, options),
     }
