@@ -58,9 +58,16 @@ pub fn scan(blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
         let (tree, error) = read_leniently(blob, start, limits);
         work = work.saturating_add(tree.end.saturating_sub(start));
         let whole = error.is_none();
-        // A file that begins as a pickle is one, however it ends. Further on, bytes that happen to be
-        // opcodes have no names that a person could read.
-        list(&tree, whole || (start == 0 && is_protocol(blob, 0)?), &mut findings);
+        // A file that begins as a pickle is one, however it ends. Otherwise bytes that happen to be
+        // opcodes have no names that a person could read; at the beginning those that can be printed
+        // are enough.
+        let names = match start {
+            _ if whole => Names::Any,
+            0 if is_protocol(blob, 0)? => Names::Any,
+            0 => Names::Printable,
+            _ => Names::Words,
+        };
+        list(&tree, names, &mut findings);
         // Behind a whole one the next may begin at once, of whatever protocol it is.
         let after = if whole { tree.end.max(start + 1) } else { start + 1 };
         if whole && is_opcode(blob, after)? {
@@ -75,14 +82,28 @@ pub fn scan(blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Adds what one pickle holds; only what has a readable name, unless it is known to be one.
-fn list(tree: &Tree, is_pickle: bool, findings: &mut Vec<Finding>) {
+/// Which names are believed to be ones.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Names {
+    Any,
+    Printable,
+    Words,
+}
+
+/// Adds what one pickle holds, as far as its names are believed.
+fn list(tree: &Tree, names: Names, findings: &mut Vec<Finding>) {
     let mut push = |finding: Finding| {
-        let readable =
-            |text: &str| text.chars().all(|c| c.is_alphanumeric() || "._-<>+".contains(c));
+        let readable = |text: &str| {
+            text.chars().all(|c| match names {
+                Names::Words => c.is_alphanumeric() || "._-<>+".contains(c),
+                Names::Printable | Names::Any => c.is_ascii_graphic(),
+            })
+        };
         // A module is imported before its name is looked up, so that it alone does harm.
         let named = readable(&finding.module) && readable(&finding.name);
-        if findings.len() < FINDINGS && (is_pickle || (named && !finding.module.is_empty())) {
+        if findings.len() < FINDINGS
+            && (names == Names::Any || (named && !finding.module.is_empty()))
+        {
             findings.push(finding);
         }
     };
