@@ -299,6 +299,46 @@ fn the_pickled_program_of_2017_is_taken_out_without_being_loaded() {
 }
 
 #[test]
+fn whatever_is_taken_is_written_back_and_survives_an_edit() {
+    let files: Vec<Vec<u8>> = cases()
+        .iter()
+        .map(|case| bytes(&golden().join(&case.path)))
+        .filter(|content| content.len() < 4000)
+        .collect();
+    let mut random = Random::new(11);
+    let mut taken = 0;
+    for round in 0..600 {
+        let mut content = files[random.below(files.len())].clone();
+        for _ in 0..=random.below(2) {
+            let place = random.below(content.len());
+            content[place] = random.next().to_be_bytes()[0];
+        }
+        let Ok(mut model) = read(&content) else { continue };
+        taken += 1;
+        assert!(written(&model) == content, "round {round}");
+        let Some(first) = model.parameters.first_mut() else { continue };
+        first.tensor.data = Blob::memory(first.tensor.data.read().unwrap());
+        first.tensor.residual.clear();
+        first.name.push('!');
+        let names = |model: &Model| {
+            let mut names: Vec<_> = model.parameters.iter().map(|p| p.name.clone()).collect();
+            names.sort();
+            names
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        match paddle_pickle::write(&model, &path, &WriteOptions::default()) {
+            Ok(_) => {
+                assert_eq!(names(&read(&bytes(&path)).unwrap()), names(&model), "round {round}")
+            }
+            Err(Error::Incompatible { .. }) => {}
+            Err(error) => panic!("round {round}: {error}"),
+        }
+    }
+    assert!(taken > 100, "{taken}");
+}
+
+#[test]
 fn what_python_2_wrote_is_read_and_written_back() {
     let pickle = b"\x80\x02}q\x01(U\x01wcnumpy.core.multiarray\n_reconstruct\nq\x02cnumpy\nndarray\nK\x00\x85U\x01b\
         \x87R(K\x01K\x02\x85cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\
