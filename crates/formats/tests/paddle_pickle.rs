@@ -299,6 +299,23 @@ fn the_pickled_program_of_2017_is_taken_out_without_being_loaded() {
 }
 
 #[test]
+fn pickles_beside_a_program_keep_each_its_own_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("m.pdmodel"), program("w", "FP32")).unwrap();
+    std::fs::copy(golden().join("2.6.2/state_p4.pdparams"), at("m.pdparams")).unwrap();
+    std::fs::copy(golden().join("2.6.2/adam.pdopt"), at("m.pdopt")).unwrap();
+    let model = paddle::open(&at("m.pdmodel"), &OpenOptions::default()).unwrap();
+    assert!(model.report.warnings[0].contains("StructuredToParameterName@@"));
+    let out = tempfile::tempdir().unwrap();
+    let same = WriteOptions { same: true, ..WriteOptions::default() };
+    (paddle::SAVE.write)(&model, &out.path().join("m.pdmodel"), &same).unwrap();
+    for name in ["m.pdmodel", "m.pdparams", "m.pdopt"] {
+        assert!(bytes(&out.path().join(name)) == bytes(&at(name)), "{name}");
+    }
+}
+
+#[test]
 fn whatever_is_taken_is_written_back_and_survives_an_edit() {
     let files: Vec<Vec<u8>> = cases()
         .iter()

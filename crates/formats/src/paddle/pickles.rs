@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use lodstone_model::{DType, Model, Parameter, Program, Residual};
+use lodstone_model::{DType, Model, Parameter, Program, Residual, some};
 use lodstone_store::{Blob, exists, list_dir};
 
 use super::bundle::{Bundle, Pickle};
@@ -66,6 +66,17 @@ pub(super) fn add(
             shift(parameter, |number| number.checked_add(before));
         }
         model.parameters.append(&mut part.parameters);
+        let again = part
+            .metadata
+            .iter()
+            .filter(|(key, value)| model.metadata.get(*key).is_some_and(|before| before != *value));
+        let again: Vec<String> = again.map(|(key, _)| format!("`{key}`")).collect();
+        if !again.is_empty() {
+            let keys = some(again);
+            model
+                .report
+                .warn(format!("values that both pickles have, of which one is shown: {keys}"));
+        }
         model.metadata.append(&mut part.metadata);
         model.report.warnings.append(&mut part.report.warnings);
     }
@@ -80,9 +91,10 @@ pub(super) fn split(model: &Model, bundle: &Bundle) -> Vec<(String, Model)> {
     let mut said = model.metadata.clone();
     for pickle in &bundle.pickles {
         let end = base + pickle.names.len() as u64;
+        let names: HashSet<&String> = pickle.names.iter().collect();
         let belongs = |parameter: &Parameter| match number(parameter) {
             Some(number) => (base..end).contains(&number),
-            None => pickle.names.contains(&parameter.name),
+            None => names.contains(&parameter.name),
         };
         let mut part = Model { format: paddle_pickle::NAME.to_owned(), ..Model::default() };
         let (mine, others): (Vec<&Parameter>, _) = left.into_iter().partition(|p| belongs(p));
@@ -91,8 +103,13 @@ pub(super) fn split(model: &Model, bundle: &Bundle) -> Vec<(String, Model)> {
         for parameter in &mut part.parameters {
             shift(parameter, |number| number.checked_sub(base));
         }
-        for key in pickle.metadata.keys() {
-            part.metadata.extend(said.remove_entry(key));
+        for (key, own) in &pickle.metadata {
+            said.remove(key);
+            // Both pickles may have it; what was not edited is each one's own.
+            let shown = bundle.pickles.iter().rev().find_map(|pickle| pickle.metadata.get(key));
+            let Some(now) = model.metadata.get(key) else { continue };
+            let value = if Some(now) == shown { own } else { now };
+            part.metadata.insert(key.clone(), value.clone());
         }
         let (digits, _) = pickle.kept.as_bytes().as_chunks::<2>();
         let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
