@@ -17,7 +17,9 @@ A TENSOR is {"name", "dtype", "shape", "sha256"} and, where it has them, "lod", 
 - "vars": a directory with one file a variable, loaded by one `load` operator each.
 - "params": one file with every variable, loaded by one `load_combine` operator, in the order of
   the tensors; their names may be empty.
+- "saved": a prefix: its program, and `static.load_program_state`.
 - "tensor", "selected_rows": a file with a single value and no name.
+- "pickle": `paddle.load`; a tensor is called by its path: keys and places, joined with dots.
 
 With "program", the path of a binary program, "vars" and "params" load all that the program
 declares by `load_vars`, as a user of this program would.
@@ -211,6 +213,45 @@ def load_single_rows(_executor, case, root):
     compare_rows(value, case["tensors"][0])
 
 
+def flatten(value, path, found):
+    """Arrays in dicts, lists and tuples by path, in order."""
+    if isinstance(value, dict):
+        pairs = value.items()
+    elif isinstance(value, (list, tuple)):
+        pairs = enumerate(value)
+    else:
+        if isinstance(value, np.ndarray):
+            found.append((path, value))
+        return
+    for key, inner in pairs:
+        flatten(inner, "{}.{}".format(path, key) if path else str(key), found)
+
+
+def load_pickle(_executor, case, root):
+    value = paddle.load(os.path.join(root, case["path"]), return_numpy=True)
+    found = []
+    flatten(value, "", found)
+    compare_arrays(found, case["tensors"])
+
+
+def load_saved(_executor, case, root):
+    prefix = os.path.join(root, case["path"])
+    require_all_expected(read_program(prefix + ".pdmodel"), case["tensors"])
+    compare_arrays(list(static.load_program_state(prefix).items()), case["tensors"])
+
+
+def compare_arrays(found, tensors):
+    """Compares arrays and their names."""
+    expected = {tensor["name"]: tensor for tensor in tensors}
+    require("names", sorted(name for name, _ in found), sorted(expected))
+    for name, array in found:
+        tensor = expected[name]
+        require("dtype of " + name, array.dtype.name, tensor["dtype"])
+        require("shape of " + name, list(array.shape), tensor["shape"])
+        data = array.astype(array.dtype.newbyteorder("<")).tobytes()
+        require("sha256 of " + name, hashlib.sha256(data).hexdigest(), tensor["sha256"])
+
+
 def load_inference_model(executor, case, root):
     path = os.path.join(root, case["path"])
     files = {}
@@ -252,6 +293,8 @@ LOADERS = {
     "params": load_combined,
     "tensor": load_single_tensor,
     "selected_rows": load_single_rows,
+    "pickle": load_pickle,
+    "saved": load_saved,
 }
 
 

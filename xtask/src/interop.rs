@@ -24,6 +24,7 @@ pub(crate) fn interop() -> Result<(), Outcome> {
         let python = environment(&python, &format!("requirements-paddle-{release}.txt"))?;
         let mut work = Work::new(release)?;
         work.write_paddle(eight_bit_floats)?;
+        work.write_pickles()?;
         failures.extend(work.check(&python, "paddle_load.py").err());
         if release == "3.3.1" {
             let mut work = Work::new("arrays")?;
@@ -73,6 +74,55 @@ impl Work {
         self.write_digits()
     }
 
+    /// Pickles as they were and without one of their tensors, and new ones of other models.
+    fn write_pickles(&mut self) -> Result<(), Outcome> {
+        for case in cases_of(&golden().with_file_name("paddle_pickle"))? {
+            let path = case["path"].as_str().unwrap_or_default();
+            // Python's own pickles hold values that `paddle.load` refuses.
+            if path.contains("/pickle_p") {
+                continue;
+            }
+            let tensors = case["tensors"].as_array().cloned().unwrap_or_default();
+            let input = golden().with_file_name("paddle_pickle").join(path);
+            let name = format!("pickle-{}", path.replace('/', "-"));
+            self.convert(&input, &name, &["--to", "same"])?;
+            self.cases.push(json!({ "load": "pickle", "path": name, "tensors": tensors }));
+            let Some((first, rest)) = tensors.split_first().filter(|(_, rest)| !rest.is_empty())
+            else {
+                continue;
+            };
+            let first = first["name"].as_str().unwrap_or_default();
+            // In a list, those behind it move up.
+            if path.contains("list.") {
+                continue;
+            }
+            let name = format!("edited-{name}");
+            self.convert(&input, &name, &["--to", "same", "--exclude", first])?;
+            self.cases.push(json!({ "load": "pickle", "path": name, "tensors": rest }));
+        }
+        for case in golden_cases()? {
+            let path = case["path"].as_str().unwrap_or_default();
+            let mut tensors = case["tensors"].as_array().cloned().unwrap_or_default();
+            let plain = |tensor: &Value| tensor["kind"] == "dense" && tensor["lod"].is_null();
+            let there = case["format"] == "paddle" && case["params"].is_null();
+            if !there || !tensors.iter().all(plain) || tensors.is_empty() {
+                continue;
+            }
+            // What a pickle has no name for is its bits.
+            for tensor in &mut tensors {
+                match tensor["dtype"].as_str() {
+                    Some("bfloat16") => tensor["dtype"] = json!("uint16"),
+                    Some(dtype) if dtype.starts_with("float8") => tensor["dtype"] = json!("int8"),
+                    _ => {}
+                }
+            }
+            let name = format!("fresh-{}.pdparams", path.replace('/', "-"));
+            self.convert(&golden().join(path), &name, &["--allow", "dtype"])?;
+            self.cases.push(json!({ "load": "pickle", "path": name, "tensors": tensors }));
+        }
+        Ok(())
+    }
+
     fn write_case(&mut self, case: &Value, tensors: &[Value], align: &str) -> Result<(), Outcome> {
         let path = case["path"].as_str().unwrap_or_default();
         let is_inference = case["inputs"].is_array();
@@ -107,10 +157,15 @@ impl Work {
                 expect["program"] = json!(format!("{name}.pdmodel"));
                 "paddle"
             }
+            // Pickles have no alignment.
+            "paddle-save" if align == "0" => {
+                expect["load"] = json!("saved");
+                "same"
+            }
             _ => return Ok(()),
         };
         // A prefix with an extension asks for a prefix, not for a directory.
-        let out = if to == "paddle" { format!("{name}.pdmodel") } else { name };
+        let out = if to == "paddle" || to == "same" { format!("{name}.pdmodel") } else { name };
         let mut arguments = vec!["--to", to, "--align", align, "--allow", "names"];
         let params = case["params"].as_str().map(|params| golden().join(params));
         let params = params.as_ref().map(|params| params.display().to_string());

@@ -38,6 +38,15 @@ pub enum Error {
         /// Its first bytes.
         found: String,
     },
+    /// No format claims the file, and its bytes look like drawn at random.
+    #[error(
+        "`{}` is no model file that is known; it may be encrypted, for its bytes look like drawn at \
+         random: then the key is needed, and it has to be decrypted first", path.display()
+    )]
+    Encrypted {
+        /// The file.
+        path: PathBuf,
+    },
     /// A format, or a part of one, that is not read yet.
     #[error("`{}` is {what}, which this version does not read", path.display())]
     Unsupported {

@@ -69,6 +69,7 @@ pub static FORMATS: &[&Format] = &[
     &numpy::NPY,
     &paddle::BUNDLE,
     &paddle::VARS,
+    &paddle::SAVE,
     &paddle::PARAMS,
     &paddle::PARAMS_SIZED,
     &paddle::PICKLE,

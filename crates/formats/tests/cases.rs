@@ -105,29 +105,49 @@ fn every_file_with_recorded_facts_holds_them() {
 /// Whether a failure to open `path` is one of ours.
 fn is_ours(path: &Path) -> bool {
     let name = path.file_name().unwrap().to_str().unwrap();
-    !name.ends_with(".safetensors") && name != "dist" && path.exists()
+    // 3.x crashes while it saves a sparse tensor, and leaves an empty file.
+    !name.ends_with("coo.pdtensor")
+        && !name.ends_with(".safetensors")
+        && name != "dist"
+        && path.exists()
 }
 
 fn check(path: &Path, model: &Model, facts: &Facts) {
     let place = path.display();
-    let found = facts_of_all(model);
-    // A pickle of parameters beside a program is not read yet.
+    let mut found = facts_of_all(model);
+    // Recorded was one tensor, by the variable of the script; it is in the file several times.
+    if path.file_name().is_some_and(|name| name == "nested.pdparams") {
+        found.truncate(1);
+        found.iter_mut().for_each(|tensor| tensor.name = "T".to_owned());
+    }
+    // Parameters in a pickle beside a program are opened by themselves.
     let unread = found.is_empty() && model.program.is_some();
     if let Some(tensors) = facts.tensors.as_ref().filter(|_| !unread) {
-        let by_object = tensors.iter().any(|tensor| tensor.tensor_name.is_some());
-        assert!(by_object || found.len() == tensors.len(), "{place}");
+        let pickle = model.format == "paddle-pickle";
+        let by_object = !pickle && tensors.iter().any(|tensor| tensor.tensor_name.is_some());
+        // What was recorded of `static.save` is in two pickles.
+        let half = pickle && path.with_extension("pdopt").exists();
+        assert!(by_object || half || found.len() == tensors.len(), "{place}");
         for (number, found) in found.iter().enumerate() {
             let expected = match by_object {
                 true => tensors.iter().find(|t| t.tensor_name.as_ref() == Some(&found.name)),
+                false if half => tensors.iter().find(|t| t.name == found.name),
                 false => tensors.get(number),
             };
             let expected = expected.unwrap_or_else(|| panic!("{place}: {}", found.name));
-            let name = expected.tensor_name.as_ref().unwrap_or(&expected.name);
+            let own = expected.tensor_name.as_ref().filter(|_| !pickle);
+            let name = own.unwrap_or(&expected.name);
             if !found.name.is_empty() && !name.is_empty() {
                 assert_eq!(&found.name, name, "{place}");
             }
             if let Some(dtype) = &expected.dtype {
-                assert_eq!(&found.dtype, dtype, "{place}: {name}");
+                // A pickle tells the bits, not the type.
+                let dtype = match dtype.as_str() {
+                    "bfloat16" if pickle => "uint16",
+                    dtype if pickle && dtype.starts_with("float8") => "int8",
+                    dtype => dtype,
+                };
+                assert_eq!(found.dtype, dtype, "{place}: {name}");
             }
             assert_eq!(found.shape, expected.shape, "{place}: {name}");
             assert_eq!(found.sha256.as_ref(), expected.sha256.as_ref(), "{place}: {name}");
@@ -279,11 +299,11 @@ fn every_file_is_written_back_byte_for_byte() {
             Ok(model) => model,
             Err(_) if is_damaged(&path) => continue,
             Err(error) => {
-                // Arrays, documents and pickles; never a stream, a program or combined parameters.
+                // Arrays and documents; never a stream, a program, a pickle or combined parameters.
                 let other = matches!(error, Error::Unsupported { .. })
-                    || [".npy", ".json", ".txt", ".bin", ".key", ".safetensors", ".distcp"]
+                    || [".npy", ".json", ".txt", ".bin", ".key", ".safetensors"]
                         .iter()
-                        .chain(&[".metadata", "coo.pdtensor"])
+                        .chain(&["coo.pdtensor"])
                         .any(|end| name.ends_with(end));
                 assert!(other, "{}: {error}", path.display());
                 *left.entry(name.rsplit('.').next().unwrap().to_owned()).or_default() += 1;

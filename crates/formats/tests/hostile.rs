@@ -10,8 +10,8 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use lodstone_formats::{
-    OpenOptions, Result, mxnet, mxnet_params, mxnet_symbol, numpy, paddle, paddle_program,
-    paddle_stream, safetensors,
+    OpenOptions, Result, mxnet, mxnet_params, mxnet_symbol, numpy, paddle, paddle_pickle,
+    paddle_program, paddle_stream, safetensors,
 };
 use lodstone_model::{Kind, Limits, Model};
 use lodstone_store::{Blob, list_dir};
@@ -111,6 +111,15 @@ const SUBJECTS: &[Subject] = &[
         telling: b"0123456789[]{},:\"-\\ntf",
         rules: (4000, 600),
     },
+    // A value of one byte is a struct, an object a larger one; what is said of values is text.
+    Subject {
+        format: "paddle-pickle",
+        read: |bytes| paddle_pickle::read_blob(&blob(bytes), &Limits::default()).and_then(touch),
+        factor: 200,
+        constant: 1 << 20,
+        telling: b"(.012RbceiohjqrstuX\x80\x81\x85\x86\x87\x8c\x93\x94\x95",
+        rules: (600, 64),
+    },
 ];
 
 /// Reads the first elements, which may be computed: that fails or not, but does no harm.
@@ -132,6 +141,7 @@ fn files(format: &str) -> Vec<(PathBuf, Vec<u8>)> {
         "safetensors" => "safetensors",
         "npy" | "npz" => "numpy",
         _ if format.starts_with("mxnet") => "mxnet",
+        "paddle-pickle" => "paddle_pickle",
         _ => "paddle",
     });
     let mut files = Vec::new();
@@ -151,7 +161,8 @@ fn files(format: &str) -> Vec<(PathBuf, Vec<u8>)> {
 fn cuts(format: &str, path: &Path, content: &[u8], random: &mut Random) -> Vec<usize> {
     let beyond = (0..64).map(|_| random.below(content.len()));
     let mut places: Vec<usize> = beyond.collect();
-    if !format.starts_with("paddle") || format.starts_with("paddle-program") {
+    let records = ["paddle-tensor", "paddle-params"].iter().any(|name| format.starts_with(name));
+    if !records {
         // All of it is structure, or its end is; the same again further on is left to chance.
         let most = if format.starts_with("paddle") { 8192 } else { 4096 };
         places.extend(0..content.len().min(most));

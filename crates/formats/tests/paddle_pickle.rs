@@ -1,5 +1,6 @@
 //! What `paddle.save` writes: what is in it, back to the same bytes, and edited.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
+#![expect(clippy::cast_possible_truncation, reason = "golden files are small")]
 
 mod support;
 
@@ -302,6 +303,103 @@ fn the_pickled_program_of_2017_is_taken_out_without_being_loaded() {
 }
 
 #[test]
+fn pickles_beside_a_program_keep_each_its_own_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("m.pdmodel"), program("w", "FP32")).unwrap();
+    std::fs::copy(golden().join("2.6.2/state_p4.pdparams"), at("m.pdparams")).unwrap();
+    std::fs::copy(golden().join("2.6.2/adam.pdopt"), at("m.pdopt")).unwrap();
+    let model = paddle::open(&at("m.pdmodel"), &OpenOptions::default()).unwrap();
+    assert!(model.report.warnings[0].contains("StructuredToParameterName@@"));
+    let out = tempfile::tempdir().unwrap();
+    let same = WriteOptions { same: true, ..WriteOptions::default() };
+    (paddle::SAVE.write)(&model, &out.path().join("m.pdmodel"), &same).unwrap();
+    for name in ["m.pdmodel", "m.pdparams", "m.pdopt"] {
+        assert!(bytes(&out.path().join(name)) == bytes(&at(name)), "{name}");
+    }
+}
+
+#[test]
+fn whatever_is_taken_is_written_back_and_survives_an_edit() {
+    let files: Vec<Vec<u8>> = cases()
+        .iter()
+        .map(|case| bytes(&golden().join(&case.path)))
+        .filter(|content| content.len() < 4000)
+        .collect();
+    let mut random = Random::new(11);
+    let mut taken = 0;
+    for round in 0..600 {
+        let mut content = files[random.below(files.len())].clone();
+        for _ in 0..=random.below(2) {
+            let place = random.below(content.len());
+            content[place] = random.next().to_be_bytes()[0];
+        }
+        let Ok(mut model) = read(&content) else { continue };
+        taken += 1;
+        assert!(written(&model) == content, "round {round}");
+        let Some(first) = model.parameters.first_mut() else { continue };
+        first.tensor.data = Blob::memory(first.tensor.data.read().unwrap());
+        first.tensor.residual.clear();
+        first.name.push('!');
+        let names = |model: &Model| {
+            let mut names: Vec<_> = model.parameters.iter().map(|p| p.name.clone()).collect();
+            names.sort();
+            names
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        match paddle_pickle::write(&model, &path, &WriteOptions::default()) {
+            Ok(_) => {
+                assert_eq!(names(&read(&bytes(&path)).unwrap()), names(&model), "round {round}")
+            }
+            Err(Error::Incompatible { .. }) => {}
+            Err(error) => panic!("round {round}: {error}"),
+        }
+    }
+    assert!(taken > 100, "{taken}");
+}
+
+#[test]
+fn what_python_2_wrote_is_read_and_written_back() {
+    let pickle = b"\x80\x02}q\x01(U\x01wcnumpy.core.multiarray\n_reconstruct\nq\x02cnumpy\nndarray\nK\x00\x85U\x01b\
+        \x87R(K\x01K\x02\x85cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\
+        \x89U\x02\xff\x01tbX\x04\x00\x00\x00stepL7L\nU\x01\xe9c__builtin__\ntuple\n(K\x01t\x85Ru.";
+    let model = read(pickle).unwrap();
+    assert_eq!(model.parameters[0].name, "w");
+    assert_eq!(model.parameters[0].tensor.data.read().unwrap()[..], [0xff, 1]);
+    assert_eq!(model.metadata["step"], "7");
+    assert_eq!(model.metadata["\u{e9}"], "[1]");
+    assert!(written(&model) == pickle);
+}
+
+#[test]
+fn names_that_are_those_of_other_values_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.pdparams");
+    for (name, what) in
+        [("np", "two tensors called `np`"), ("step", "a tensor called `step`, as another value is")]
+    {
+        let mut model = opened("2.6.2/nested.pdparams");
+        model.parameters[0].name = name.to_owned();
+        let error = paddle_pickle::write(&model, &path, &WriteOptions::default()).unwrap_err();
+        assert!(error.to_string().contains(what), "{error}");
+        assert!(!path.exists());
+    }
+}
+
+#[test]
+fn a_pickle_of_protocol_0_is_known_by_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.pdparams");
+    std::fs::write(&path, b"cos\nsystem\n(S'id'\ntR.").unwrap();
+    let error = paddle::open(&path, &OpenOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("`os.system`, which was neither imported nor called"), "{error}");
+    std::fs::write(&path, b"(dp0\nS'epoch'\np1\nI3\ns.").unwrap();
+    let model = paddle::open(&path, &OpenOptions::default()).unwrap();
+    assert_eq!(model.metadata["epoch"], "3");
+}
+
+#[test]
 fn a_tensor_that_has_a_name_of_its_own_says_it() {
     // What `paddle.save(layer.weight)` writes.
     let fresh = {
@@ -316,4 +414,47 @@ fn a_tensor_that_has_a_name_of_its_own_says_it() {
     assert_eq!(model.parameters[0].name, "");
     assert_eq!(model.metadata["@name"], r#""linear_0.w_0""#);
     assert!(written(&model) == pickle);
+}
+
+#[test]
+fn a_program_takes_its_parameters_from_the_pickles_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("m.pdmodel"), program("w", "BF16")).unwrap();
+    let tensor = |dtype, shape: Vec<u64>, size| Tensor::dense(dtype, shape, blob(&vec![1; size]));
+    let model = |name: &str, tensor| Model {
+        parameters: vec![Parameter { name: name.to_owned(), tensor }],
+        ..Model::default()
+    };
+    let options = WriteOptions::default();
+    let parameters = model("w", tensor(DType::BFloat16, vec![2, 4], 16));
+    paddle_pickle::write(&parameters, &at("m.pdparams"), &options).unwrap();
+    let state = model("moment", tensor(DType::Float32, vec![1], 4));
+    paddle_pickle::write(&state, &at("m.pdopt"), &options).unwrap();
+
+    for path in [at("m.pdmodel"), at("m"), dir.path().to_path_buf()] {
+        let model = paddle::open(&path, &OpenOptions::default()).unwrap();
+        assert_eq!(model.format, "paddle-save");
+        let facts = facts_of_all(&model);
+        let found: Vec<_> = facts.iter().map(|t| (t.name.as_str(), t.dtype.as_str())).collect();
+        assert_eq!(found, [("w", "bfloat16"), ("moment", "float32")]);
+        assert!(model.report.warnings.is_empty(), "{:?}", model.report.warnings);
+
+        let out = tempfile::tempdir().unwrap();
+        let same = WriteOptions { same: true, ..WriteOptions::default() };
+        (paddle::SAVE.write)(&model, &out.path().join("m.pdmodel"), &same).unwrap();
+        for name in ["m.pdmodel", "m.pdparams", "m.pdopt"] {
+            assert!(bytes(&out.path().join(name)) == bytes(&at(name)), "{name}");
+        }
+        // Edited: each tensor stays in the file it came from.
+        let mut edited = model.clone();
+        edited.parameters[1].tensor = tensor(DType::Float64, vec![1], 8);
+        (paddle::SAVE.write)(&edited, &out.path().join("m.pdmodel"), &same).unwrap();
+        assert!(bytes(&out.path().join("m.pdparams")) == bytes(&at("m.pdparams")));
+        let state = read(&bytes(&out.path().join("m.pdopt"))).unwrap();
+        assert_eq!(state.parameters[0].tensor.dtype, DType::Float64);
+    }
+    std::fs::remove_file(at("m.pdparams")).unwrap();
+    let model = paddle::open(&at("m.pdmodel"), &OpenOptions::default()).unwrap();
+    assert!(model.report.warnings[0].contains("`w`"), "{:?}", model.report.warnings);
 }

@@ -135,7 +135,15 @@ fn expected(path: &Path, options: &OpenOptions) -> Result<Vec<(PathBuf, Option<S
             continue;
         }
         // A prefix, or a file that is not there any more.
-        let Ok(Some(seal)) = Seal::load(&root, LARGEST) else { continue };
+        let seal = match Seal::load(&root, LARGEST) {
+            Ok(Some(seal)) => seal,
+            Ok(None) => continue,
+            // Nothing tells what it is of; that it is damaged is said by who reads it again.
+            Err(_) => {
+                expected.push((root, Some(name.to_owned())));
+                continue;
+            }
+        };
         let files = seal.models.iter().flat_map(|model| &model.files);
         let of_prefix = |file: &&SealedFile| {
             let rest = file.name.strip_prefix(name);

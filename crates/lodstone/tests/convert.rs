@@ -15,7 +15,7 @@ fn golden() -> PathBuf {
 /// Every golden model with what belongs to it.
 fn models() -> Vec<(String, Model)> {
     let mut models = Vec::new();
-    for format in ["paddle", "safetensors", "numpy", "mxnet"] {
+    for format in ["paddle", "paddle_pickle", "safetensors", "numpy", "mxnet"] {
         let index = std::fs::read(golden().join(format).join("index.json")).expect("an index");
         let index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
         for case in index["cases"].as_array().expect("cases") {
@@ -240,6 +240,59 @@ fn what_a_file_says_about_itself_is_lost_only_with_leave() {
     let allow = vec![Loss::Metadata];
     convert(model(), &out, &ConvertOptions { allow, ..ConvertOptions::default() })
         .expect("allowed");
+}
+
+#[test]
+fn a_pickle_keeps_what_it_says_in_its_own_format_and_loses_it_by_name_elsewhere() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let model = || open(golden().join("paddle_pickle/2.6.2/adam.pdopt")).expect("a model");
+    let out = scratch.path().join("out.npz");
+    let refused = convert(model(), &out, &ConvertOptions::default());
+    assert!(matches!(refused, Err(Error::Lossy(losses)) if losses.contains_key(&Loss::Metadata)));
+
+    // Cast and chosen, it is the same objects.
+    let out = scratch.path().join("out.pdopt");
+    let options = ConvertOptions {
+        to: Some(Target::Same),
+        exclude: vec!["*beta*".to_owned()],
+        cast: Some(DType::Float64),
+        ..ConvertOptions::default()
+    };
+    convert(model(), &out, &options).expect("converted");
+    let back = open(&out).expect("a model");
+    assert_eq!(back.metadata["LR_Scheduler"], model().metadata["LR_Scheduler"]);
+    assert!(back.parameters.iter().all(|p| p.tensor.dtype == DType::Float64));
+    assert!(back.parameters.iter().all(|p| !p.name.contains("beta")));
+
+    // In safetensors what it says is still there.
+    let out = scratch.path().join("out.safetensors");
+    convert(model(), &out, &ConvertOptions::default()).expect("converted");
+    assert_eq!(open(&out).expect("a model").metadata, model().metadata);
+}
+
+#[test]
+fn bits_that_a_pickle_has_no_name_for_are_a_named_loss() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let out = scratch.path().join("out.pdparams");
+    for (dtype, becomes) in [
+        (DType::BFloat16, DType::Uint16),
+        (DType::Float8E4M3Fn, DType::Int8),
+        (DType::Float8E5M2, DType::Int8),
+    ] {
+        let size = dtype.size_of(&[3]).expect("a size");
+        let bytes = vec![1; usize::try_from(size).expect("small")];
+        let tensor = Tensor::dense(dtype, vec![3], Blob::memory(bytes));
+        let parameters = vec![Parameter { name: "x".to_owned(), tensor }];
+        let model = Model { parameters, ..Model::default() };
+        let refused = convert(model.clone(), &out, &ConvertOptions::default());
+        assert!(matches!(refused, Err(Error::Lossy(losses)) if losses.contains_key(&Loss::DType)));
+        let allow = vec![Loss::DType];
+        convert(model, &out, &ConvertOptions { allow, ..ConvertOptions::default() })
+            .expect("allowed");
+        let back = open(&out).expect("a model");
+        assert_eq!(back.parameters[0].tensor.dtype, becomes);
+        assert!(!back.report.warnings.is_empty(), "it says what they may be");
+    }
 }
 
 #[test]

@@ -9,9 +9,10 @@ use lodstone::{
 };
 
 /// Whether the digits model can be written in a format: not where its program is of another
-/// framework.
+/// framework, or where there have to be two pickles.
 fn takes_digits(format: &Format) -> bool {
     format.holds.program.is_none_or(|dialect| dialect == Dialect::Paddle)
+        && format.name != "paddle-save"
 }
 
 fn digits() -> Model {

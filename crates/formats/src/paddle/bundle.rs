@@ -23,6 +23,22 @@ pub(super) struct Bundle {
     pub(super) layout: Layout,
     /// The same for variables with files of their own, where it is not the usual layout.
     pub(super) layouts: BTreeMap<String, Layout>,
+    /// The pickles that the parameters are in, instead.
+    #[serde(default)]
+    pub(super) pickles: Vec<Pickle>,
+}
+
+/// A pickle beside a program, without the elements of its tensors.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Pickle {
+    /// Extension of the file.
+    pub(super) extension: String,
+    /// Names of its tensors.
+    pub(super) names: Vec<String>,
+    /// What else it says.
+    pub(super) metadata: BTreeMap<String, String>,
+    /// What `paddle_pickle` remembers of it, in hexadecimal.
+    pub(super) kept: String,
 }
 
 impl Bundle {

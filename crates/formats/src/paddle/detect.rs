@@ -129,6 +129,12 @@ pub(super) fn params_of(program: &str) -> Vec<String> {
     names
 }
 
+/// Names of the pickles of a program that `static.save` wrote.
+pub(super) fn pickles_of(program: &str) -> [String; 2] {
+    let stem = program.strip_suffix(".pdmodel").unwrap_or(program);
+    ["pdparams", "pdopt"].map(|extension| format!("{stem}.{extension}"))
+}
+
 /// Names that the program of combined parameters may have, the likeliest first.
 pub(super) fn programs_of(params: &str) -> Vec<String> {
     match params.strip_suffix(".pdiparams") {

@@ -6,6 +6,7 @@
 //! | 0.11 to 1.8 | `__model__`, or any name | one file a variable, or `__params__`, `params` |
 //! | 2.0 to 2.6 | `X.pdmodel` | `X.pdiparams` |
 //! | 3.0 on | `X.json` (PIR) | `X.pdiparams` |
+//! | `static.save` of all | `X.pdmodel`, whole | `X.pdparams` and `X.pdopt`, pickles |
 //!
 //! Parameter files hold no names: the n-th record is the n-th of the persistable variables of the
 //! program, sorted by name. A path may be any of the files, a directory, or the prefix `X`. A
@@ -70,6 +71,17 @@ pub static VARS: Format = Format {
     write: write::write_vars,
     ..part("paddle-vars", "Paddle program and one file a variable", "")
 };
+
+/// A program with its parameters and the state of its optimizer in pickles.
+pub static SAVE: Format = Format {
+    holds: ALL,
+    aligns: false,
+    write: write::write_saved,
+    ..part(SAVED, "Paddle program and pickles (`static.save`)", "")
+};
+
+/// Name of [`SAVE`].
+const SAVED: &str = "paddle-save";
 
 /// Parameters end to end in one file.
 pub static PARAMS: Format = Format {

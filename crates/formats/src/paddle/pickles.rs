@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use lodstone_model::{DType, Model, Parameter, Program};
+use lodstone_model::{DType, Model, Parameter, Program, Residual, some};
 use lodstone_store::{Blob, exists, list_dir};
 
+use super::bundle::{Bundle, Pickle};
 use super::detect;
 use super::pir;
 use crate::paddle_pickle::{self, AS_INTEGERS, TABLE};
@@ -38,6 +39,107 @@ pub(super) fn open(path: &Path, blob: &Blob, options: &OpenOptions) -> Result<Mo
     }
     paddle_pickle::warn_bits(&mut model, &known);
     Ok(model)
+}
+
+/// Adds the parameters of a program that `static.save` wrote beside it: `.pdparams`, and `.pdopt` with
+/// the state of the optimizer.
+pub(super) fn add(
+    paths: &[PathBuf],
+    program: &Program,
+    model: &mut Model,
+    bundle: &mut Bundle,
+    options: &OpenOptions,
+) -> Result<()> {
+    let types = types_in(program);
+    for path in paths {
+        let mut part = paddle_pickle::read_blob(&options.file(path)?, &options.limits)?;
+        let known = retype(&mut part, &types);
+        paddle_pickle::warn_bits(&mut part, &known);
+        let kept = part.residual.of(paddle_pickle::NAME).cloned().unwrap_or_default();
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        bundle.pickles.push(Pickle {
+            extension: extension.unwrap_or_default().to_owned(),
+            names: part.parameters.iter().map(|parameter| parameter.name.clone()).collect(),
+            metadata: part.metadata.clone(),
+            kept: kept.iter().map(|byte| format!("{byte:02x}")).collect(),
+        });
+        // Tensors carry their number in their own pickle; here they count through all of them.
+        let before = model.parameters.len() as u64;
+        model.files.append(&mut part.files);
+        for parameter in &mut part.parameters {
+            shift(parameter, |number| number.checked_add(before));
+        }
+        model.parameters.append(&mut part.parameters);
+        let again = part
+            .metadata
+            .iter()
+            .filter(|(key, value)| model.metadata.get(*key).is_some_and(|before| before != *value));
+        let again: Vec<String> = again.map(|(key, _)| format!("`{key}`")).collect();
+        if !again.is_empty() {
+            let keys = some(again);
+            model
+                .report
+                .warn(format!("values that both pickles have, of which one is shown: {keys}"));
+        }
+        model.metadata.append(&mut part.metadata);
+        model.report.warnings.append(&mut part.report.warnings);
+    }
+    Ok(())
+}
+
+/// The models that the pickles of a model are written from, each with the extension of its file.
+pub(super) fn split(model: &Model, bundle: &Bundle) -> Vec<(String, Model)> {
+    let mut parts: Vec<(String, Model)> = Vec::new();
+    let mut base = 0;
+    let mut left: Vec<&Parameter> = model.parameters.iter().collect();
+    let mut said = model.metadata.clone();
+    for pickle in &bundle.pickles {
+        let end = base + pickle.names.len() as u64;
+        let names: HashSet<&String> = pickle.names.iter().collect();
+        let belongs = |parameter: &Parameter| match number(parameter) {
+            Some(number) => (base..end).contains(&number),
+            None => names.contains(&parameter.name),
+        };
+        let mut part = Model { format: paddle_pickle::NAME.to_owned(), ..Model::default() };
+        let (mine, others): (Vec<&Parameter>, _) = left.into_iter().partition(|p| belongs(p));
+        left = others;
+        part.parameters = mine.into_iter().cloned().collect();
+        for parameter in &mut part.parameters {
+            shift(parameter, |number| number.checked_sub(base));
+        }
+        for (key, own) in &pickle.metadata {
+            said.remove(key);
+            // Both pickles may have it; what was not edited is each one's own.
+            let shown = bundle.pickles.iter().rev().find_map(|pickle| pickle.metadata.get(key));
+            let Some(now) = model.metadata.get(key) else { continue };
+            let value = if Some(now) == shown { own } else { now };
+            part.metadata.insert(key.clone(), value.clone());
+        }
+        let (digits, _) = pickle.kept.as_bytes().as_chunks::<2>();
+        let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let kept: Vec<u8> = digits.iter().filter_map(byte).collect();
+        part.residual = Residual::new(paddle_pickle::NAME, kept.into());
+        parts.push((pickle.extension.clone(), part));
+        base = end;
+    }
+    if let Some((_, first)) = parts.first_mut() {
+        first.parameters.extend(left.into_iter().cloned());
+        first.metadata.append(&mut said);
+    }
+    parts
+}
+
+/// The number that a tensor carries.
+fn number(parameter: &Parameter) -> Option<u64> {
+    let bytes = parameter.tensor.residual.of(paddle_pickle::NAME)?;
+    Some(u64::from_le_bytes(bytes.as_ref().try_into().ok()?))
+}
+
+fn shift(parameter: &mut Parameter, to: impl Fn(u64) -> Option<u64>) {
+    if let Some(number) = number(parameter).and_then(to) {
+        let bytes = number.to_le_bytes().to_vec();
+        parameter.tensor.residual = Residual::new(paddle_pickle::NAME, bytes.into());
+    }
 }
 
 /// The program of 2017: the topology, and what goes in and out as metadata, for such programs have
@@ -92,7 +194,7 @@ fn types(program: &Path, options: &OpenOptions) -> Result<(Blob, HashMap<String,
 }
 
 /// Element types of the variables of a program.
-pub(super) fn types_in(program: &Program) -> HashMap<String, DType> {
+fn types_in(program: &Program) -> HashMap<String, DType> {
     let typed =
         program.vars().filter_map(|var| Some((var.name.clone(), var.tensors.first()?.dtype)));
     typed.collect()
@@ -100,7 +202,7 @@ pub(super) fn types_in(program: &Program) -> HashMap<String, DType> {
 
 /// Gives tensors that are pickled as integers the types that their variables have; gives the names
 /// of those that are integers indeed.
-pub(super) fn retype(model: &mut Model, types: &HashMap<String, DType>) -> HashSet<String> {
+fn retype(model: &mut Model, types: &HashMap<String, DType>) -> HashSet<String> {
     let table: HashMap<String, String> = model
         .metadata
         .get(TABLE)

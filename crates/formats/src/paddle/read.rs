@@ -1,5 +1,6 @@
 //! Paths to models.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use lodstone_model::{Dim, Kind, Model, Parameter, Report, Tensor, Var, some};
@@ -8,7 +9,7 @@ use lodstone_store::{Blob, Dir, Error as StoreError, check_relative, exists, is_
 
 use super::bundle::Bundle;
 use super::detect::{self, Content, content};
-use super::{pickles, pir};
+use super::{SAVED, pickles, pir};
 use crate::paddle_program;
 use crate::paddle_stream::{self, Expect, Layout, is_stream};
 use crate::{Error, OpenOptions, Result};
@@ -78,6 +79,12 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
         Some(Content::Program | Content::ProgramText) => open_program(directory, name, options),
         Some(Content::Pir) => open_pir(directory, name, options),
         Some(Content::Pickle) => pickles::open(path, &blob, options),
+        // Python also writes pickles that do not begin with a protocol.
+        None if [".pdparams", ".pdopt", ".pdtensor"].iter().any(|end| name.ends_with(end))
+            && !blob.is_empty() =>
+        {
+            pickles::open(path, &blob, options)
+        }
         None if name.ends_with(".pdmodel") => open_program(directory, name, options),
         Some(Content::Stream) | None => open_params(path, &blob, options),
     }
@@ -146,6 +153,11 @@ fn open_program(directory: &Path, name: &str, options: &OpenOptions) -> Result<M
             read_separate(&dir, &wanted, options, &mut bundle, &mut model)?;
             model.format = "paddle-vars".to_owned();
         }
+        Params::Pickles(paths) => {
+            pickles::add(&paths, &program, &mut model, &mut bundle, options)?;
+            check_pickled(&wanted, &mut model);
+            model.format = SAVED.to_owned();
+        }
         Params::None => {
             if !wanted.is_empty() {
                 let names = some(wanted.iter().map(|var| format!("`{}`", var.name)));
@@ -176,11 +188,16 @@ fn explain(error: Error, wanted: &[&Var]) -> Error {
 enum Params {
     Combined(PathBuf),
     Separate(PathBuf),
+    /// What `static.save` wrote.
+    Pickles(Vec<PathBuf>),
     None,
 }
 
 fn find_params(directory: &Path, program: &str, wanted: &[&Var], options: &OpenOptions) -> Params {
     if let Some(path) = &options.params {
+        if path.extension().is_some_and(|extension| extension == "pdparams") {
+            return Params::Pickles(vec![path.clone()]);
+        }
         return match is_dir(path) {
             true => Params::Separate(path.clone()),
             false => Params::Combined(path.clone()),
@@ -195,7 +212,32 @@ fn find_params(directory: &Path, program: &str, wanted: &[&Var], options: &OpenO
     if wanted.iter().any(there) {
         return Params::Separate(directory.to_path_buf());
     }
-    Params::None
+    let pickles = detect::pickles_of(program).map(|name| directory.join(name));
+    let there: Vec<PathBuf> = pickles.into_iter().filter(|path| exists(path)).collect();
+    match there.is_empty() {
+        true => Params::None,
+        false => Params::Pickles(there),
+    }
+}
+
+/// Says what of a program is not in its pickles, and what is there in another shape.
+fn check_pickled(wanted: &[&Var], model: &mut Model) {
+    let tensors: HashMap<&str, &Tensor> =
+        model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect();
+    let (mut missing, mut warnings) = (Vec::new(), Vec::new());
+    for var in wanted {
+        match tensors.get(var.name.as_str()) {
+            None => missing.push(format!("`{}`", var.name)),
+            Some(tensor) => {
+                let why = contradiction(var, tensor);
+                warnings.extend(why.map(|why| format!("`{}` is declared {why}", var.name)));
+            }
+        }
+    }
+    if !missing.is_empty() {
+        warnings.push(format!("parameters of the program that are not there: {}", some(&missing)));
+    }
+    model.report.warnings.append(&mut warnings);
 }
 
 fn is_variable(dir: &Dir, name: &str) -> bool {

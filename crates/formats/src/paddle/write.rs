@@ -8,10 +8,11 @@ use lodstone_schema::paddle::saved;
 use lodstone_store::{Commit, is_dir};
 
 use super::bundle::Bundle;
+use super::{SAVED, pickles};
 use crate::format::publish;
-use crate::paddle_program;
 use crate::paddle_stream::{self, Layout};
 use crate::{Error, Result, WriteOptions};
+use crate::{paddle_pickle, paddle_program};
 
 /// Writes `X.pdmodel` and `X.pdiparams`, or into a directory under the names they had.
 pub(super) fn write_bundle(
@@ -53,6 +54,48 @@ pub(super) fn write_bundle(
     commit.write(&program_name, |out| Ok::<_, Error>(out.put(&encoded)?))?;
     publish(commit, model)?;
     Ok(vec![directory.join(params_name), directory.join(program_name)])
+}
+
+/// Writes `X.pdparams`, `X.pdopt` and `X.pdmodel` of a model that had them.
+pub(super) fn write_saved(
+    model: &Model,
+    path: &Path,
+    options: &WriteOptions,
+) -> Result<Vec<PathBuf>> {
+    let program = program_of(model, SAVED)?;
+    let bundle = Bundle::of(model).filter(|bundle| !bundle.pickles.is_empty());
+    let bundle = bundle.ok_or_else(|| {
+        let what =
+            "a model that `static.save` did not write; `paddle` holds programs with parameters";
+        Error::Incompatible { format: SAVED, what: what.to_owned() }
+    })?;
+    let is_program = path.extension().is_some_and(|end| end == "pdmodel");
+    let into = is_dir(path) || (bundle.directory && !is_program);
+    let (directory, program_name) = if into {
+        (path, bundle.program.clone().unwrap_or_else(|| "model.pdmodel".to_owned()))
+    } else {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let stem = name.strip_suffix(".pdmodel").unwrap_or(name);
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        (directory.unwrap_or(Path::new(".")), format!("{stem}.pdmodel"))
+    };
+    let mut commit = if into {
+        Commit::directory(directory, options.progress.clone())?
+    } else {
+        Commit::existing(directory, options.progress.clone())?
+    };
+    let stem = program_name.strip_suffix(".pdmodel").unwrap_or(&program_name);
+    let mut files = Vec::new();
+    for (extension, part) in pickles::split(model, &bundle) {
+        let name = format!("{stem}.{extension}");
+        paddle_pickle::write_model(&mut commit, &name, &part)?;
+        files.push(directory.join(name));
+    }
+    let encoded = encode(program, &program_name, options)?;
+    commit.write(&program_name, |out| Ok::<_, Error>(out.put(&encoded)?))?;
+    files.push(directory.join(&program_name));
+    publish(commit, model)?;
+    Ok(files)
 }
 
 /// Writes a directory: a file for each variable, then the program, if there is one.

@@ -44,6 +44,7 @@ pub use read::read_blob;
 pub use write::write;
 
 pub(crate) use read::{Early, is_pickle, read_early, warn_bits};
+pub(crate) use write::write_model;
 
 use lodstone_model::DType;
 

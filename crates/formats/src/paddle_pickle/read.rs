@@ -21,7 +21,7 @@ pub(crate) fn is_pickle(head: &[u8]) -> bool {
 
 /// Reads a pickle, to the last byte.
 ///
-/// Element types are those that the pickle says: see [`warn_bits`].
+/// Element types are those that the pickle says: bfloat16 is uint16 there, and float8 int8.
 ///
 /// # Errors
 /// If it is none, or holds anything but tensors and plain values: what, and where.

@@ -31,7 +31,7 @@ pub fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Vec<P
 ///
 /// # Errors
 /// As [`write`].
-fn write_model(commit: &mut Commit, name: &str, model: &Model) -> Result<()> {
+pub(crate) fn write_model(commit: &mut Commit, name: &str, model: &Model) -> Result<()> {
     check(model)?;
     let Some(kept) = model.residual.of(NAME).and_then(Kept::decode) else {
         return commit.write(name, |out| fresh(out, &model.parameters));
@@ -50,7 +50,12 @@ fn write_model(commit: &mut Commit, name: &str, model: &Model) -> Result<()> {
         });
     }
     let plan = Plan::new(model, &contents, &places);
+    check_keys(model, &contents, &plan)?;
     let is_dict = matches!(shapes.tree.node(shapes.tree.root()), Node::Dict(_));
+    if !is_dict && model.metadata.contains_key("__class__") && model.metadata != contents.metadata {
+        let what = "attributes of an object that were edited".to_owned();
+        return Err(Error::Incompatible { format: NAME, what });
+    }
     if !is_dict && !plan.moved.is_empty() {
         // There is no dict in which they would have a name.
         return commit.write(name, |out| fresh(out, &model.parameters));
@@ -89,6 +94,10 @@ fn check(model: &Model) -> Result<()> {
                 format!("the {found} dimensions of the tensor `{name}`: {DIMENSIONS} is most");
             return refuse(what);
         }
+        if tensor.shape.iter().any(|extent| i64::try_from(*extent).is_err()) {
+            let shape = &tensor.shape;
+            return refuse(format!("the tensor `{name}` of shape {shape:?}: 2^63 - 1 is most"));
+        }
         if code(as_integer(tensor.dtype)).is_none() {
             return Err(Error::dtype(NAME, name, tensor.dtype));
         }
@@ -98,6 +107,30 @@ fn check(model: &Model) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Fails if names that tensors have now are those of other values, or of each other: one of both
+/// would be lost.
+fn check_keys(model: &Model, contents: &Contents, plan: &Plan) -> Result<()> {
+    let refuse = |what: String| Err(Error::Incompatible { format: NAME, what });
+    let mut free: HashMap<&str, usize> = HashMap::new();
+    for found in &contents.tensors {
+        *free.entry(&found.path).or_default() += 1;
+    }
+    let mut taken: HashMap<&str, usize> = HashMap::new();
+    for Parameter { name, .. } in &model.parameters {
+        let taken = taken.entry(name).or_default();
+        *taken += 1;
+        if *taken > free.get(name.as_str()).copied().unwrap_or(0).max(1) {
+            return refuse(format!("two tensors called `{name}`"));
+        }
+    }
+    let renamed = plan.renamed.values().flatten();
+    let clash = renamed.into_iter().find(|name| model.metadata.contains_key(*name));
+    match clash {
+        Some(name) => refuse(format!("a tensor called `{name}`, as another value is")),
+        None => Ok(()),
+    }
 }
 
 /// The type under which the bits of another are pickled.

@@ -102,7 +102,7 @@ impl<'a> Machine<'a> {
     fn run(&mut self) -> Result<Id> {
         loop {
             self.at = self.cursor.position();
-            let (opcode, argument) = opcode::read(&mut self.cursor, self.blob)?;
+            let (opcode, argument) = opcode::read(&mut self.cursor, self.blob, self.lenient)?;
             self.opcode = opcode.name;
             self.check_frame()?;
             if opcode.code == b'.' {

@@ -2,8 +2,8 @@
 //!
 //! A pickle is a program for a machine with a stack, a memo and two opcodes that import and call
 //! anything there is. The machine here has the stack and the memo. What a pickle would import or
-//! call becomes a value like any other ([`Node::Global`], [`Node::Object`]), and a format says by a
-//! table ([`Rule`]) which of them it knows and what they stand for. Everything else is an error that
+//! call becomes a value like any other (`Node::Global`, `Node::Object`), and a format says by a
+//! table (`Rule`) which of them it knows and what they stand for. Everything else is an error that
 //! names it, wherever it stands: also in what the pickle throws away.
 //!
 //! | layer | file |

@@ -134,11 +134,12 @@ const OPCODES: &[Opcode] = &[
     op(0x98, "READONLY_BUFFER", Form::None),
 ];
 
-/// Reads the opcode at the cursor and what follows it.
+/// Reads the opcode at the cursor and what follows it. `torn` takes a line that ends with the file for
+/// one, less a byte, as CPython does: it imports by such a line before it notices.
 ///
 /// # Errors
 /// If there is none, it is unknown, or its argument does not fit what is left.
-pub(super) fn read(cursor: &mut Cursor<'_>, blob: &Blob) -> Result<(Opcode, Argument)> {
+pub(super) fn read(cursor: &mut Cursor<'_>, blob: &Blob, torn: bool) -> Result<(Opcode, Argument)> {
     let start = cursor.position();
     let [code] = cursor.array("an opcode of a pickle, up to STOP")?;
     let Some(opcode) = OPCODES.iter().find(|opcode| opcode.code == code) else {
@@ -164,8 +165,10 @@ pub(super) fn read(cursor: &mut Cursor<'_>, blob: &Blob) -> Result<(Opcode, Argu
             };
             Argument::Data(data(cursor, len, name)?)
         }
-        Form::Line => Argument::Line(line(cursor, blob, name)?),
-        Form::Lines => Argument::Lines(line(cursor, blob, name)?, line(cursor, blob, name)?),
+        Form::Line => Argument::Line(line(cursor, blob, name, torn)?),
+        Form::Lines => {
+            Argument::Lines(line(cursor, blob, name, torn)?, line(cursor, blob, name, torn)?)
+        }
     };
     Ok((*opcode, argument))
 }
@@ -190,7 +193,7 @@ fn data(cursor: &mut Cursor<'_>, len: u64, name: &str) -> Result<Span> {
 }
 
 /// Hops over a line and the line feed after it.
-fn line(cursor: &mut Cursor<'_>, blob: &Blob, name: &str) -> Result<Span> {
+fn line(cursor: &mut Cursor<'_>, blob: &Blob, name: &str, torn: bool) -> Result<Span> {
     const PIECE: u64 = 512;
     let start = cursor.position();
     let mut piece = Vec::new();
@@ -204,6 +207,10 @@ fn line(cursor: &mut Cursor<'_>, blob: &Blob, name: &str) -> Result<Span> {
             return Ok(Span { start, len: end - start });
         }
         at += piece.len() as u64;
+    }
+    if torn {
+        cursor.seek(at);
+        return Ok(Span { start, len: (at - start).saturating_sub(1) });
     }
     let expected = format!("a line feed at the end of the argument of {name}");
     Err(cursor.error_at(start, expected, "the end of the file").into())

@@ -34,6 +34,9 @@ const FINDINGS: usize = 100_000;
 /// one and the next.
 const AHEAD: u64 = 1 << 20;
 
+/// How often each byte may be looked at.
+const AGAIN: u64 = 8;
+
 /// Lists what the pickles of a file would import and call when they are loaded, in file order.
 ///
 /// A pickle that is damaged is listed up to the damage: what comes before it would have run.
@@ -45,15 +48,26 @@ const AHEAD: u64 = 1 << 20;
 /// What reading the file gives.
 pub fn scan(blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    let mut start = 0;
+    let (mut start, mut work) = (0, 0u64);
+    // What looks like many pickles, each of which goes on to the end, is not looked at so often.
+    let most = blob.len().saturating_mul(AGAIN).saturating_add(AHEAD);
     for _ in 0..PICKLES {
-        if start >= blob.len() || findings.len() >= FINDINGS {
+        if start >= blob.len() || findings.len() >= FINDINGS || work > most {
             break;
         }
         let (tree, error) = read_leniently(blob, start, limits);
+        work = work.saturating_add(tree.end.saturating_sub(start));
         let whole = error.is_none();
-        // Bytes that happen to be opcodes have no names that a person could read.
-        list(&tree, whole || is_protocol(blob, start)?, &mut findings);
+        // A file that begins as a pickle is one, however it ends. Otherwise bytes that happen to be
+        // opcodes have no names that a person could read; at the beginning those that can be printed
+        // are enough.
+        let names = match start {
+            _ if whole => Names::Any,
+            0 if is_protocol(blob, 0)? => Names::Any,
+            0 => Names::Printable,
+            _ => Names::Words,
+        };
+        list(&tree, names, &mut findings);
         // Behind a whole one the next may begin at once, of whatever protocol it is.
         let after = if whole { tree.end.max(start + 1) } else { start + 1 };
         if whole && is_opcode(blob, after)? {
@@ -68,14 +82,27 @@ pub fn scan(blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Adds what one pickle holds; only what has a readable name, unless it is known to be one.
-fn list(tree: &Tree, is_pickle: bool, findings: &mut Vec<Finding>) {
+/// Which names are believed to be ones.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Names {
+    Any,
+    Printable,
+    Words,
+}
+
+/// Adds what one pickle holds, as far as its names are believed.
+fn list(tree: &Tree, names: Names, findings: &mut Vec<Finding>) {
     let mut push = |finding: Finding| {
         let readable = |text: &str| {
-            text.chars().all(|c| c.is_alphanumeric() || "._-<>+".contains(c)) && !text.is_empty()
+            text.chars().all(|c| match names {
+                Names::Words => c.is_alphanumeric() || "._-<>+".contains(c),
+                Names::Printable | Names::Any => c.is_ascii_graphic(),
+            })
         };
+        // A module is imported before its name is looked up, so that it alone does harm.
+        let named = readable(&finding.module) && readable(&finding.name);
         if findings.len() < FINDINGS
-            && (is_pickle || (readable(&finding.module) && readable(&finding.name)))
+            && (names == Names::Any || (named && !finding.module.is_empty()))
         {
             findings.push(finding);
         }
@@ -86,6 +113,9 @@ fn list(tree: &Tree, is_pickle: bool, findings: &mut Vec<Finding>) {
         match node {
             Node::Global(..) => {
                 let (module, name) = tree.global(id).unwrap_or_default();
+                if module.is_empty() && name.is_empty() {
+                    continue;
+                }
                 push(Finding { offset, module, name, how: "import", arguments: nothing() });
             }
             Node::Extension(code) => {

@@ -344,6 +344,18 @@ def make_lenet(index, executor):
     operators = write_program(index, folder + "train.pb", network)
     write_program(index, folder + "startup.pb", startup)
     make_variables(index, executor, folder, network, operators)
+    make_saved(index, folder + "saved/lenet", network, operators)
+
+
+def make_saved(index, prefix, program, operators):
+    """What `static.save` writes: a program that trains, and its variables in two pickles."""
+    static.save(program, index.path(prefix))
+    held = {entry["name"]: entry for entry in held_by(program)}
+    variables = list(program.list_vars())
+    kinds = (static.io.is_parameter, static.io.is_belong_to_optimizer)
+    tensors = [held[v.name] for kind in kinds for v in variables if kind(v)]
+    files = [prefix + ending for ending in (".pdmodel", ".pdparams", ".pdopt")]
+    index.add(prefix, "paddle-save", tensors, files=files, operators=operators)
 
 
 def make_variables(index, executor, folder, program, operators):

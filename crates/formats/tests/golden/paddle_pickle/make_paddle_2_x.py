@@ -169,8 +169,7 @@ def make_cut(index, save):
 
 
 def make_python(index):
-    """What Python itself pickles, and `paddle.load` reads too: protocol 5, and values that
-    `paddle.save` refuses."""
+    """What Python itself pickles: protocol 5, and values that PaddlePaddle refuses."""
     arrays = objects.orders()
     values = {
         "bytes": b"\x00\xff", "none": b"", "array": bytearray(b"ab"), "set": {3}, "frozen": frozenset([4]),

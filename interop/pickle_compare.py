@@ -1,0 +1,145 @@
+"""Compares what Lodstone sees in pickles with what CPython does, on mutated files.
+
+    python pickle_compare.py [SEED]
+
+Takes the golden files and the attacks, changes a few bytes of each, and lets CPython's own unpickler
+(`pickle._Unpickler`) run them with classes that do nothing: it imports nothing, calls nothing, and
+notes what it was asked for. Then the test `say_what_is_found` says what Lodstone makes of them. Two
+things must hold: what CPython would import is listed by the scan, and what CPython refuses is not
+taken by the reader. Needs Python 3.8 or later, and cargo.
+"""
+
+import glob
+import io
+import json
+import os
+import pickle
+import random
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+TESTS = os.path.join(ROOT, "crates/formats/tests")
+COUNT = 3000
+OPCODES = b"(.012RbceiohjqrstuXNKM]})alP" + bytes(range(0x80, 0x99))
+
+
+class Nothing:
+    """Stands for whatever would be imported; takes everything and does nothing."""
+
+    def __init__(self, *_arguments, **_named):
+        pass
+
+    def __call__(self, *_arguments, **_named):
+        return Nothing()
+
+    def __hash__(self):
+        return id(self)
+
+    def __setstate__(self, _state):
+        pass
+
+    append = extend = add = __setstate__
+
+    def __setitem__(self, _key, _value):
+        pass
+
+
+class Recorder(pickle._Unpickler):
+    """CPython's machine, which asks this class for all that it would import."""
+
+    def __init__(self, file):
+        super().__init__(file)
+        self.imports = []
+
+    def find_class(self, module, name):
+        self.imports.append("{}.{}".format(module, name))
+        return type("Class", (Nothing,), {})
+
+    def persistent_load(self, _identifier):
+        return Nothing()
+
+    def get_extension(self, _code):
+        self.append(Nothing())
+
+
+def sources():
+    """Small files, so that a mutation hits their structure."""
+    found = glob.glob(TESTS + "/golden/paddle_pickle/*/*") + glob.glob(TESTS + "/hostile/pickle/*")
+    for path in sorted(found):
+        if os.path.isfile(path) and not path.endswith((".py", ".json")):
+            with open(path, "rb") as file:
+                data = file.read()
+            if len(data) < 4000:
+                yield data
+
+
+def mutate(data):
+    data = bytearray(data)
+    for _ in range(random.randint(0, 3)):
+        if not data:
+            break
+        place = random.randrange(len(data))
+        kind = random.randrange(5)
+        if kind == 0:
+            data[place] = random.randrange(256)
+        elif kind == 1:
+            data[place] = random.choice(OPCODES)
+        elif kind == 2:
+            data.insert(place, random.choice(OPCODES))
+        elif kind == 3:
+            del data[place : place + random.randint(1, 8)]
+        else:
+            data[place:place] = data[place : place + random.randint(1, 24)]
+    return bytes(data)
+
+
+def run_python(data):
+    """Whether CPython loads it, and what it imports on the way."""
+    recorder = Recorder(io.BytesIO(data))
+    try:
+        recorder.load()
+        return True, recorder.imports
+    except UnicodeDecodeError:
+        # Lodstone decodes texts when they are used; CPython also those that are thrown away.
+        return None, recorder.imports
+    except Exception:
+        return False, recorder.imports
+
+
+def run_lodstone(directory):
+    command = "cargo test -q -p lodstone-formats --test pickle_attacks -- --ignored --nocapture say_what"
+    environment = dict(os.environ, PICKLES=directory)
+    output = subprocess.run(command.split(), cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True)
+    lines = output.stdout.decode().splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def main():
+    random.seed(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
+    known = list(sources())
+    loaded = {}
+    with tempfile.TemporaryDirectory() as directory:
+        for number in range(COUNT):
+            name, data = "{:05}".format(number), mutate(random.choice(known))
+            with open(os.path.join(directory, name), "wb") as file:
+                file.write(data)
+            loaded[name] = run_python(data)
+        said = run_lodstone(directory)
+    failed, both = 0, 0
+    for line in said:
+        good, imports = loaded[line["file"]]
+        taken = line["read"].startswith("ok")
+        both += taken and good is True
+        # An import of nothing fails before it does anything.
+        missed = {i for i in imports if i.isprintable() and not i.startswith(".")} - set(line["imports"])
+        if missed or (taken and good is False):
+            failed += 1
+            print("FAILED", line["file"], sorted(missed), line["read"])
+    print("{} files, {} loaded by both, {} failed".format(len(said), both, failed))
+    sys.exit(1 if failed or len(said) != COUNT else 0)
+
+
+if __name__ == "__main__":
+    main()
