@@ -32,7 +32,7 @@ const ENDINGS: [&str; 20] = [
 /// What reading the file gives.
 pub fn pickles(path: &Path, blob: &Blob, limits: &Limits) -> Result<Pickles> {
     let mut found = Pickles::default();
-    let head = head(blob)?;
+    let head = blob.head(16)?;
     if !head.starts_with(b"PK\x03\x04") && !head.starts_with(b"PK\x05\x06") {
         let name = path.to_string_lossy();
         found.findings = in_file(&name, blob, limits)?.into_iter().map(|f| (None, f)).collect();
@@ -66,7 +66,7 @@ pub fn pickles(path: &Path, blob: &Blob, limits: &Limits) -> Result<Pickles> {
 }
 
 fn in_file(name: &str, blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
-    let head = head(blob)?;
+    let head = blob.head(16)?;
     if numpy::is_npy(&head) {
         return in_array(&head, blob, limits);
     }
@@ -113,7 +113,7 @@ fn in_array(head: &[u8], blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
     // Not by what the header says of the elements, which might be spelled in another way: numbers
     // look like pickles as rarely as any bytes do, and then have no readable names.
     let first = blob.slice(start, blob.len() - start)?;
-    match self::head(&first)?.as_slice() {
+    match first.head(16)?.as_slice() {
         [0x80, 2..=5, ..] => {
             let mut findings = pickle::scan(&first, limits)?;
             findings.iter_mut().for_each(|finding| finding.offset += start);
@@ -121,10 +121,4 @@ fn in_array(head: &[u8], blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
         }
         _ => Ok(Vec::new()),
     }
-}
-
-fn head(blob: &Blob) -> Result<Vec<u8>> {
-    let mut head = vec![0; usize::try_from(blob.len().min(16)).unwrap_or(0)];
-    blob.read_at(0, &mut head)?;
-    Ok(head)
 }

@@ -33,8 +33,7 @@ pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Model>
     } else {
         let blob = options.file(path)?;
         len = blob.len();
-        head.resize(usize::try_from(len.min(4096)).unwrap_or(0), 0);
-        blob.read_at(0, &mut head)?;
+        head = blob.head(4096)?;
     }
     let probe = Probe { path, head: &head, len, entries: entries.as_deref() };
     let mut formats = FORMATS.iter().filter(|format| (format.detect)(&probe));

@@ -152,6 +152,26 @@ impl Blob {
         }
     }
 
+    /// The first bytes, at most `most`: as many as tell what they are without reading far.
+    ///
+    /// # Errors
+    /// What reading gives.
+    pub fn head(&self, most: u64) -> Result<Vec<u8>> {
+        let size = self.at_once(0, most.min(self.len()));
+        let mut head = vec![0; usize::try_from(size).unwrap_or(0)];
+        self.read_at(0, &mut head)?;
+        Ok(head)
+    }
+
+    /// How many of the `len` bytes from `offset` can be read together: where a file has checks, no
+    /// more than one part of it has to be compared for them.
+    pub(crate) fn at_once(&self, offset: u64, len: u64) -> u64 {
+        match &self.0 {
+            Repr::File { file, offset: base, .. } => file.at_once(base + offset, len),
+            _ => len,
+        }
+    }
+
     /// All the bytes: shared where they are in memory or mapped, read otherwise.
     ///
     /// # Errors

@@ -154,6 +154,12 @@ impl Checks {
         &self.parts
     }
 
+    /// How many bytes there are from `offset` to the end of its part.
+    pub(crate) fn left_of_part(&self, offset: u64) -> u64 {
+        let part = self.parts.partition_point(|part| part.offset + part.len <= offset);
+        self.parts.get(part).map_or(0, |part| part.offset + part.len - offset)
+    }
+
     /// Compares what has not been compared of the `len` bytes from `offset`.
     ///
     /// # Errors

@@ -152,7 +152,8 @@ impl<'a> Cursor<'a> {
         let start = match cached {
             Some(start) => start,
             None => {
-                let size = WINDOW.min(self.remaining());
+                let size = self.blob.at_once(self.position, WINDOW.min(self.remaining()));
+                let size = size.max(len as u64);
                 self.window.resize(usize::try_from(size).unwrap_or(0), 0);
                 self.blob.read_at(self.position, &mut self.window)?;
                 self.window_start = self.position;

@@ -131,6 +131,11 @@ impl SourceFile {
         self.checks.as_ref().map_or(Ok(()), |checks| checks.check(self, offset, len))
     }
 
+    /// How many of the `len` bytes from `offset` are in one part.
+    pub(crate) fn at_once(&self, offset: u64, len: u64) -> u64 {
+        self.checks.as_ref().map_or(len, |checks| checks.left_of_part(offset).min(len))
+    }
+
     /// The checksum of the `len` bytes from `offset` as they are.
     pub(crate) fn checksum(&self, offset: u64, len: u64) -> Result<u64> {
         const CHUNK: u64 = 256 << 10;

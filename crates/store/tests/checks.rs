@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use common::{dir, file, read};
 use lodstone_store::{
-    Blob, Checks, Commit, Dir, Error, Links, PIECE, Part, Progress, SourceFile, checksum,
+    Blob, Checks, Commit, Cursor, Dir, Error, Links, PIECE, Part, Progress, SourceFile, checksum,
     checksum_of,
 };
 
@@ -100,6 +100,24 @@ fn pieces_of_a_long_part_are_compared_each_by_itself() {
     let damages = checks.damages(&source, &Progress::default()).expect("readable");
     assert_eq!(damages.len(), 1);
     assert_eq!((damages[0].piece, damages[0].offset), (1, PIECE + 10));
+}
+
+#[test]
+fn headers_are_read_without_comparing_what_is_behind_them() {
+    let dir = dir();
+    let path = file(dir.path(), "x", &[7; 9000]);
+    let parts = parts(&path, &[20, 4000, 4020, 9000]);
+    for at in [30, 5000] {
+        flip(&path, at);
+    }
+    let blob = checked(&path, &parts, false);
+    assert_eq!(blob.head(4096).expect("the first part is whole"), [7; 20]);
+    let mut cursor = Cursor::new(&blob);
+    cursor.array::<16>("a header").expect("the first part is whole");
+    cursor.seek(4000);
+    cursor.array::<20>("a header").expect("the third part is whole");
+    let error = cursor.array::<1>("data").expect_err("damage");
+    assert!(matches!(error, Error::Damaged { .. }), "{error}");
 }
 
 #[test]

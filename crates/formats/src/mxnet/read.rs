@@ -42,8 +42,7 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Model> {
 
 fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
     let blob = options.file(path)?;
-    let mut head = vec![0; usize::try_from(blob.len().min(4096)).unwrap_or(0)];
-    blob.read_at(0, &mut head)?;
+    let head = blob.head(4096)?;
     if !is_symbol(&head) && !path.to_string_lossy().ends_with(SYMBOL) {
         return mxnet_params::read(path, options);
     }

@@ -22,8 +22,7 @@ const TRAILING: u64 = 1 << 20;
 /// As [`read_blob`], or what the archive is.
 pub fn read(path: &Path, options: &OpenOptions) -> Result<Model> {
     let blob = options.file(path)?;
-    let mut head = vec![0; usize::try_from(blob.len().min(4)).unwrap_or(0)];
-    blob.read_at(0, &mut head)?;
+    let head = blob.head(4)?;
     if npz::is_archive(&head) {
         return npz::read_npz_blob(&blob, &options.limits);
     }

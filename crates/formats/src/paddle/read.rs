@@ -107,9 +107,7 @@ pub fn open_record(path: &Path, index: usize, options: &OpenOptions) -> Result<O
 }
 
 fn head(blob: &Blob) -> Result<Vec<u8>> {
-    let mut head = vec![0; usize::try_from(blob.len().min(4096)).unwrap_or(0)];
-    blob.read_at(0, &mut head)?;
-    Ok(head)
+    Ok(blob.head(4096)?)
 }
 
 fn split(path: &Path) -> (&Path, &str) {
