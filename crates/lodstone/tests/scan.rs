@@ -231,3 +231,44 @@ fn crc32(data: &[u8]) -> u32 {
     }
     !crc
 }
+
+/// What tensors are made of, in attacks too; `eval` is in one form.
+const HARMLESS: [&str; 9] = [
+    "numpy.ndarray",
+    "numpy.dtype",
+    "numpy.core.multiarray._reconstruct",
+    "numpy.core.multiarray.scalar",
+    "_codecs.encode",
+    "builtins.eval",
+    "builtins.tuple",
+    "builtins.bytes",
+    "collections.OrderedDict",
+];
+
+#[test]
+fn every_call_of_every_known_attack_is_found() {
+    let directory = root().join("crates/formats/tests/hostile/pickle");
+    let index = std::fs::read(directory.join("index.json")).expect("an index");
+    let cases: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
+    let mut attacks = 0;
+    for case in cases.as_array().expect("cases") {
+        let name = case["file"].as_str().expect("a name");
+        let scan = match lodstone::scan(directory.join(name), &OpenOptions::default()) {
+            Ok(scan) => scan,
+            // What is no pickle to anybody.
+            Err(_) => continue,
+        };
+        let calls = case["calls"].as_array().expect("calls");
+        for call in calls.iter().filter_map(|call| call.as_str()) {
+            // What is asked of who loads it, a persistent id, has no name.
+            if call == "." || HARMLESS.contains(&call) {
+                continue;
+            }
+            let told =
+                |danger: &lodstone::Danger| danger.message.contains(call.trim_matches([' ', '.']));
+            assert!(scan.findings.iter().any(told), "{name}: {call}: {scan:?}");
+            attacks += 1;
+        }
+    }
+    assert!(attacks > 30, "{attacks}");
+}

@@ -20,7 +20,7 @@
 //!
 //! Elements in another order of bytes or dimensions, and deflated ones, are computed when they are
 //! read, with a bounded amount of memory. Deflated bytes are checked against their CRC-32 when the
-//! last one is read; stored bytes are not checked, because nobody reads them here.
+//! last one is read, stored bytes by who verifies a model (`Model::checksums`).
 //!
 //! An array that was read and not edited is written with its header and elements as they were;
 //! others as `numpy.save` writes them. Archives are written with stored members, as `numpy.savez`
