@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use half::{bf16, f16};
 use lodstone_model::{DType, Tensor};
 use lodstone_store::{Blob, Derive, Error as StoreError};
 
+use crate::numbers::decoder;
 use crate::{Error, Result};
 
 /// The types that can be cast from and to.
@@ -50,6 +50,7 @@ impl Cast {
     }
 
     fn changes_a_value(&self) -> Result<bool> {
+        let Some(back) = decoder(self.to) else { return Ok(false) };
         let mut first = 0;
         while first < self.count() {
             let count = PIECE.min(self.count() - first);
@@ -58,7 +59,7 @@ impl Cast {
                 let mut encoded = [0; 8];
                 let (encoded, _) = encoded.split_at_mut(width(self.to));
                 encode(self.to, *value, encoded);
-                let back = decode(self.to, encoded);
+                let back = (back.number)(encoded);
                 back != *value && !(back.is_nan() && value.is_nan())
             };
             if values.iter().any(changed) {
@@ -74,8 +75,8 @@ impl Cast {
         let size = size(self.from);
         let mut bytes = vec![0; usize::try_from(count * size).unwrap_or(0)];
         self.source.read_at(first * size, &mut bytes)?;
-        let elements = bytes.chunks_exact(width(self.from));
-        Ok(elements.map(|element| decode(self.from, element)).collect())
+        let Some(decoder) = decoder(self.from) else { return Ok(Vec::new()) };
+        Ok(bytes.chunks_exact(decoder.size).map(decoder.number).collect())
     }
 }
 
@@ -119,17 +120,6 @@ fn size(dtype: DType) -> u64 {
 
 fn width(dtype: DType) -> usize {
     usize::try_from(size(dtype)).unwrap_or(1)
-}
-
-fn decode(dtype: DType, bytes: &[u8]) -> f64 {
-    let array4 = || bytes.first_chunk::<4>().copied().unwrap_or_default();
-    let array2 = || bytes.first_chunk::<2>().copied().unwrap_or_default();
-    match dtype {
-        DType::Float16 => f64::from(f16::from_le_bytes(array2())),
-        DType::BFloat16 => f64::from(bf16::from_le_bytes(array2())),
-        DType::Float32 => f64::from(f32::from_le_bytes(array4())),
-        _ => f64::from_le_bytes(bytes.first_chunk::<8>().copied().unwrap_or_default()),
-    }
 }
 
 /// Writes `value` as `dtype` into `out`, which has its size.

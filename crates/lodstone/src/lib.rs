@@ -23,6 +23,7 @@ mod diff;
 mod error;
 mod fit;
 mod inspect;
+mod numbers;
 mod open;
 mod scan;
 mod seal;

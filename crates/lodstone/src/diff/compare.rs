@@ -3,11 +3,11 @@
 use lodstone_model::{DType, Kind, Tensor};
 use lodstone_store::{Blob, Error as StoreError};
 
-use super::numbers::decoder;
 use super::{Change, DiffOptions, Values};
 use crate::Result;
 use crate::adapt::permuted;
 use crate::cast::cast;
+use crate::numbers::decoder;
 
 /// How a tensor became another.
 #[derive(Clone, Debug, Default)]

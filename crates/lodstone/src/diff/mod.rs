@@ -5,7 +5,6 @@
 //! exact are the values said to be changed, and by how much (`compare`).
 
 mod compare;
-mod numbers;
 mod pair;
 
 use lodstone_model::{Attribute, Block, DType, Model, Op, Parameter, Program};

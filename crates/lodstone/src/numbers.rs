@@ -5,16 +5,16 @@ use lodstone_model::DType;
 
 /// How to read elements as numbers.
 #[derive(Clone, Copy)]
-pub(super) struct Decoder {
+pub(crate) struct Decoder {
     /// Bytes of a number.
-    pub(super) size: usize,
+    pub(crate) size: usize,
     /// The number in as many bytes.
-    pub(super) number: fn(&[u8]) -> f64,
+    pub(crate) number: fn(&[u8]) -> f64,
 }
 
 /// How to read elements of a type; nothing for types without numbers. Integers beyond 2⁵³ are
 /// rounded; a complex number is read as two.
-pub(super) fn decoder(dtype: DType) -> Option<Decoder> {
+pub(crate) fn decoder(dtype: DType) -> Option<Decoder> {
     macro_rules! decode {
         ($type:ty) => {
             decode!($type, f64::from)
