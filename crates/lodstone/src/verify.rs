@@ -110,7 +110,10 @@ pub fn verify(
         Ok(model) => look(path, &model, &compared, progress, &mut found)?,
         Err(error) => match defect_of(path, error) {
             Ok(defect) => found.findings.push(defect),
-            // What cannot even be told to be a model is damaged, if a seal says so.
+            // A directory of several models, for one: what was sealed of it was compared.
+            Err(error) if found.sealed => {
+                found.warnings.push(format!("by the seal alone: {error}"));
+            }
             Err(error) if found.findings.is_empty() => return Err(error),
             Err(_) => {}
         },
@@ -193,6 +196,8 @@ fn compare(
         found.findings.push(defect_at(&path, damage));
     }
     found.pieces += checks.pieces();
+    found.files += 1;
+    found.nbytes += file.len();
     Ok(())
 }
 

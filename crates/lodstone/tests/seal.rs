@@ -224,6 +224,12 @@ fn models_in_one_directory_are_sealed_each_by_itself() {
     let paths =
         ["safetensors", "npz"].map(|format| written(lodstone_format(format), dir.path(), true));
     assert!(paths.iter().all(|path| checked(path).sealed));
+    // Together they are no model; what was sealed of them is told all the same.
+    std::fs::copy(&paths[0], dir.path().join("other.safetensors")).expect("copied");
+    let found = checked(dir.path());
+    assert!(found.whole && found.sealed && found.files == 2, "{found:?}");
+    assert!(found.warnings[0].starts_with("by the seal alone: "), "{found:?}");
+    std::fs::remove_file(dir.path().join("other.safetensors")).expect("removed");
     // What is written over is not held against the seal of what was there.
     let mut model = open(&paths[0]).expect("a model");
     model.parameters.truncate(1);
