@@ -54,7 +54,8 @@ fn summary(inspection: &Inspection, path: &str, out: &mut impl Write) -> io::Res
         line("output", &describe(value))?;
     }
     for (key, value) in &inspection.metadata {
-        line("metadata", &format!("{key}: {value}"))?;
+        // A table of the names of all tensors may be one value; `--json` has all of it.
+        line("metadata", &table::cut(&format!("{key}: {value}")))?;
     }
     Ok(())
 }

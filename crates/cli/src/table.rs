@@ -38,7 +38,7 @@ pub(crate) fn write<I: Iterator<Item = Vec<String>>>(
 }
 
 /// What fits into a cell, harmless to a terminal.
-fn cut(cell: &str) -> String {
+pub(crate) fn cut(cell: &str) -> String {
     // More would be cut anyway; a name may have millions of characters.
     let head: String = cell.chars().take(WIDEST + 1).collect();
     let text = plain(&head);
