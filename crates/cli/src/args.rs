@@ -48,6 +48,15 @@ pub(crate) enum Command {
 /// How a model is opened.
 #[derive(Args)]
 pub(crate) struct Open {
+    #[command(flatten)]
+    whole: Whole,
+    #[command(flatten)]
+    trust: Trust,
+}
+
+/// How a model is opened to prove that it is what it was.
+#[derive(Args)]
+pub(crate) struct Whole {
     /// Take the parameters from this file or directory
     #[arg(long, value_name = "PATH")]
     params: Option<PathBuf>,
@@ -55,7 +64,7 @@ pub(crate) struct Open {
     files: Files,
 }
 
-/// How files are read.
+/// How files are found and read.
 #[derive(Args)]
 pub(crate) struct Files {
     /// Follow symbolic links that lead out of the directory of the model, as download caches
@@ -65,6 +74,11 @@ pub(crate) struct Files {
     /// Read files instead of mapping them into memory: for files that others may truncate
     #[arg(long)]
     no_mmap: bool,
+}
+
+/// What is believed of files.
+#[derive(Args)]
+pub(crate) struct Trust {
     /// Do not compare sealed models with their checksums when they are read
     #[arg(long)]
     no_verify: bool,
@@ -72,19 +86,30 @@ pub(crate) struct Files {
 
 impl Open {
     pub(crate) fn options(&self) -> OpenOptions {
-        self.files.options(self.params.as_ref())
+        self.trust.options(self.whole.options())
+    }
+}
+
+impl Whole {
+    pub(crate) fn options(&self) -> OpenOptions {
+        self.files.options(self.params.clone())
     }
 }
 
 impl Files {
-    pub(crate) fn options(&self, params: Option<&PathBuf>) -> OpenOptions {
+    pub(crate) fn options(&self, params: Option<PathBuf>) -> OpenOptions {
         OpenOptions {
-            params: params.cloned(),
+            params,
             mmap: !self.no_mmap,
-            verify: !self.no_verify,
             links: if self.follow_links { Links::Follow } else { Links::Confined },
             ..OpenOptions::default()
         }
+    }
+}
+
+impl Trust {
+    pub(crate) fn options(&self, options: OpenOptions) -> OpenOptions {
+        OpenOptions { verify: !self.no_verify, ..options }
     }
 }
 
@@ -218,6 +243,8 @@ pub(crate) struct Diff {
     pub(crate) params_b: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) files: Files,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
 }
 
 #[derive(Args)]
@@ -234,6 +261,8 @@ pub(crate) struct Scan {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) files: Files,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
 }
 
 #[derive(Args)]
@@ -249,7 +278,7 @@ pub(crate) struct Seal {
     #[arg(long)]
     pub(crate) replace: bool,
     #[command(flatten)]
-    pub(crate) open: Open,
+    pub(crate) open: Whole,
 }
 
 #[derive(Args)]
@@ -268,7 +297,7 @@ pub(crate) struct Verify {
     #[arg(long)]
     pub(crate) sealed: bool,
     #[command(flatten)]
-    pub(crate) open: Open,
+    pub(crate) open: Whole,
 }
 
 fn formats() -> clap::builder::PossibleValuesParser {

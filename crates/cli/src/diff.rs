@@ -15,7 +15,8 @@ use crate::{Failure, progress, table};
 /// Says whether two models are the same.
 pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let open = |path: &Path, params: Option<&PathBuf>| {
-        lodstone::open_with(path, &arguments.files.options(params))
+        let options = arguments.files.options(params.cloned());
+        lodstone::open_with(path, &arguments.trust.options(options))
     };
     let a = open(&arguments.a, arguments.params_a.as_ref())?;
     let b = open(&arguments.b, arguments.params_b.as_ref())?;
