@@ -120,7 +120,14 @@ fn with_prefix(path: &Path) -> Result<Vec<PathBuf>> {
 /// Looks at one file; gives why it could not be opened, if it is no model.
 fn look(path: &Path, blob: &Blob, options: &OpenOptions, scan: &mut Scan) -> Result<Option<Error>> {
     scan.files += 1;
-    let found = pickles(path, blob, &options.limits)?;
+    // What cannot be read, damaged where it is sealed for one, is not said to be clean.
+    let found = match pickles(path, blob, &options.limits) {
+        Ok(found) => found,
+        Err(error) => {
+            scan.unread.push(error.to_string());
+            return Ok(None);
+        }
+    };
     let calls = callables(&found.findings);
     let has_pickle = !found.findings.is_empty();
     for (_, finding) in found.findings.iter().filter(|(_, f)| f.module == "pathlib") {
