@@ -8,7 +8,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::{Error, FORMATS, OpenOptions, WriteOptions, mxnet, paddle};
+use lodstone_formats::{Error, FORMATS, OpenOptions, WriteOptions, mxnet, mxnet_states, paddle};
 use lodstone_model::{Indices, Kind, Model, Tensor};
 use lodstone_store::list_dir;
 use serde::Deserialize;
@@ -253,7 +253,7 @@ fn filled(tensor: &Tensor) -> Tensor {
 #[test]
 fn every_file_of_mxnet_is_written_back_byte_for_byte() {
     let scratch = tempfile::tempdir().unwrap();
-    let (mut params, mut programs, mut refused) = (0, 0, 0);
+    let (mut params, mut programs, mut states, mut refused) = (0, 0, 0, 0);
     for path in files_of("mxnet-") {
         let name = path.file_name().unwrap().to_str().unwrap();
         let out = scratch.path().join("out");
@@ -272,6 +272,12 @@ fn every_file_of_mxnet_is_written_back_byte_for_byte() {
             let fresh = lodstone_formats::mxnet_symbol::write(program, false).unwrap();
             assert!(program.version < Some(10_901) || fresh == bytes(&path), "{}", path.display());
             programs += 1;
+        } else if name.ends_with(".states") {
+            let model = (mxnet_states::FORMAT.read)(&path, &OpenOptions::default())
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            assert!(!model.parameters.is_empty(), "{}", path.display());
+            write(&model, "mxnet-states");
+            states += 1;
         } else if name.ends_with(".params") {
             match mxnet::open(&path, &OpenOptions::default()) {
                 Ok(model) => write(&model, "mxnet-params"),
@@ -286,7 +292,10 @@ fn every_file_of_mxnet_is_written_back_byte_for_byte() {
             params += 1;
         }
     }
-    println!("{params} files and {programs} programs of MXNet written back; {refused} refused");
+    println!(
+        "{params} files, {programs} programs and {states} states of MXNet written back; {refused} \
+         refused"
+    );
 }
 
 #[test]
