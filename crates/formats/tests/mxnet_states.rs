@@ -166,6 +166,7 @@ fn names_tell_states_that_were_never_needed_and_no_other_pickles() {
     for (name, pickle, format) in [
         ("plain.states", &b"\x80\x04}\x94(K\x00NK\x01Nu."[..], Some("mxnet-states")),
         ("python2.states", b"(dp0\nI0\nNsI1\nNs.", Some("mxnet-states")),
+        ("epoch.states", b"\x80\x04}\x94\x8c\x05epoch\x94K\x03s.", Some("paddle")),
         ("plain.pdparams", b"\x80\x04}\x94(K\x00NK\x01Nu.", Some("paddle")),
         // Something that only speaks of MXNet.
         (

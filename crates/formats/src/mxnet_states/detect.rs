@@ -1,12 +1,27 @@
 //! What states of optimizers look like.
 
-use crate::Probe;
+use lodstone_model::Limits;
+use lodstone_store::Blob;
 
-/// Whether a file is a pickle that refers to something of MXNet's near its beginning, or one under
-/// the name of states: those that were never needed are plain numbers and `None`.
+use crate::Probe;
+use crate::pickle::{Node, read_leniently};
+
+/// Whether a file is a pickle that refers to something of MXNet's near its beginning, or has the name
+/// of states and says that none was needed. PaddlePaddle has pickles of that name too.
 pub(super) fn detect(probe: &Probe<'_>) -> bool {
     let is_named = probe.path.extension().is_some_and(|extension| extension == "states");
-    probe.entries.is_none() && is_pickle(probe.head) && (is_named || refers(probe.head))
+    probe.entries.is_none()
+        && is_pickle(probe.head)
+        && (refers(probe.head) || (is_named && says_none(probe.head)))
+}
+
+/// Whether bytes begin a dict of numbers to `None`.
+fn says_none(head: &[u8]) -> bool {
+    let (tree, _) = read_leniently(&Blob::memory(head.to_vec()), 0, &Limits::default());
+    let mut nodes = tree.nodes().map(|(_, node)| node);
+    matches!(nodes.next(), Some(Node::Dict(_)))
+        && tree.len() > 2
+        && nodes.all(|node| matches!(node, Node::Int(_) | Node::None))
 }
 
 /// Whether bytes may begin a pickle of a dict or a tuple, of any protocol.

@@ -44,7 +44,7 @@ pub(crate) mod write;
 
 pub(crate) use array::Array;
 pub(crate) use kept::{Kept, Piece, is_one};
-pub(crate) use machine::read;
+pub(crate) use machine::{read, read_leniently};
 pub(crate) use opcode::Span;
 pub use scan::{Finding, scan};
 pub(crate) use shapes::{Builds, Data, Rule, Shapes, Value};
