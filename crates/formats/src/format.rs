@@ -6,7 +6,8 @@ use lodstone_model::Model;
 use lodstone_store::Commit;
 
 use crate::{
-    Holds, OpenOptions, Result, WriteOptions, mxnet, mxnet_params, numpy, paddle, safetensors,
+    Holds, OpenOptions, Result, WriteOptions, mxnet, mxnet_params, mxnet_states, numpy, paddle,
+    safetensors,
 };
 
 /// A format: what it looks like, what it holds, how it is read and written.
@@ -65,6 +66,7 @@ pub static FORMATS: &[&Format] = &[
     &mxnet_params::NPZ,
     &mxnet::BUNDLE,
     &mxnet::SYMBOL,
+    &mxnet_states::FORMAT,
     &numpy::NPZ,
     &numpy::NPY,
     &paddle::BUNDLE,

@@ -3,7 +3,8 @@
 //! A folder for each format, all with the same parts in the same order: `mod.rs` (the layout as a
 //! table, the source of truth, what is not supported), `detect`, `read`, `write`. Formats do not
 //! see each other, with few exceptions: `paddle`, the bundle, is made of `paddle_program` and
-//! `paddle_stream`, `mxnet` of `mxnet_symbol` and `mxnet_params`, and that reads NumPy's archives.
+//! `paddle_stream`, `mxnet` of `mxnet_symbol` and `mxnet_params`, which reads NumPy's archives and
+//! gives its records to `mxnet_states`.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -11,6 +12,7 @@ mod error;
 mod format;
 pub mod mxnet;
 pub mod mxnet_params;
+pub mod mxnet_states;
 pub mod mxnet_symbol;
 pub mod numpy;
 mod options;

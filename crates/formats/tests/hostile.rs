@@ -10,8 +10,8 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use lodstone_formats::{
-    OpenOptions, Result, mxnet, mxnet_params, mxnet_symbol, numpy, paddle, paddle_pickle,
-    paddle_program, paddle_stream, safetensors,
+    OpenOptions, Result, mxnet, mxnet_params, mxnet_states, mxnet_symbol, numpy, paddle,
+    paddle_pickle, paddle_program, paddle_stream, safetensors,
 };
 use lodstone_model::{Kind, Limits, Model};
 use lodstone_store::{Blob, list_dir};
@@ -25,6 +25,9 @@ static ALLOCATOR: Counting = Counting;
 
 /// Bytes that change the meaning of a binary file: ends of ranges, tags.
 const BINARY: &[u8] = &[0, 1, 8, 0x7f, 0x80, 0xfe, 0xff, 0x0a];
+
+/// Opcodes of pickles.
+const PICKLE: &[u8] = b"(.012RbceiohjqrstuX\x80\x81\x85\x86\x87\x8c\x93\x94\x95";
 
 /// Records of tensors. A tensor is a struct of some hundred bytes, and the smallest record, an empty
 /// vocabulary, has 8.
@@ -117,8 +120,16 @@ const SUBJECTS: &[Subject] = &[
         read: |bytes| paddle_pickle::read_blob(&blob(bytes), &Limits::default()).and_then(touch),
         factor: 200,
         constant: 1 << 20,
-        telling: b"(.012RbceiohjqrstuX\x80\x81\x85\x86\x87\x8c\x93\x94\x95",
+        telling: PICKLE,
         rules: (600, 64),
+    },
+    Subject {
+        format: "mxnet-states",
+        read: |bytes| mxnet_states::read_blob(&blob(bytes), &Limits::default()).and_then(touch),
+        factor: 200,
+        constant: 1 << 20,
+        telling: PICKLE,
+        rules: (900, 600),
     },
 ];
 
@@ -140,6 +151,7 @@ fn files(format: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let directory = golden().with_file_name(match format {
         "safetensors" => "safetensors",
         "npy" | "npz" => "numpy",
+        "mxnet-states" => "mxnet_states",
         _ if format.starts_with("mxnet") => "mxnet",
         "paddle-pickle" => "paddle_pickle",
         _ => "paddle",

@@ -458,3 +458,52 @@ fn a_program_takes_its_parameters_from_the_pickles_beside_it() {
     let model = paddle::open(&at("m.pdmodel"), &OpenOptions::default()).unwrap();
     assert!(model.report.warnings[0].contains("`w`"), "{:?}", model.report.warnings);
 }
+
+#[test]
+fn a_pir_program_takes_its_parameters_from_the_pickles_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let parameter = |name: &str, dtype: &str| {
+        format!(
+            r##"{{"#":"p","A":[0,1,1,"{name}"],"O":{{"%":1,"TT":{{"#":"0.t_dtensor","D":[{{"#":"{dtype}"}},[2,4],"NCHW",[],0]}}}}}}"##
+        )
+    };
+    let ops = [parameter("w", "0.t_bf16"), parameter("gone", "0.t_f32")].join(",");
+    let pir = r#"{"base_code":{"magic":"pir"},"program":{"regions":[{"blocks":[{"ops":[OPS]}]}]}}"#;
+    std::fs::write(at("m.json"), pir.replace("OPS", &ops)).unwrap();
+    for path in [at("m.json"), at("m")] {
+        let error = paddle::open(&path, &OpenOptions::default()).unwrap_err().to_string();
+        assert!(error.contains("a PIR program without parameters"), "{error}");
+    }
+
+    let tensor = |dtype, shape: Vec<u64>, size| Tensor::dense(dtype, shape, blob(&vec![1; size]));
+    let model = |name: &str, tensor| Model {
+        parameters: vec![Parameter { name: name.to_owned(), tensor }],
+        ..Model::default()
+    };
+    let options = WriteOptions::default();
+    let parameters = model("w", tensor(DType::BFloat16, vec![2, 4], 16));
+    paddle_pickle::write(&parameters, &at("m.pdparams"), &options).unwrap();
+    let state = model("moment", tensor(DType::Float32, vec![1], 4));
+    paddle_pickle::write(&state, &at("m.pdopt"), &options).unwrap();
+    // JSON that is no program, and has a pickle.
+    std::fs::write(at("config.json"), "{}").unwrap();
+    std::fs::copy(at("m.pdopt"), at("config.pdparams")).unwrap();
+    for path in [at("m.json"), at("m"), dir.path().to_path_buf()] {
+        let model = paddle::open(&path, &OpenOptions::default()).unwrap();
+        assert_eq!(model.format, "paddle-pir");
+        let facts = facts_of_all(&model);
+        let found: Vec<_> = facts.iter().map(|t| (t.name.as_str(), t.dtype.as_str())).collect();
+        assert_eq!(found, [("w", "bfloat16"), ("moment", "float32")]);
+        let [topology, missing] = model.report.warnings.as_slice() else {
+            panic!("{:?}", model.report.warnings)
+        };
+        assert!(topology.contains("its parameters were opened, not its topology"), "{topology}");
+        assert!(missing.contains("`gone`"), "{missing}");
+        assert_eq!(model.files.len(), 3);
+    }
+    let params = Some(at("m.pdparams"));
+    let alone = OpenOptions { params, ..OpenOptions::default() };
+    let model = paddle::open(&at("m.json"), &alone).unwrap();
+    assert_eq!(model.parameters.len(), 1);
+}

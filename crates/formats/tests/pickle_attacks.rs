@@ -6,7 +6,7 @@ mod support;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::{paddle_pickle, pickle};
+use lodstone_formats::{mxnet_states, paddle_pickle, pickle};
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 use serde::Deserialize;
@@ -60,6 +60,19 @@ fn every_attack_is_refused_by_what_it_is_and_none_is_executed() {
                 assert!(message.len() < 1500, "{file}: {message}");
             }
         }
+    }
+}
+
+#[test]
+fn states_of_optimizers_are_refused_for_the_same_attacks() {
+    for (attack, content) in attacks() {
+        let blob = blob(&content);
+        let read = || mxnet_states::read_blob(&blob, &Limits::default()).map(|_| ());
+        let (result, peak) = peak_of(|| catch_unwind(AssertUnwindSafe(read)));
+        let file = &attack.file;
+        assert!(peak < content.len() * 200 + (4 << 20), "{file}: {peak} for {}", content.len());
+        let taken = result.expect("no panic").is_ok();
+        assert!(attack.error.is_none() || !taken, "{file} is taken");
     }
 }
 

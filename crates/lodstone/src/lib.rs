@@ -22,6 +22,7 @@ mod convert;
 mod diff;
 mod error;
 mod fit;
+mod harmless;
 mod inspect;
 mod numbers;
 mod open;

@@ -10,6 +10,7 @@ use lodstone_schema::{Conventions, Risk, conventions};
 use lodstone_store::{Blob, Error as StoreError, check_relative, exists, is_dir, list_dir};
 use serde::Serialize;
 
+use crate::harmless::is_harmless;
 use crate::{Error, Result, open_with};
 
 /// What was found.
@@ -190,118 +191,6 @@ impl Scan {
     }
 }
 
-/// What pickles of tensors refer to, by module. Everything else is worth a look.
-const HARMLESS: &[(&str, &[&str])] = &[
-    ("numpy", &["ndarray", "dtype"]),
-    ("numpy.core.multiarray", &["_reconstruct", "scalar"]),
-    ("numpy._core.multiarray", &["_reconstruct", "scalar"]),
-    ("numpy.core.numeric", &["_frombuffer"]),
-    ("numpy._core.numeric", &["_frombuffer"]),
-    ("_codecs", &["encode"]),
-    ("collections", &["OrderedDict"]),
-    ("builtins", BUILTINS),
-    ("__builtin__", BUILTINS),
-    ("mxnet.ndarray", &["NDArray"]),
-    ("mxnet.ndarray.ndarray", &["NDArray"]),
-    ("mxnet.ndarray.sparse", &["RowSparseNDArray", "CSRNDArray"]),
-    ("mxnet.numpy.multiarray", &["ndarray"]),
-    ("mxnet.optimizer", OPTIMIZERS),
-    ("mxnet.optimizer.optimizer", OPTIMIZERS),
-    (
-        "mxnet.lr_scheduler",
-        &["CosineScheduler", "FactorScheduler", "MultiFactorScheduler", "PolyScheduler"],
-    ),
-    ("paddle.distributed.checkpoint.metadata", PADDLE_METADATA),
-    ("paddle.distributed.flex_checkpoint.dcp.metadata", PADDLE_METADATA),
-    (
-        "torch._utils",
-        &[
-            "_rebuild_tensor",
-            "_rebuild_tensor_v2",
-            "_rebuild_tensor_v3",
-            "_rebuild_parameter",
-            "_rebuild_qtensor",
-            "_rebuild_sparse_tensor",
-        ],
-    ),
-    (
-        "torch",
-        &[
-            "BFloat16Storage",
-            "BoolStorage",
-            "ByteStorage",
-            "CharStorage",
-            "ComplexDoubleStorage",
-            "ComplexFloatStorage",
-            "DoubleStorage",
-            "FloatStorage",
-            "HalfStorage",
-            "IntStorage",
-            "LongStorage",
-            "QInt8Storage",
-            "QInt32Storage",
-            "QUInt8Storage",
-            "ShortStorage",
-            "Size",
-            "device",
-            "bfloat16",
-            "bool",
-            "complex128",
-            "complex32",
-            "complex64",
-            "float16",
-            "float32",
-            "float4_e2m1fn_x2",
-            "float64",
-            "float8_e4m3fn",
-            "float8_e4m3fnuz",
-            "float8_e5m2",
-            "float8_e5m2fnuz",
-            "float8_e8m0fnu",
-            "int16",
-            "int32",
-            "int64",
-            "int8",
-            "uint16",
-            "uint32",
-            "uint64",
-            "uint8",
-        ],
-    ),
-    ("torch.serialization", &["_get_layout"]),
-    (
-        "torch.jit._pickle",
-        &[
-            "build_boollist",
-            "build_doublelist",
-            "build_intlist",
-            "build_tensorlist",
-            "restore_type_tag",
-        ],
-    ),
-    (
-        "torch.distributed.checkpoint.metadata",
-        &[
-            "BytesStorageMetadata",
-            "ChunkStorageMetadata",
-            "Metadata",
-            "MetadataIndex",
-            "StorageMeta",
-            "TensorProperties",
-            "TensorStorageMetadata",
-            "_MEM_FORMAT_ENCODING",
-        ],
-    ),
-    ("torch.distributed.checkpoint.filesystem", &["_StorageInfo"]),
-    ("torch.storage", &["UntypedStorage", "TypedStorage"]),
-];
-const OPTIMIZERS: &[&str] = &[
-    "AdaDelta", "AdaGrad", "Adam", "Adamax", "DCASGD", "FTML", "Ftrl", "LAMB", "LBSGD", "NAG",
-    "Nadam", "RMSProp", "SGD", "SGLD", "SignSGD", "Signum", "ccSGD",
-];
-const BUILTINS: &[&str] = &["tuple", "set", "frozenset", "complex", "bytes", "bytearray", "eval"];
-const PADDLE_METADATA: &[&str] = &["Metadata", "LocalTensorMetadata", "LocalTensorIndex"];
-
 /// What a pickle would do, and the member of an archive that it is in.
 type Found = (Option<String>, Finding);
 
@@ -314,7 +203,7 @@ fn callables(findings: &[Found]) -> Vec<(String, String)> {
     let mut dangers = Vec::new();
     for ((module, name), uses) in by_name {
         let Some((member, first)) = uses.first() else { continue };
-        if is_harmless(module, name, &uses) {
+        if is_harmless(module, name, uses.iter().map(|(_, finding)| finding)) {
             continue;
         }
         let place = match member {
@@ -339,24 +228,6 @@ fn callables(findings: &[Found]) -> Vec<(String, String)> {
     }
     dangers.sort();
     dangers.into_iter().map(|(_, place, message)| (place, message)).collect()
-}
-
-fn is_harmless(module: &str, name: &str, uses: &[&Found]) -> bool {
-    // Classes of TorchScript, which are compiled from the archive, and no module of Python.
-    if module.split('.').next() == Some("__torch__") {
-        return true;
-    }
-    let mut known = HARMLESS.iter().filter(|(known, _)| *known == module);
-    if !known.any(|(_, names)| names.contains(&name)) {
-        return false;
-    }
-    // PaddlePaddle hands static tensors through `eval('data', {'data': array})`, and nothing else.
-    let calls = uses.iter().filter(|(_, finding)| finding.how != "import");
-    let as_paddle = |finding: &Finding| {
-        finding.how == "reduce" && finding.arguments.starts_with("('data', {'data': ")
-    };
-    let mut calls = calls.peekable();
-    name != "eval" || (calls.peek().is_some() && calls.all(|(_, finding)| as_paddle(finding)))
 }
 
 /// What a model itself does and tells.

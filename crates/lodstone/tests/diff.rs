@@ -9,10 +9,10 @@ use lodstone::{
 };
 
 /// Whether the digits model can be written in a format: not where its program is of another
-/// framework, or where there have to be two pickles.
+/// framework, or where pickles are not made anew.
 fn takes_digits(format: &Format) -> bool {
     format.holds.program.is_none_or(|dialect| dialect == Dialect::Paddle)
-        && format.name != "paddle-save"
+        && !["paddle-save", "mxnet-states"].contains(&format.name)
 }
 
 fn digits() -> Model {

@@ -108,6 +108,31 @@ fn a_custom_operator_of_mxnet_is_found() {
     assert_eq!(found(&path), [(DangerKind::Operator, place, message)]);
 }
 
+#[test]
+fn states_of_optimizers_are_clean_unless_they_hold_something_else() {
+    let scan = scanned(&root().join("crates/formats/tests/golden/mxnet_states"));
+    assert!(scan.clean && scan.files > 60, "{scan:?}");
+    let dir = tempfile::tempdir().expect("a directory");
+    for (name, pickle, message) in [
+        (
+            "call",
+            &b"\x80\x02}K\x00cos\nsystem\nX\x02\x00\x00\x00id\x85Rs."[..],
+            "calls `os.system`",
+        ),
+        ("class", b"\x80\x02}c__main__\nMine\n)\x81}b\x86.", "calls `__main__.Mine`"),
+        ("other", b"\x80\x02}cmxnet.optimizer\nos\n)\x81}b\x86.", "calls `mxnet.optimizer.os`"),
+        (
+            "base",
+            b"(dccopy_reg\n_reconstructor\n(cmxnet.optimizer\nSGD\nc__builtin__\nset\n]tRtp0\n.",
+            "calls `copy_reg._reconstructor`",
+        ),
+    ] {
+        let findings = found(&written(dir.path(), &format!("{name}.states"), pickle));
+        let named = |(_, _, found): &(_, _, String)| found.starts_with(message);
+        assert!(findings.iter().any(named), "{name}: {findings:?}");
+    }
+}
+
 /// A pickle that would run a command.
 const ATTACK: &[u8] = b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00id\x85R.";
 

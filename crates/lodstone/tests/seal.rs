@@ -22,6 +22,9 @@ fn source(format: &Format) -> PathBuf {
         ("paddle-save", _) => {
             root().join("crates/formats/tests/golden/paddle/2.6.2/lenet/saved/lenet")
         }
+        ("mxnet-states", _) => {
+            root().join("crates/formats/tests/golden/mxnet_states/1.9.1/trainer_adam.states")
+        }
         (_, Some(Dialect::Mxnet)) => root().join("examples/digits/mxnet"),
         _ => digits(),
     }

@@ -8,6 +8,10 @@
 //!
 //! Source of truth: the registries of 0.9.5, 0.11.0, 1.5.1, 1.9.1 and 2.0.0b1.
 
+mod pickled;
+
+pub use pickled::{Pickled, pickled};
+
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 

@@ -46,8 +46,8 @@
 //! Source of truth: `src/ndarray/ndarray.cc` and `src/serialization/cnpy.cc` of MXNet, and files
 //! that 0.9.5, 0.11.0, 1.5.1, 1.9.1 and 2.0.0b1 wrote.
 //!
-//! Not supported: `.states` of optimizers (pickles), and files of machines that store the high byte
-//! first.
+//! Not supported: files of machines that store the high byte first. `.states` of optimizers are
+//! pickles: `mxnet_states`.
 
 mod bools;
 mod detect;
@@ -60,6 +60,7 @@ mod write;
 
 pub(crate) use layout::Layout;
 pub(crate) use npz::is_archive;
+pub(crate) use record::{read_alone, replace_stored, same_head, stored_blobs};
 
 pub use detect::is_params;
 pub use npz::read_npz_blob;

@@ -3,7 +3,7 @@
 use lodstone_model::{DType, Indices, Kind, Residual, Tensor};
 use lodstone_store::{Blob, Cursor};
 
-use super::bools::normalized;
+use super::bools::{normalized, stored};
 use super::scalar::{Rest, is_scalar};
 use crate::Result;
 use lodstone_schema::mxnet::{dtype_of, type_flag};
@@ -70,6 +70,45 @@ pub(super) fn read(cursor: &mut Cursor<'_>, rest: Rest) -> Result<Option<Tensor>
     cursor.seek(after);
     tensor.residual = Residual::new(RESIDUAL, raw.into());
     Ok(Some(tensor))
+}
+
+/// Reads a record that is by itself, as pickles have them, and the size of what is before its
+/// elements; `None` if it was never filled.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_alone(cursor: &mut Cursor<'_>) -> Result<Option<(Tensor, u64)>> {
+    let tensor = read(cursor, Rest::Nothing)?;
+    let head = |tensor: &Tensor| tensor.residual.of(RESIDUAL).map_or(0, |raw| raw.len() as u64);
+    Ok(tensor.map(|tensor| {
+        let head = head(&tensor);
+        (tensor, head)
+    }))
+}
+
+/// The bytes of a tensor as its record has them: the elements, then the index arrays.
+pub(crate) fn stored_blobs(tensor: &Tensor) -> Vec<Blob> {
+    tensor.blobs().map(|blob| stored(blob).clone()).collect()
+}
+
+/// Puts other blobs into the places of [`stored_blobs`].
+pub(crate) fn replace_stored(tensor: &mut Tensor, blobs: Vec<Blob>) {
+    let mut blobs = blobs.into_iter();
+    if let Some(data) = blobs.next() {
+        tensor.data = normalized(tensor.dtype, data);
+    }
+    let indices = match &mut tensor.kind {
+        Kind::RowSparse { indices } => vec![indices],
+        Kind::Csr { indptr, indices } => vec![indptr, indices],
+        _ => Vec::new(),
+    };
+    indices.into_iter().zip(blobs).for_each(|(indices, blob)| indices.data = blob);
+}
+
+/// Whether the record of a tensor is that of another, but for its elements.
+pub(crate) fn same_head(tensor: &Tensor, other: &Tensor) -> bool {
+    let (now, then) = (as_it_was(tensor), as_it_was(other));
+    now.is_some() && now == then
 }
 
 /// What is before the elements of a tensor in a record of version V2 or V3; `None` if MXNet has no

@@ -52,7 +52,8 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
     if let Some(entries) = probe.entries {
         return !matches!(program_in(probe.path, entries), Ok(None))
             || entries.iter().any(|entry| entry.name.ends_with(".pdiparams"))
-            || has_variable(probe.path, entries);
+            || has_variable(probe.path, entries)
+            || pir_in(probe.path, entries).is_some();
     }
     let extension = probe.path.extension().and_then(|extension| extension.to_str());
     content(probe.head, probe.len).is_some()
@@ -64,12 +65,9 @@ fn has_variable(directory: &Path, entries: &[Entry]) -> bool {
     /// Files that are looked at; a directory of variables has little else.
     const TRIED: usize = 64;
     let is_variable = |path: &Path| {
-        let mut head = [0; 4096];
         let Ok(file) = SourceFile::open(path, false) else { return false };
-        let size = usize::try_from(file.len()).unwrap_or(usize::MAX).min(head.len());
-        let (head, _) = head.split_at_mut(size);
-        let stream = |head: &[u8]| content(head, file.len()) == Some(Content::Stream);
-        file.read_at(0, head).is_ok() && stream(head) && !is_params(head, file.len())
+        let Ok(head) = head(&file) else { return false };
+        content(&head, file.len()) == Some(Content::Stream) && !is_params(&head, file.len())
     };
     entries.iter().take(TRIED).any(|entry| {
         let path = directory.join(&entry.name);
@@ -80,6 +78,13 @@ fn has_variable(directory: &Path, entries: &[Entry]) -> bool {
         let inner = list_dir(&path).unwrap_or_default();
         inner.iter().take(TRIED).any(|inner| !inner.is_dir && is_variable(&path.join(&inner.name)))
     })
+}
+
+/// The first bytes of a file.
+fn head(file: &SourceFile) -> lodstone_store::Result<Vec<u8>> {
+    let mut head = vec![0; usize::try_from(file.len().min(4096)).unwrap_or(0)];
+    file.read_at(0, &mut head)?;
+    Ok(head)
 }
 
 /// The program of a directory: one of the names that PaddlePaddle uses, or the only `.pdmodel`.
@@ -100,14 +105,23 @@ pub(super) fn program_in(directory: &Path, entries: &[Entry]) -> Result<Option<S
     }
 }
 
-/// The PIR program of a directory: `inference.json` or the only `.json` that has parameters.
-pub(super) fn pir_in(entries: &[Entry]) -> Option<String> {
+/// The PIR program of a directory: `inference.json` or the only `.json` that has parameters; where
+/// there is none, the only one that has pickles.
+pub(super) fn pir_in(directory: &Path, entries: &[Entry]) -> Option<String> {
     let names = || entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
-    let with_params = |name: &&str| {
+    let with = |name: &&str, end: &str| {
         let stem = name.strip_suffix(".json");
-        stem.is_some_and(|stem| names().any(|name| name.strip_suffix(".pdiparams") == Some(stem)))
+        stem.is_some_and(|stem| names().any(|name| name.strip_suffix(end) == Some(stem)))
     };
-    let candidates: Vec<&str> = names().filter(with_params).collect();
+    let mut candidates: Vec<&str> = names().filter(|name| with(name, ".pdiparams")).collect();
+    if candidates.is_empty() {
+        // Other things that are called like a pickle may be JSON too.
+        let is_pir = |name: &&str| {
+            let head = SourceFile::open(&directory.join(name), false).and_then(|file| head(&file));
+            head.is_ok_and(|head| pir::is_pir(&head))
+        };
+        candidates = names().filter(|name| with(name, ".pdparams") && is_pir(name)).collect();
+    }
     match candidates.as_slice() {
         [only] => Some((*only).to_owned()),
         several => several.iter().find(|name| **name == "inference.json").map(|n| (*n).to_owned()),
@@ -131,7 +145,8 @@ pub(super) fn params_of(program: &str) -> Vec<String> {
 
 /// Names of the pickles of a program that `static.save` wrote.
 pub(super) fn pickles_of(program: &str) -> [String; 2] {
-    let stem = program.strip_suffix(".pdmodel").unwrap_or(program);
+    let stem = [".pdmodel", ".json"].iter().find_map(|end| program.strip_suffix(end));
+    let stem = stem.unwrap_or(program);
     ["pdparams", "pdopt"].map(|extension| format!("{stem}.{extension}"))
 }
 

@@ -6,7 +6,7 @@
 //! | 0.11 to 1.8 | `__model__`, or any name | one file a variable, or `__params__`, `params` |
 //! | 2.0 to 2.6 | `X.pdmodel` | `X.pdiparams` |
 //! | 3.0 on | `X.json` (PIR) | `X.pdiparams` |
-//! | `static.save` of all | `X.pdmodel`, whole | `X.pdparams` and `X.pdopt`, pickles |
+//! | `static.save` of all | `X.pdmodel` or `X.json`, whole | `X.pdparams` and `X.pdopt`, pickles |
 //!
 //! Parameter files hold no names: the n-th record is the n-th of the persistable variables of the
 //! program, sorted by name. A path may be any of the files, a directory, or the prefix `X`. A
@@ -24,6 +24,7 @@ mod bundle;
 mod detect;
 mod pickles;
 mod pir;
+mod pir_model;
 mod read;
 mod write;
 

@@ -42,18 +42,17 @@ pub(super) fn open(path: &Path, blob: &Blob, options: &OpenOptions) -> Result<Mo
 }
 
 /// Adds the parameters of a program that `static.save` wrote beside it: `.pdparams`, and `.pdopt` with
-/// the state of the optimizer.
+/// the state of the optimizer; `types` are those of its variables.
 pub(super) fn add(
     paths: &[PathBuf],
-    program: &Program,
+    types: &HashMap<String, DType>,
     model: &mut Model,
     bundle: &mut Bundle,
     options: &OpenOptions,
 ) -> Result<()> {
-    let types = types_in(program);
     for path in paths {
         let mut part = paddle_pickle::read_blob(&options.file(path)?, &options.limits)?;
-        let known = retype(&mut part, &types);
+        let known = retype(&mut part, types);
         paddle_pickle::warn_bits(&mut part, &known);
         let kept = part.residual.of(paddle_pickle::NAME).cloned().unwrap_or_default();
         let extension = path.extension().and_then(|extension| extension.to_str());
@@ -177,7 +176,7 @@ fn program_beside(path: &Path) -> Option<PathBuf> {
     let directory = directory.unwrap_or(Path::new("."));
     let entries = list_dir(directory).ok()?;
     let program = detect::program_in(directory, &entries).ok().flatten();
-    program.or_else(|| detect::pir_in(&entries)).map(|name| directory.join(name))
+    program.or_else(|| detect::pir_in(directory, &entries)).map(|name| directory.join(name))
 }
 
 /// A program, and the element types of its variables by name.
@@ -194,7 +193,7 @@ fn types(program: &Path, options: &OpenOptions) -> Result<(Blob, HashMap<String,
 }
 
 /// Element types of the variables of a program.
-fn types_in(program: &Program) -> HashMap<String, DType> {
+pub(super) fn types_in(program: &Program) -> HashMap<String, DType> {
     let typed =
         program.vars().filter_map(|var| Some((var.name.clone(), var.tensors.first()?.dtype)));
     typed.collect()

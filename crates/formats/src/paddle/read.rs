@@ -9,7 +9,7 @@ use lodstone_store::{Blob, Dir, Error as StoreError, check_relative, exists, is_
 
 use super::bundle::Bundle;
 use super::detect::{self, Content, content};
-use super::{SAVED, pickles, pir};
+use super::{SAVED, pickles, pir, pir_model};
 use crate::paddle_program;
 use crate::paddle_stream::{self, Expect, Layout, is_stream};
 use crate::{Error, OpenOptions, Result};
@@ -52,10 +52,10 @@ fn with_extension(path: &Path, extension: &str) -> PathBuf {
 fn open_directory(path: &Path, options: &OpenOptions) -> Result<Model> {
     let entries = list_dir(path)?;
     let program = detect::program_in(path, &entries)?;
-    let pir = detect::pir_in(&entries);
+    let pir = detect::pir_in(path, &entries);
     let mut model = match (&program, &pir) {
         (Some(program), _) => open_program(path, program, options)?,
-        (None, Some(pir)) => open_pir(path, pir, options)?,
+        (None, Some(pir)) => pir_model::open(path, pir, options)?,
         (None, None) => match detect::only_params_in(&entries) {
             Some(params) => open_file(&path.join(params), options)?,
             None => open_variables(path, options)?,
@@ -77,7 +77,7 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
     let (directory, name) = split(path);
     match content(&head, blob.len()) {
         Some(Content::Program | Content::ProgramText) => open_program(directory, name, options),
-        Some(Content::Pir) => open_pir(directory, name, options),
+        Some(Content::Pir) => pir_model::open(directory, name, options),
         Some(Content::Pickle) => pickles::open(path, &blob, options),
         // Python also writes pickles that do not begin with a protocol.
         None if [".pdparams", ".pdopt", ".pdtensor"].iter().any(|end| name.ends_with(end))
@@ -110,7 +110,7 @@ fn head(blob: &Blob) -> Result<Vec<u8>> {
     Ok(blob.head(4096)?)
 }
 
-fn split(path: &Path) -> (&Path, &str) {
+pub(super) fn split(path: &Path) -> (&Path, &str) {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     (path.parent().unwrap_or(Path::new("")), name)
 }
@@ -152,7 +152,7 @@ fn open_program(directory: &Path, name: &str, options: &OpenOptions) -> Result<M
             model.format = "paddle-vars".to_owned();
         }
         Params::Pickles(paths) => {
-            pickles::add(&paths, &program, &mut model, &mut bundle, options)?;
+            pickles::add(&paths, &pickles::types_in(&program), &mut model, &mut bundle, options)?;
             check_pickled(&wanted, &mut model);
             model.format = SAVED.to_owned();
         }
@@ -210,12 +210,17 @@ fn find_params(directory: &Path, program: &str, wanted: &[&Var], options: &OpenO
     if wanted.iter().any(there) {
         return Params::Separate(directory.to_path_buf());
     }
-    let pickles = detect::pickles_of(program).map(|name| directory.join(name));
-    let there: Vec<PathBuf> = pickles.into_iter().filter(|path| exists(path)).collect();
+    let there = pickles_beside(directory, program);
     match there.is_empty() {
         true => Params::None,
         false => Params::Pickles(there),
     }
+}
+
+/// The pickles that `static.save` wrote beside a program.
+pub(super) fn pickles_beside(directory: &Path, program: &str) -> Vec<PathBuf> {
+    let pickles = detect::pickles_of(program).map(|name| directory.join(name));
+    pickles.into_iter().filter(|path| exists(path)).collect()
 }
 
 /// Says what of a program is not in its pickles, and what is there in another shape.
@@ -432,7 +437,7 @@ fn open_params(path: &Path, blob: &Blob, options: &OpenOptions) -> Result<Model>
 }
 
 /// A model of parameters alone, in one file.
-fn without_program(
+pub(super) fn without_program(
     format: &str,
     (names, tensors): (Vec<String>, Vec<Tensor>),
     params: Option<String>,
@@ -464,7 +469,7 @@ fn names_beside(
         let mismatch = |what| Error::Mismatch { path: directory.join(params), what };
         if name.ends_with(".json") {
             let names = pir::parameter_names(&path, &blob, &options.limits)?;
-            return match uncounted(name, &names, tensors) {
+            return match pir_model::uncounted(name, &names, tensors) {
                 None => Ok((blob, names)),
                 Some(what) => Err(mismatch(what)),
             };
@@ -479,39 +484,6 @@ fn names_beside(
     };
     let without = |error| report.warn(format!("`{name}` gives no names: {error}"));
     names().map_err(without).ok()
-}
-
-/// The parameters of a PIR program, by the names in it.
-fn open_pir(directory: &Path, name: &str, options: &OpenOptions) -> Result<Model> {
-    let path = directory.join(name);
-    let program = options.file(&path)?;
-    let names = pir::parameter_names(&path, &program, &options.limits)?;
-    let params = match &options.params {
-        Some(params) => params.clone(),
-        None => detect::params_of(name)
-            .into_iter()
-            .map(|name| directory.join(name))
-            .find(|path| exists(path))
-            .ok_or(Error::Unsupported { path, what: "a PIR program without parameters" })?,
-    };
-    let blob = options.file(&params)?;
-    let (layout, tensors) = paddle_stream::read(&blob, &[], &options.limits)?;
-    if let Some(what) = uncounted(name, &names, &tensors) {
-        return Err(Error::Mismatch { path: params, what });
-    }
-    let mut report = Report::default();
-    let warning =
-        format!("`{name}` is a PIR program: its parameters were opened, not its topology");
-    report.warn(warning);
-    let params = params.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-    let model = without_program("paddle-pir", (names, tensors), params, layout, report);
-    Ok(Model { files: vec![program, blob], ..model })
-}
-
-/// How many tensors there are and how many a PIR program names, if that differs.
-fn uncounted(program: &str, names: &[String], tensors: &[Tensor]) -> Option<String> {
-    let (held, named) = (tensors.len(), names.len());
-    (held != named).then(|| format!("it holds {held} tensors, `{program}` names {named}"))
 }
 
 fn check_lods(model: &mut Model) {

@@ -10,7 +10,7 @@ use super::AS_INTEGERS;
 use super::contents::Found;
 use crate::Result;
 use crate::numpy::elements::{Elements, Stored};
-use crate::pickle::{Array, Latin1, Shapes};
+use crate::pickle::{Array, Latin1, Shapes, Spelling};
 
 /// Texts that were looked through, by where they begin: arrays may share them.
 #[derive(Default)]
@@ -22,11 +22,11 @@ impl Decoded {
         let span = array.data.span;
         let raw = shapes.tree.blob().slice(span.start, span.len)?;
         let size = array.dtype.size_of(&array.shape).unwrap_or(0);
-        let bytes = if array.data.latin1 {
+        let bytes = if array.data.spelling != Spelling::Plain {
             let text = match self.0.get(&span.start) {
                 Some(text) => Arc::clone(text),
                 None => {
-                    let text = Arc::new(Latin1::new(raw)?);
+                    let text = Arc::new(Latin1::new(raw, array.data.spelling)?);
                     self.0.insert(span.start, Arc::clone(&text));
                     text
                 }
@@ -69,7 +69,7 @@ pub(super) fn written(found: &Found, data: &Blob) -> Option<Vec<Blob>> {
             }
             piece = elements.source().clone();
         }
-        if array.data.latin1 {
+        if array.data.spelling != Spelling::Plain {
             let text = piece.derivation::<Latin1>()?.source().clone();
             piece = text;
         }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use lodstone_model::Limits;
 
 use super::CUT;
-use super::json::{Budget, again, json, key, quoted};
 use crate::Result;
-use crate::pickle::{Array, Encoding, Id, Shapes, Span, Value};
+use crate::pickle::json::{Budget, again, json, key, quoted};
+use crate::pickle::{Array, Encoding, Id, Shapes, Span, Value, survey};
 
 /// A tensor.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(super) fn contents(shapes: &Shapes, limits: &Limits) -> Result<Contents> {
     let root = shapes.tree.root();
     let mut contents = Contents::default();
     let mut budget = Budget::of(shapes);
-    contents.walk.holds = survey(shapes, root, limits)?;
+    contents.walk.holds = survey(shapes, limits, |id| Ok(tensor(shapes, id)?.is_some()))?;
     if let Value::Dict(pairs) = shapes.value(root)? {
         contents.walk.cut = cut(shapes, pairs, &mut budget)?;
     }
@@ -90,78 +90,6 @@ pub(super) fn tensor(shapes: &Shapes, id: Id) -> Result<Option<(Array, Name)>> {
         },
         _ => None,
     })
-}
-
-/// The values that a value holds: those of a dict without its keys.
-fn children(shapes: &Shapes, id: Id) -> Result<Vec<Id>> {
-    Ok(match shapes.value(id)? {
-        Value::List(items) | Value::Tuple(items) | Value::Set(items) => items.to_vec(),
-        Value::Dict(pairs) | Value::Record(_, pairs) => {
-            pairs.iter().flat_map(|(key, value)| [*key, *value]).collect()
-        }
-        _ => Vec::new(),
-    })
-}
-
-/// Whether each reachable value holds a tensor; each is looked at once, however often it is shared.
-fn survey(shapes: &Shapes, root: Id, limits: &Limits) -> Result<HashMap<Id, bool>> {
-    /// A value whose children are being looked at.
-    struct Open {
-        id: Id,
-        children: std::vec::IntoIter<Id>,
-        holds: bool,
-        height: usize,
-    }
-    let open = |id: Id| -> Result<Open> {
-        let holds = tensor(shapes, id)?.is_some();
-        let children = if holds { Vec::new() } else { children(shapes, id)? };
-        Ok(Open { id, children: children.into_iter(), holds, height: 0 })
-    };
-    let too_deep = |id| {
-        let expected = format!("values at most {} deep", limits.depth);
-        shapes.tree.error(id, expected, "deeper ones")
-    };
-    // None while a value is open: one that is met again then lies in itself.
-    let mut known: HashMap<Id, Option<(bool, usize)>> = HashMap::new();
-    known.insert(root, None);
-    let mut path = vec![open(root)?];
-    while let Some(top) = path.last_mut() {
-        let Some(child) = top.children.next() else {
-            let (id, result) = (top.id, (top.holds, top.height + 1));
-            known.insert(id, Some(result));
-            path.pop();
-            if let Some(parent) = path.last_mut() {
-                parent.holds |= result.0;
-                parent.height = parent.height.max(result.1);
-                if parent.height >= limits.depth {
-                    return Err(too_deep(id));
-                }
-            }
-            continue;
-        };
-        match known.get(&child) {
-            Some(Some((holds, height))) => {
-                top.holds |= holds;
-                top.height = top.height.max(*height);
-                if top.height >= limits.depth {
-                    return Err(too_deep(child));
-                }
-            }
-            Some(None) => {
-                let found = "one that holds itself";
-                return Err(shapes.tree.error(child, "values that end", found));
-            }
-            None => {
-                known.insert(child, None);
-                let child = open(child)?;
-                if path.len() >= limits.depth {
-                    return Err(too_deep(child.id));
-                }
-                path.push(child);
-            }
-        }
-    }
-    Ok(known.into_iter().map(|(id, known)| (id, known.is_some_and(|(holds, _)| holds))).collect())
 }
 
 /// What the table of arrays that were cut says.

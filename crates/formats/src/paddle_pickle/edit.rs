@@ -5,10 +5,10 @@ use lodstone_store::{Blob, Output};
 use serde_json::Value as Json;
 
 use super::contents::{Contents, Cut, Name, tensor};
-use super::json::{Budget, key};
 use super::write::{Arrays, Plan};
 use super::{CUT, TABLE};
 use crate::Result;
+use crate::pickle::json::{Budget, key};
 use crate::pickle::write as put;
 use crate::pickle::{Builds, Data, Id, Node, Shapes, Value};
 
@@ -299,8 +299,8 @@ impl<'a> Writer<'a> {
             Node::Text(span, encoding) => {
                 Ok(put::text(self.out, &tree.text(id, *span, *encoding)?)?)
             }
-            Node::Bytes(span) => self.data(Data { span: *span, latin1: false }),
-            Node::ByteArray(span) => self.byte_array(Data { span: *span, latin1: false }),
+            Node::Bytes(span) => self.data(Data::plain(*span)),
+            Node::ByteArray(span) => self.byte_array(Data::plain(*span)),
             Node::List(items) => {
                 put::op(self.out, put::EMPTY_LIST)?;
                 self.all(items, put::APPENDS)

@@ -35,8 +35,6 @@
 mod array;
 mod contents;
 mod edit;
-mod json;
-mod kept;
 mod read;
 mod write;
 
@@ -100,3 +98,8 @@ const RULES: &[Rule] = &[
     rule(DISTRIBUTED, "LocalTensorMetadata", Builds::Record),
     rule(DISTRIBUTED, "LocalTensorIndex", Builds::Record),
 ];
+
+/// What something that a pickle imports stands for.
+fn builds(module: &str, name: &str) -> Option<Builds> {
+    Rule::find(RULES, module, name)
+}

@@ -8,10 +8,9 @@ use lodstone_store::Blob;
 
 use super::array::Decoded;
 use super::contents::{Found, contents};
-use super::kept::Kept;
-use super::{NAME, RULES};
+use super::{NAME, builds};
 use crate::Result;
-use crate::pickle::{self, Id, Shapes, Value};
+use crate::pickle::{self, Id, Kept, Shapes, Span, Spelling, Value};
 
 /// Whether a file begins like a pickle of protocol 2 or later: the protocol, then something. One
 /// ends with `STOP`, which needs at least a byte more.
@@ -33,7 +32,7 @@ pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
             .malformed(tree.end(), "the end of the file after the pickle", found)
             .into());
     }
-    let shapes = Shapes::check(tree, RULES)?;
+    let shapes = Shapes::check(tree, builds)?;
     let contents = contents(&shapes, limits)?;
     let (format, files) = (NAME.to_owned(), vec![blob.clone()]);
     let mut model = Model { format, files, ..Model::default() };
@@ -52,7 +51,9 @@ pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
         let tensor = Tensor { residual, ..tensor };
         model.parameters.push(Parameter { name: found.path.clone(), tensor });
     }
-    Kept::new(blob, &contents, limits)?.remember(&mut model);
+    let parts = contents.tensors.iter().flat_map(|found| &found.parts);
+    let elements: Vec<Span> = parts.map(|array| array.data.span).collect();
+    model.residual = Residual::new(NAME, Kept::new(blob, &elements, limits)?.encode());
     if !contents.clashes.is_empty() {
         let paths = some(&contents.clashes);
         model
@@ -89,7 +90,7 @@ pub(crate) struct Early {
 /// # Errors
 /// As [`read_blob`].
 pub(crate) fn read_early(blob: &Blob, limits: &Limits) -> Result<Option<Early>> {
-    let shapes = Shapes::check(pickle::read(blob, 0, limits)?, RULES)?;
+    let shapes = Shapes::check(pickle::read(blob, 0, limits)?, builds)?;
     let Value::Dict(pairs) = shapes.value(shapes.tree.root())? else { return Ok(None) };
     let get = |name: &str| {
         let mut found =
@@ -113,9 +114,9 @@ pub(crate) fn read_early(blob: &Blob, limits: &Limits) -> Result<Option<Early>> 
         items.iter().map(name).collect()
     };
     // Offsets in messages are those in the file.
-    let program = match data.latin1 {
-        false => blob.slice(data.span.start, data.span.len)?,
-        true => Blob::memory(shapes.decoded(data)?),
+    let program = match data.spelling {
+        Spelling::Plain => blob.slice(data.span.start, data.span.len)?,
+        _ => Blob::memory(shapes.decoded(data)?),
     };
     Ok(Some(Early { program, interface: [names(feeds)?, names(fetches)?] }))
 }

@@ -3,17 +3,16 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use lodstone_model::{DType, Kind, Model, Parameter, Tensor};
+use lodstone_model::{DType, Kind, Limits, Model, Parameter, Tensor};
 use lodstone_store::{Blob, Commit, Output};
 
 use super::array::{same_bits, written};
-use super::contents::Contents;
-use super::kept::{Kept, Piece};
-use super::{AS_INTEGERS, CUT, NAME, TABLE, edit};
+use super::contents::{Contents, contents};
+use super::{AS_INTEGERS, CUT, NAME, TABLE, builds, edit};
 use crate::format::publish;
 use crate::numpy::{DIMENSIONS, code};
-use crate::pickle::Node;
 use crate::pickle::write as put;
+use crate::pickle::{self, Kept, Node, Piece, Shapes, is_one};
 use crate::{Error, Result, WriteOptions};
 
 /// Writes one file.
@@ -36,7 +35,7 @@ pub(crate) fn write_model(commit: &mut Commit, name: &str, model: &Model) -> Res
     let Some(kept) = model.residual.of(NAME).and_then(Kept::decode) else {
         return commit.write(name, |out| fresh(out, &model.parameters));
     };
-    let (shapes, contents) = kept.read()?;
+    let (shapes, contents) = read(&kept)?;
     let places = places(model, &contents);
     if let Some(pieces) = unedited(model, &contents, &places) {
         return commit.write(name, |out| {
@@ -65,6 +64,15 @@ pub(crate) fn write_model(commit: &mut Commit, name: &str, model: &Model) -> Res
         edit::Writer::new(out, model, &shapes, &contents, &plan).root()?;
         Ok(put::end(out)?)
     })
+}
+
+/// What a pickle that was kept holds: all but the elements.
+fn read(kept: &Kept) -> Result<(Shapes, Contents)> {
+    // What was read once was within the limits then.
+    let limits = Limits::none();
+    let shapes = Shapes::check(pickle::read(&kept.blob(), 0, &limits)?, builds)?;
+    let contents = contents(&shapes, &limits)?;
+    Ok((shapes, contents))
 }
 
 /// Fails unless the format has a place for every tensor.
@@ -294,23 +302,6 @@ fn unedited(
         }
     }
     Some(holes)
-}
-
-/// Whether two blobs are the same bytes of the same place.
-fn is_one(a: &Blob, b: &Blob) -> bool {
-    if a.len() != b.len() {
-        return false;
-    }
-    match (a.file_range(), b.file_range()) {
-        (Some((file, start)), Some((other, there))) => {
-            std::sync::Arc::ptr_eq(file, other) && start == there
-        }
-        (None, None) => match (a.in_memory(), b.in_memory()) {
-            (Some(a), Some(b)) => a.as_ptr() == b.as_ptr(),
-            _ => false,
-        },
-        _ => false,
-    }
 }
 
 /// What becomes of each tensor that was read.

@@ -103,12 +103,9 @@ fn build(shapes: &Shapes, id: Id, shape: Id, dtype: Id, fortran: bool, data: Id)
         let found = format!("{dtype} of shape {extents:?}");
         tree.error(id, "a size that fits 64 bits", found)
     })?;
-    // A text has one or two bytes for each.
-    let fits = match data.latin1 {
-        false => data.span.len == size,
-        true => data.span.len >= size && data.span.len / 2 <= size,
-    };
-    if !fits {
+    // In a text each byte has one or more.
+    let most = size.saturating_mul(data.spelling.most());
+    if !(size..=most).contains(&data.span.len) {
         let expected = format!("{size} bytes, {dtype} of shape {extents:?}");
         return Err(tree.error(id, expected, format!("{} bytes", data.span.len)));
     }
@@ -144,8 +141,8 @@ pub(super) fn scalar(shapes: &Shapes, id: Id, object: &Object) -> Result<Number>
     let (dtype, swap) = element(shapes, *dtype)?;
     let data = shapes.data(*data).filter(|_| plain(object)).ok_or_else(odd)?;
     let size = dtype.size_of(&[]).unwrap_or(0);
-    // In a text each byte has one or two.
-    if data.span.len < size || data.span.len > size * if data.latin1 { 2 } else { 1 } {
+    // In a text each byte has one or more.
+    if data.span.len < size || data.span.len > size * data.spelling.most() {
         return Err(odd());
     }
     Ok(Number { dtype, swap, data })

@@ -26,7 +26,7 @@ pub(crate) fn read(blob: &Blob, start: u64, limits: &Limits) -> Result<Tree> {
 }
 
 /// Reads what there is of a pickle that may be damaged; gives why it ends before `STOP`, if it does.
-pub(super) fn read_leniently(blob: &Blob, start: u64, limits: &Limits) -> (Tree, Option<Error>) {
+pub(crate) fn read_leniently(blob: &Blob, start: u64, limits: &Limits) -> (Tree, Option<Error>) {
     let mut machine = Machine::new(blob, start, limits, true);
     let (root, error) = match machine.run() {
         Ok(root) => (root, None),

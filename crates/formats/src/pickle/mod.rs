@@ -13,6 +13,8 @@
 //! | texts, and bytes that are written as texts | `text` |
 //! | what may be referred to, and in which form | `shapes` |
 //! | arrays, element types and numbers of NumPy | `array` |
+//! | how values lie in each other; plain ones as JSON | `survey`, `json` |
+//! | a pickle without the elements of its tensors, for a write-back | `kept` |
 //! | what a hostile pickle would import and call, however damaged it is | `scan` |
 //! | values to bytes | `write` |
 //!
@@ -29,18 +31,23 @@
 //! Not supported: buffers out of band (`NEXT_BUFFER`), integers of more than 1024 bytes.
 
 mod array;
+pub(crate) mod json;
+mod kept;
 mod machine;
 mod opcode;
 mod scan;
 mod shapes;
+mod survey;
 mod text;
 mod tree;
 pub(crate) mod write;
 
-pub(crate) use array::{Array, Number};
-pub(crate) use machine::read;
+pub(crate) use array::Array;
+pub(crate) use kept::{Kept, Piece, is_one};
+pub(crate) use machine::{read, read_leniently};
 pub(crate) use opcode::Span;
 pub use scan::{Finding, scan};
 pub(crate) use shapes::{Builds, Data, Rule, Shapes, Value};
-pub(crate) use text::Latin1;
+pub(crate) use survey::survey;
+pub(crate) use text::{Latin1, Spelling};
 pub(crate) use tree::{Encoding, Id, Node};

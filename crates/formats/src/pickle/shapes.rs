@@ -9,7 +9,7 @@ use lodstone_store::Blob;
 
 use super::array::{self, Array, Number};
 use super::opcode::Span;
-use super::text::Latin1;
+use super::text::{Latin1, Spelling};
 use super::tree::{Encoding, How, Id, Node, Object, Tree};
 use crate::{Error, Result};
 
@@ -44,8 +44,11 @@ pub(crate) enum Builds {
     OrderedDict,
     /// An instance of a class that is shown by the attributes it would get.
     Record,
+    /// The same as protocols 0 and 1 write it: `_reconstructor(class, object, None)`.
+    Reconstructor,
+    /// The base of all classes: an argument of others.
+    Object,
     /// Anything that the format itself makes sense of; it is not looked into here.
-    #[expect(dead_code, reason = "for formats that are to come")]
     Opaque,
 }
 
@@ -56,6 +59,15 @@ pub(crate) struct Rule {
     pub(crate) modules: &'static [&'static str],
     pub(crate) name: &'static str,
     pub(crate) builds: Builds,
+}
+
+impl Rule {
+    /// What a table says of something to be imported.
+    pub(crate) fn find(rules: &[Self], module: &str, name: &str) -> Option<Builds> {
+        let mut rules = rules.iter();
+        let rule = rules.find(|rule| rule.name == name && rule.modules.contains(&module));
+        rule.map(|rule| rule.builds)
+    }
 }
 
 /// What a value is, one level deep, seen through what a format allows.
@@ -85,8 +97,14 @@ pub(crate) enum Value<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Data {
     pub(crate) span: Span,
-    /// Whether they are a text of the characters up to U+00FF, in UTF-8.
-    pub(crate) latin1: bool,
+    pub(crate) spelling: Spelling,
+}
+
+impl Data {
+    /// Bytes as they are.
+    pub(crate) fn plain(span: Span) -> Self {
+        Self { span, spelling: Spelling::Plain }
+    }
 }
 
 /// A pickle that holds only what a table allows.
@@ -97,21 +115,22 @@ pub(crate) struct Shapes {
 }
 
 impl Shapes {
-    /// Checks every value of a pickle, reachable or not.
+    /// Checks every value of a pickle, reachable or not; `allowed` says what something to be
+    /// imported, by module and name, stands for.
     ///
     /// # Errors
     /// If it would import or call anything else: what, and where.
-    pub(crate) fn check(tree: Tree, rules: &[Rule]) -> Result<Self> {
+    pub(crate) fn check(
+        tree: Tree,
+        allowed: impl Fn(&str, &str) -> Option<Builds>,
+    ) -> Result<Self> {
         let mut globals = HashMap::new();
         for (id, node) in tree.nodes() {
             match node {
                 Node::Global(..) => {
                     let Some((module, name)) = tree.global(id) else { continue };
-                    let rule = rules
-                        .iter()
-                        .find(|rule| rule.name == name && rule.modules.contains(&module.as_str()));
-                    let rule = rule.ok_or_else(|| refused(&tree, id))?;
-                    globals.insert(id, rule.builds);
+                    let builds = allowed(&module, &name).ok_or_else(|| refused(&tree, id))?;
+                    globals.insert(id, builds);
                 }
                 Node::Extension(_) | Node::Persistent(_) => return Err(refused(&tree, id)),
                 _ => {}
@@ -132,7 +151,7 @@ impl Shapes {
     }
 
     /// The arguments of an object.
-    pub(super) fn arguments(&self, object: &Object) -> &[Id] {
+    pub(crate) fn arguments(&self, object: &Object) -> &[Id] {
         match self.tree.node(object.arguments) {
             Node::Tuple(items) => items,
             _ => &[],
@@ -160,7 +179,7 @@ impl Shapes {
             (Builds::FromBuffer, _) => return array::from_buffer(self, id, object).map(|_| ()),
             (Builds::Scalar, _) => return array::scalar(self, id, object).map(|_| ()),
             (Builds::Encode, [text, codec]) => {
-                let good = matches!(self.tree.node(*text), Node::Text(_, Encoding::Utf8));
+                let good = self.encoded(*text).is_some();
                 let codecs = ["latin1", "latin-1", "iso-8859-1"];
                 ("`encode(text, 'latin1')`", plain && good && is_text(codec, &codecs))
             }
@@ -180,8 +199,7 @@ impl Shapes {
                     [] => true,
                     [bytes] => self.data(*bytes).is_some(),
                     [text, codec] => {
-                        matches!(self.tree.node(*text), Node::Text(_, Encoding::Utf8))
-                            && is_text(codec, &["latin-1", "latin1"])
+                        self.encoded(*text).is_some() && is_text(codec, &["latin-1", "latin1"])
                     }
                     _ => false,
                 };
@@ -203,15 +221,19 @@ impl Shapes {
                 ("`OrderedDict()` and its items", good)
             }
             (Builds::Record, _) => {
-                let state = match object.state.as_slice() {
-                    [] => true,
-                    [state] => matches!(self.tree.node(*state), Node::Dict(_)),
-                    _ => false,
-                };
                 let new = object.how == How::New && arguments.is_empty();
-                let good = new && state && object.items.is_empty() && object.pairs.is_empty();
-                ("an instance and its attributes", good)
+                ("an instance and its attributes", new && has_attributes(&self.tree, object))
             }
+            (Builds::Reconstructor, [class, base, none]) => {
+                let classes = [self.builds(*class), self.builds(*base)];
+                let good = classes == [Some(Builds::Record), Some(Builds::Object)]
+                    && matches!(self.tree.node(*none), Node::None)
+                    && object.how == How::Reduce;
+                let form = "`_reconstructor(class, object, None)` and attributes";
+                (form, good && has_attributes(&self.tree, object))
+            }
+            (Builds::Reconstructor, _) => ("`_reconstructor(class, object, None)`", false),
+            (Builds::Object, _) => ("no instance of object itself", false),
         };
         if good {
             return Ok(());
@@ -240,19 +262,19 @@ impl Shapes {
     pub(crate) fn data(&self, id: Id) -> Option<Data> {
         match self.tree.node(id) {
             Node::Bytes(span) | Node::ByteArray(span) | Node::Text(span, Encoding::Bytes) => {
-                Some(Data { span: *span, latin1: false })
+                Some(Data::plain(*span))
             }
             Node::Object(object) => {
                 let first = self.arguments(object).first().copied();
                 match self.builds(object.callable)? {
-                    Builds::Bytes => Some(Data { span: Span { start: 0, len: 0 }, latin1: false }),
+                    Builds::Bytes => Some(Data::plain(Span { start: 0, len: 0 })),
                     Builds::Encode => self.encoded(first?),
                     // Bytes inside a bytearray are never a bytearray again.
                     Builds::ByteArray => match first {
-                        None => Some(Data { span: Span { start: 0, len: 0 }, latin1: false }),
+                        None => Some(Data::plain(Span { start: 0, len: 0 })),
                         Some(first) => match self.tree.node(first) {
-                            Node::Text(_, Encoding::Utf8) => self.encoded(first),
-                            Node::Bytes(span) => Some(Data { span: *span, latin1: false }),
+                            Node::Text(..) => self.encoded(first),
+                            Node::Bytes(span) => Some(Data::plain(*span)),
                             Node::Object(inner) => {
                                 let builds = self.builds(inner.callable)?;
                                 let text = self.arguments(inner).first().copied();
@@ -269,8 +291,13 @@ impl Shapes {
     }
 
     fn encoded(&self, text: Id) -> Option<Data> {
-        let Node::Text(span, Encoding::Utf8) = self.tree.node(text) else { return None };
-        Some(Data { span: *span, latin1: true })
+        let Node::Text(span, encoding) = self.tree.node(text) else { return None };
+        let spelling = match encoding {
+            Encoding::Utf8 => Spelling::Utf8,
+            Encoding::Escaped => Spelling::Escaped,
+            Encoding::Bytes | Encoding::Quoted => return None,
+        };
+        Some(Data { span: *span, spelling })
     }
 
     /// What a value is.
@@ -286,9 +313,7 @@ impl Shapes {
             Node::Digits(span) => Value::Big(self.tree.text(id, *span, Encoding::Utf8)?),
             Node::Float(value) => Value::Float(*value),
             Node::Text(span, encoding) => Value::Text(*span, *encoding),
-            Node::Bytes(span) | Node::ByteArray(span) => {
-                Value::Bytes(Data { span: *span, latin1: false })
-            }
+            Node::Bytes(span) | Node::ByteArray(span) => Value::Bytes(Data::plain(*span)),
             Node::List(items) => Value::List(items),
             Node::Tuple(items) => Value::Tuple(items),
             Node::Set(items) | Node::FrozenSet(items) => Value::Set(items),
@@ -344,15 +369,21 @@ impl Shapes {
                 Value::Complex(float(arguments.first())?, float(arguments.get(1))?)
             }
             Builds::OrderedDict => Value::Dict(&object.pairs),
-            Builds::Record => {
-                let class = self.tree.describe(object.callable);
+            Builds::Record | Builds::Reconstructor => {
+                let class = match self.builds(object.callable) {
+                    Some(Builds::Reconstructor) => first,
+                    _ => object.callable,
+                };
+                let class = self.tree.describe(class);
                 let attributes = match object.state.first().map(|state| self.tree.node(*state)) {
                     Some(Node::Dict(pairs)) => pairs.as_slice(),
                     _ => &[],
                 };
                 Value::Record(class, attributes)
             }
-            Builds::Ndarray | Builds::Dtype | Builds::Opaque => return Err(odd()),
+            Builds::Ndarray | Builds::Dtype | Builds::Object | Builds::Opaque => {
+                return Err(odd());
+            }
         })
     }
 
@@ -362,11 +393,21 @@ impl Shapes {
     /// If they are a text with other characters; what reading gives.
     pub(crate) fn decoded(&self, data: Data) -> Result<bytes::Bytes> {
         let blob = self.tree.blob().slice(data.span.start, data.span.len)?;
-        if !data.latin1 {
+        if data.spelling == Spelling::Plain {
             return Ok(blob.read()?);
         }
-        Ok(Blob::derived(Arc::new(Latin1::new(blob)?)).read()?)
+        Ok(Blob::derived(Arc::new(Latin1::new(blob, data.spelling)?)).read()?)
     }
+}
+
+/// Whether all that an object would be given is a dict of attributes, at most.
+fn has_attributes(tree: &Tree, object: &Object) -> bool {
+    let state = match object.state.as_slice() {
+        [] => true,
+        [state] => matches!(tree.node(*state), Node::Dict(_)),
+        _ => false,
+    };
+    state && object.items.is_empty() && object.pairs.is_empty() && object.named.is_none()
 }
 
 fn refused(tree: &Tree, id: Id) -> Error {

@@ -69,15 +69,63 @@ pub(super) fn unquote(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Bytes that are written as a text of the characters U+0000 to U+00FF in UTF-8, as protocol 2 does
-/// (`_codecs.encode(text, 'latin1')`).
+/// How bytes are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// As they are.
+    Plain,
+    /// As the characters U+0000 to U+00FF in UTF-8.
+    Utf8,
+    /// The same in `raw-unicode-escape`: a byte each, but for `\uXXXX`.
+    Escaped,
+}
+
+impl Spelling {
+    /// How many bytes of the file one byte takes at most.
+    pub(crate) fn most(self) -> u64 {
+        match self {
+            Self::Plain => 1,
+            Self::Utf8 => 2,
+            Self::Escaped => ESCAPE as u64,
+        }
+    }
+
+    /// The first byte that is written in `text`, and how much of the text it takes; `None` if it is
+    /// another character, or cut off.
+    fn first(self, text: &[u8]) -> Option<(u8, usize)> {
+        let (first, rest) = text.split_first()?;
+        match self {
+            Self::Plain => Some((*first, 1)),
+            Self::Utf8 => match (first, rest.first()) {
+                (0..=0x7f, _) => Some((*first, 1)),
+                (0xc2 | 0xc3, Some(second @ 0x80..=0xbf)) => Some((first << 6 | second & 0x3f, 2)),
+                _ => None,
+            },
+            // No pickler writes a backslash as itself.
+            Self::Escaped if *first != b'\\' => Some((*first, 1)),
+            Self::Escaped => {
+                let digits = text.get(..ESCAPE)?.strip_prefix(b"\\u00")?;
+                let digits = std::str::from_utf8(digits).ok()?;
+                let plain = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+                Some((u8::from_str_radix(digits, 16).ok().filter(|_| plain)?, ESCAPE))
+            }
+        }
+    }
+}
+
+/// Size of an escape: `\u00ff`.
+const ESCAPE: usize = 6;
+
+/// Bytes that are written as a text, as protocols before 3 do (`_codecs.encode(text, 'latin1')`,
+/// `bytearray(text, 'latin-1')`).
 ///
 /// An index of where the text was after every so many bytes makes a read in the middle as cheap as
 /// one at the beginning.
 pub(crate) struct Latin1 {
     source: Blob,
-    /// Bytes before each [`STEP`] of the source.
-    index: Vec<u64>,
+    spelling: Spelling,
+    /// Places in the source about every [`STEP`] bytes, and how many bytes are written before each.
+    index: Vec<(u64, u64)>,
     len: u64,
 }
 
@@ -89,43 +137,85 @@ impl Latin1 {
     ///
     /// # Errors
     /// If it has other characters; what reading gives.
-    pub(crate) fn new(source: Blob) -> Result<Self, StoreError> {
-        let mut index = Vec::new();
-        let (mut len, mut at) = (0u64, 0u64);
-        // Whether a character is open, of which one byte is left.
-        let mut open = false;
-        let mut piece = Vec::new();
-        while at < source.len() {
-            index.push(len);
-            piece.resize(usize::try_from(STEP.min(source.len() - at)).unwrap_or(0), 0);
-            source.read_at(at, &mut piece)?;
-            for (place, byte) in (at..).zip(&piece) {
-                match (open, byte) {
-                    (true, 0x80..=0xbf) => open = false,
-                    (false, 0..=0x7f) => len += 1,
-                    (false, 0xc2 | 0xc3) => {
-                        len += 1;
-                        open = true;
-                    }
-                    _ => {
-                        let expected = "characters up to U+00FF in UTF-8, which stand for bytes";
-                        return Err(source.malformed(place, expected, format!("`\\x{byte:02x}`")));
-                    }
-                }
+    pub(crate) fn new(source: Blob, spelling: Spelling) -> Result<Self, StoreError> {
+        let (mut index, mut len, mut next) = (vec![(0, 0)], 0u64, STEP);
+        walk(&source, spelling, 0, |place, _| {
+            if place >= next {
+                index.push((place, len));
+                next = place.saturating_add(STEP);
             }
-            at += piece.len() as u64;
-        }
-        if open {
-            let expected = "the second byte of a character";
-            return Err(source.malformed(at, expected, "the end of the text"));
-        }
-        Ok(Self { source, index, len })
+            len += 1;
+            true
+        })?;
+        Ok(Self { source, spelling, index, len })
     }
 
     /// The text.
     pub(crate) fn source(&self) -> &Blob {
         &self.source
     }
+
+    /// Where in the text byte number `offset` is written.
+    ///
+    /// # Errors
+    /// What reading gives.
+    pub(crate) fn place(&self, offset: u64) -> Result<u64, StoreError> {
+        let mut found = self.source.len();
+        if offset < self.len {
+            self.from(offset, |place, _| {
+                found = place;
+                false
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// Calls `each` with the bytes from number `offset` on, as [`walk`].
+    fn from(&self, offset: u64, mut each: impl FnMut(u64, u8) -> bool) -> Result<(), StoreError> {
+        let after = self.index.partition_point(|(_, before)| *before <= offset);
+        let known = after.checked_sub(1).and_then(|last| self.index.get(last));
+        let (start, before) = known.copied().unwrap_or_default();
+        let mut skip = offset - before;
+        walk(&self.source, self.spelling, start, |place, byte| {
+            if skip > 0 {
+                skip -= 1;
+                return true;
+            }
+            each(place, byte)
+        })
+    }
+}
+
+/// Calls `each` with every byte that is written from `start` on and its place, until it says to end.
+fn walk(
+    source: &Blob,
+    spelling: Spelling,
+    start: u64,
+    mut each: impl FnMut(u64, u8) -> bool,
+) -> Result<(), StoreError> {
+    let (mut at, mut piece) = (start, Vec::new());
+    while at < source.len() {
+        let left = source.len() - at;
+        piece.resize(usize::try_from(STEP.min(left)).unwrap_or(0), 0);
+        source.read_at(at, &mut piece)?;
+        let is_last = piece.len() as u64 == left;
+        let mut rest = piece.as_slice();
+        // A character that goes on in the next piece begins that one.
+        while !rest.is_empty() && (is_last || rest.len() >= ESCAPE) {
+            let place = at + (piece.len() - rest.len()) as u64;
+            let Some((byte, size)) = spelling.first(rest) else {
+                let expected = "characters up to U+00FF, which stand for bytes";
+                let found = rest.get(..ESCAPE).unwrap_or(rest).escape_ascii();
+                return Err(source.malformed(place, expected, format!("`{found}`")));
+            };
+            if !each(place, byte) {
+                return Ok(());
+            }
+            rest = rest.get(size..).unwrap_or_default();
+        }
+        at += (piece.len() - rest.len()) as u64;
+    }
+    Ok(())
 }
 
 impl Derive for Latin1 {
@@ -137,40 +227,14 @@ impl Derive for Latin1 {
         if self.len == self.source.len() {
             return self.source.read_at(offset, buffer);
         }
-        let number = self.index.partition_point(|before| *before <= offset).saturating_sub(1);
-        let mut at = number as u64 * STEP;
-        let mut skip = offset - self.index.get(number).copied().unwrap_or_default();
         let mut out = buffer.iter_mut();
-        let mut piece = Vec::new();
-        // The high bits of a character whose second byte is next. One that began before this piece
-        // was counted there.
-        let mut high = None;
-        while out.len() > 0 && at < self.source.len() {
-            piece.resize(usize::try_from(STEP.min(self.source.len() - at)).unwrap_or(0), 0);
-            self.source.read_at(at, &mut piece)?;
-            at += piece.len() as u64;
-            for byte in &piece {
-                let value = match byte {
-                    0..=0x7f => *byte,
-                    0xc0..=0xff => {
-                        high = Some(*byte << 6);
-                        continue;
-                    }
-                    _ => match high.take() {
-                        Some(high) => high | (byte & 0x3f),
-                        None => continue,
-                    },
-                };
-                if skip > 0 {
-                    skip -= 1;
-                } else if let Some(out) = out.next() {
-                    *out = value;
-                } else {
-                    break;
-                }
+        self.from(offset, |_, byte| match out.next() {
+            Some(out) => {
+                *out = byte;
+                true
             }
-        }
-        Ok(())
+            None => false,
+        })
     }
 
     fn source(&self) -> Option<&Blob> {

@@ -88,6 +88,13 @@ pub(crate) struct Object {
     pub(crate) pairs: Vec<(Id, Id)>,
 }
 
+impl Object {
+    /// Whether it is the result of a plain call.
+    pub(crate) fn is_call(&self) -> bool {
+        self.how == How::Reduce
+    }
+}
+
 /// All values of one pickle, those that it threw away too.
 #[derive(Debug)]
 pub(crate) struct Tree {

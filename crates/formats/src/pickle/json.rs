@@ -4,12 +4,14 @@ use std::collections::HashSet;
 
 use lodstone_model::DType;
 
+use super::array::Number;
+use super::shapes::{Shapes, Value};
+use super::tree::Id;
 use crate::Result;
-use crate::pickle::{Id, Number, Shapes, Value};
 
 /// How much may still be said. What a pickle shares is there once, and would be said each time.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     /// Values.
     steps: usize,
     /// Bytes of text.
@@ -18,7 +20,7 @@ pub(super) struct Budget {
 
 impl Budget {
     /// Honest pickles share names, element types and a few tensors.
-    pub(super) fn of(shapes: &Shapes) -> Self {
+    pub(crate) fn of(shapes: &Shapes) -> Self {
         let steps = shapes.tree.len().saturating_mul(16).saturating_add(65_536);
         let text = shapes.tree.blob().len().saturating_mul(8).saturating_add(1 << 20);
         Self { steps, text }
@@ -28,7 +30,7 @@ impl Budget {
     ///
     /// # Errors
     /// If there were too many.
-    pub(super) fn step(&mut self, shapes: &Shapes, id: Id) -> Result<()> {
+    pub(crate) fn step(&mut self, shapes: &Shapes, id: Id) -> Result<()> {
         match self.steps.checked_sub(1) {
             Some(left) => self.steps = left,
             None => {
@@ -43,7 +45,7 @@ impl Budget {
     ///
     /// # Errors
     /// If there were too many.
-    pub(super) fn say(&mut self, shapes: &Shapes, id: Id, len: u64) -> Result<()> {
+    pub(crate) fn say(&mut self, shapes: &Shapes, id: Id, len: u64) -> Result<()> {
         match self.text.checked_sub(len) {
             Some(left) => self.text = left,
             None => {
@@ -56,7 +58,7 @@ impl Budget {
 }
 
 /// Appends a value without tensors; the caller has bounded how deep it is.
-pub(super) fn json(shapes: &Shapes, id: Id, out: &mut String, budget: &mut Budget) -> Result<()> {
+pub(crate) fn json(shapes: &Shapes, id: Id, out: &mut String, budget: &mut Budget) -> Result<()> {
     budget.step(shapes, id)?;
     let before = out.len();
     match shapes.value(id)? {
@@ -128,7 +130,7 @@ fn object(
 }
 
 /// A key of a dict as text: as it is, or as JSON if it is something else.
-pub(super) fn key(shapes: &Shapes, id: Id, budget: &mut Budget) -> Result<String> {
+pub(crate) fn key(shapes: &Shapes, id: Id, budget: &mut Budget) -> Result<String> {
     if let Value::Text(span, encoding) = shapes.value(id)? {
         budget.step(shapes, id)?;
         budget.say(shapes, id, span.len)?;
@@ -140,7 +142,7 @@ pub(super) fn key(shapes: &Shapes, id: Id, budget: &mut Budget) -> Result<String
 }
 
 /// A text as JSON.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
@@ -149,7 +151,7 @@ fn pair([re, im]: [String; 2]) -> String {
 }
 
 /// Two readers could take different ones.
-pub(super) fn again(shapes: &Shapes, id: Id, name: &str) -> crate::Error {
+pub(crate) fn again(shapes: &Shapes, id: Id, name: &str) -> crate::Error {
     let name: String = name.chars().take(64).collect();
     shapes.tree.error(id, "each key once", format!("`{}` again", name.escape_debug()))
 }

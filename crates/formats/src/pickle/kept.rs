@@ -1,19 +1,19 @@
 //! A pickle without the elements of its tensors, kept so that it can be written back.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use lodstone_model::{Limits, Model, Residual};
+use lodstone_model::Limits;
 use lodstone_store::{Blob, Derive, Result as StoreResult};
 
-use super::NAME;
-use super::contents::{Contents, contents};
+use super::opcode::Span;
 use crate::Result;
-use crate::pickle::{self, Shapes};
 
 /// What was cut out of the bytes of a pickle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hole {
-    pub(super) start: u64,
-    pub(super) len: u64,
+struct Hole {
+    start: u64,
+    len: u64,
     /// How many kept bytes are before it.
     before: u64,
 }
@@ -26,20 +26,17 @@ impl Hole {
 
 /// The bytes around the holes.
 #[derive(Clone)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     /// Ascending, apart from each other.
     holes: Vec<Hole>,
     bytes: Bytes,
 }
 
 impl Kept {
-    /// Takes out the elements of all tensors.
-    pub(super) fn new(blob: &Blob, contents: &Contents, limits: &Limits) -> Result<Self> {
-        let parts = contents.tensors.iter().flat_map(|found| &found.parts);
-        let mut spans: Vec<(u64, u64)> = parts
-            .map(|array| (array.data.span.start, array.data.span.len))
-            .filter(|(_, len)| *len > 0)
-            .collect();
+    /// Takes out the elements of all tensors; those that are shared are there once.
+    pub(crate) fn new(blob: &Blob, elements: &[Span], limits: &Limits) -> Result<Self> {
+        let spans = elements.iter().map(|span| (span.start, span.len));
+        let mut spans: Vec<(u64, u64)> = spans.filter(|(_, len)| *len > 0).collect();
         spans.sort_unstable();
         spans.dedup();
         let cut: u64 = spans.iter().map(|(_, len)| len).sum();
@@ -60,7 +57,7 @@ impl Kept {
     }
 
     /// The pieces of the pickle in order: kept bytes, and holes.
-    pub(super) fn pieces(&self) -> impl Iterator<Item = Piece> {
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> {
         let mut at = 0;
         let mut pieces = Vec::with_capacity(self.holes.len() * 2 + 1);
         for hole in &self.holes {
@@ -73,13 +70,8 @@ impl Kept {
         pieces.into_iter()
     }
 
-    /// Hangs it on a model.
-    pub(super) fn remember(&self, model: &mut Model) {
-        model.residual = Residual::new(NAME, self.encode());
-    }
-
     /// A number, so many pairs of numbers, and the bytes.
-    pub(super) fn encode(&self) -> Bytes {
+    pub(crate) fn encode(&self) -> Bytes {
         let mut encoded = Vec::with_capacity(8 + self.holes.len() * 16 + self.bytes.len());
         encoded.extend((self.holes.len() as u64).to_le_bytes());
         for hole in &self.holes {
@@ -90,7 +82,7 @@ impl Kept {
         encoded.into()
     }
 
-    pub(super) fn decode(encoded: &Bytes) -> Option<Self> {
+    pub(crate) fn decode(encoded: &Bytes) -> Option<Self> {
         let number = |at: usize| {
             let bytes = encoded.get(at..at.checked_add(8)?)?;
             Some(u64::from_le_bytes(bytes.try_into().ok()?))
@@ -108,14 +100,9 @@ impl Kept {
         Some(Self { holes, bytes })
     }
 
-    /// The pickle with zeros in its holes, and what it holds: all but the elements.
-    pub(super) fn read(&self) -> Result<(Shapes, Contents)> {
-        let blob = Blob::derived(std::sync::Arc::new(self.clone()));
-        // What was read once was within the limits then.
-        let limits = Limits::none();
-        let shapes = Shapes::check(pickle::read(&blob, 0, &limits)?, super::RULES)?;
-        let contents = contents(&shapes, &limits)?;
-        Ok((shapes, contents))
+    /// The pickle with zeros in its holes.
+    pub(crate) fn blob(&self) -> Blob {
+        Blob::derived(Arc::new(self.clone()))
     }
 }
 
@@ -158,8 +145,23 @@ impl Derive for Kept {
 }
 
 /// A piece of a pickle.
-pub(super) enum Piece {
+pub(crate) enum Piece {
     Bytes(Bytes),
     /// Where it begins.
     Hole(u64),
+}
+
+/// Whether two blobs are the same bytes of the same place.
+pub(crate) fn is_one(a: &Blob, b: &Blob) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    match (a.file_range(), b.file_range()) {
+        (Some((file, start)), Some((other, there))) => Arc::ptr_eq(file, other) && start == there,
+        (None, None) => match (a.in_memory(), b.in_memory()) {
+            (Some(a), Some(b)) => a.as_ptr() == b.as_ptr(),
+            _ => false,
+        },
+        _ => false,
+    }
 }
