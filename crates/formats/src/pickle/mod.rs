@@ -40,7 +40,7 @@ pub(crate) mod write;
 pub(crate) use array::{Array, Number};
 pub(crate) use machine::read;
 pub(crate) use opcode::Span;
-pub use scan::{Finding, scan};
+pub use scan::{Finding, scan, scan_calls};
 pub(crate) use shapes::{Builds, Data, Rule, Shapes, Value};
 pub(crate) use text::Latin1;
 pub(crate) use tree::{Encoding, Id, Node};
