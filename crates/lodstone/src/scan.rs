@@ -86,7 +86,7 @@ pub fn scan(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Scan> {
         }
     } else if exists(path) {
         let model = look(path, &options.file(path)?, options, &mut scan)?;
-        if let (Some(error), true) = (model, scan.findings.is_empty()) {
+        if let (Some(error), true) = (model, scan.findings.is_empty() && scan.unread.is_empty()) {
             return Err(error);
         }
     } else {
@@ -123,6 +123,12 @@ fn look(path: &Path, blob: &Blob, options: &OpenOptions, scan: &mut Scan) -> Res
     let found = pickles(path, blob, &options.limits)?;
     let calls = callables(&found.findings);
     let has_pickle = !found.findings.is_empty();
+    for (member, finding) in found.findings.iter().filter(|(_, finding)| finding.how == "limit") {
+        let place =
+            member.as_ref().map(|member| format!("member `{member}`, ")).unwrap_or_default();
+        let (path, offset) = (path.display(), finding.offset);
+        scan.unread.push(format!("`{path}`: {place}from byte {offset} on: {}", finding.name));
+    }
     for (_, finding) in found.findings.iter().filter(|(_, f)| f.module == "pathlib") {
         if finding.how != "import" {
             let message = format!("a path of the machine it was made on: {}", finding.arguments);
@@ -131,6 +137,11 @@ fn look(path: &Path, blob: &Blob, options: &OpenOptions, scan: &mut Scan) -> Res
     }
     for (place, message) in calls {
         scan.add(DangerKind::Callable, path, &place, message);
+    }
+    for (member, why) in &found.unread {
+        let member =
+            member.as_ref().map(|member| format!("member `{member}`: ")).unwrap_or_default();
+        scan.unread.push(format!("`{}`: {member}{why}", path.display()));
     }
     for (name, why) in found.escapes {
         scan.add(DangerKind::Path, path, &format!("member `{name}`"), why);
@@ -215,6 +226,8 @@ const HARMLESS: &[(&str, &[&str])] = &[
             "_rebuild_parameter",
             "_rebuild_qtensor",
             "_rebuild_sparse_tensor",
+            "_rebuild_meta_tensor_no_storage",
+            "_rebuild_nested_tensor",
         ],
     ),
     (
@@ -255,6 +268,11 @@ const HARMLESS: &[(&str, &[&str])] = &[
             "int32",
             "int64",
             "int8",
+            "per_channel_affine",
+            "per_channel_affine_float_qparams",
+            "per_channel_symmetric",
+            "per_tensor_affine",
+            "per_tensor_symmetric",
             "uint16",
             "uint32",
             "uint64",
@@ -268,6 +286,7 @@ const HARMLESS: &[(&str, &[&str])] = &[
             "build_boollist",
             "build_doublelist",
             "build_intlist",
+            "build_tensor_from_id",
             "build_tensorlist",
             "restore_type_tag",
         ],
@@ -301,7 +320,8 @@ type Found = (Option<String>, Finding);
 /// What is imported and called beyond what tensors need: where first, and what.
 fn callables(findings: &[Found]) -> Vec<(String, String)> {
     let mut by_name: BTreeMap<(&str, &str), Vec<&Found>> = BTreeMap::new();
-    for entry in findings.iter().filter(|(_, finding)| finding.how != "persistent") {
+    let does = |finding: &Finding| !matches!(finding.how, "persistent" | "limit");
+    for entry in findings.iter().filter(|(_, finding)| does(finding)) {
         by_name.entry((&entry.1.module, &entry.1.name)).or_default().push(entry);
     }
     let mut dangers = Vec::new();
@@ -322,8 +342,11 @@ fn callables(findings: &[Found]) -> Vec<(String, String)> {
             (_, "") => format!("what is {name}"),
             _ => format!("`{module}.{name}`"),
         };
-        let call = uses.iter().find(|(_, finding)| !matches!(finding.how, "import" | "extension"));
+        let call = uses.iter().find(|(_, f)| !matches!(f.how, "import" | "extension" | "value"));
         let message = match call {
+            Some((_, call)) if call.how == "patch" => {
+                format!("sets attributes of {what}: {}", call.arguments)
+            }
             Some((_, call)) if call.how == "build" => format!("calls {what}, sets its state"),
             Some((_, call)) => format!("calls {what} with {}", call.arguments),
             None => format!("imports {what}"),
@@ -339,11 +362,15 @@ fn is_harmless(module: &str, name: &str, uses: &[&Found]) -> bool {
     if module.split('.').next() == Some("__torch__") {
         return true;
     }
+    if uses.iter().any(|(_, finding)| finding.how == "patch") {
+        return false;
+    }
     let mut known = HARMLESS.iter().filter(|(known, _)| *known == module);
     if !known.any(|(_, names)| names.contains(&name)) {
         return false;
     }
     // PaddlePaddle hands static tensors through `eval('data', {'data': array})`, and nothing else.
+    // What is handed on, as `__setstate__` of an object, is called with anything.
     let calls = uses.iter().filter(|(_, finding)| finding.how != "import");
     let as_paddle = |finding: &Finding| {
         finding.how == "reduce" && finding.arguments.starts_with("('data', {'data': ")
