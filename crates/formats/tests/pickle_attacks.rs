@@ -192,6 +192,18 @@ fn numbers_of_extensions_are_found_in_pickles_and_not_in_what_follows_them() {
 }
 
 #[test]
+fn long_names_that_are_imported_again_and_again_are_cut() {
+    let name = [b"X\x60\xea\0\0".as_slice(), &[b'a'; 60_000], b"q\0"].concat();
+    let content = [b"\x80\x02".as_slice(), &name, &b"h\0h\0\x930".repeat(50_000), b"."].concat();
+    let (found, peak) = peak_of(|| found(&content));
+    assert_eq!(found.len(), 50_000);
+    assert!(peak < 256 << 20, "{peak}");
+    // One that is just long is named.
+    let class = format!("c{}\nB\n.", "a.".repeat(100));
+    assert!(self::found(class.as_bytes())[0].1.starts_with("a.a.a."));
+}
+
+#[test]
 fn lists_of_words_call_nothing() {
     let limits = Limits::default();
     for words in ["cat\ndog\nbird\n", "iguana\nzebra\n", "cat\ndog\n0\n", "car\nbus\n.\n"] {

@@ -106,6 +106,9 @@ pub(crate) struct Tree {
 /// Texts that are taken into memory as names and words are shorter than this.
 const WORD: u64 = 64 << 10;
 
+/// Names of modules and of what is in them are no longer than this many bytes.
+const NAMED: u64 = 256;
+
 /// Codes are no longer than this many bytes. They may be looked at again and again.
 const SHORT: u64 = 64;
 
@@ -234,10 +237,15 @@ impl Tree {
         Ok(self.blob.slice(span.start, span.len)?.read()?)
     }
 
-    /// `module.name` of something to be imported.
+    /// Module and name of something to be imported. A long one is described: a few bytes are enough
+    /// to import it again and again.
     pub(crate) fn global(&self, id: Id) -> Option<(String, String)> {
         let Node::Global(module, name) = self.node(id) else { return None };
-        let word = |id| self.word(id).ok().flatten().unwrap_or_else(|| self.describe(id));
+        let word = |id| {
+            let named = matches!(self.node(id), Node::Text(span, _) if span.len <= NAMED);
+            let word = named.then(|| self.word(id).ok().flatten()).flatten();
+            word.unwrap_or_else(|| self.describe(id))
+        };
         Some((word(*module), word(*name)))
     }
 
