@@ -207,6 +207,11 @@ pub(crate) struct Convert {
     pub(crate) open: Open,
 }
 
+fn tolerance(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| "expected a number from 0 on".to_owned())
+}
+
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -227,10 +232,12 @@ pub(crate) struct Diff {
     #[arg(long, value_name = "GLOB")]
     pub(crate) transpose: Vec<String>,
     /// Numbers are equal if |a - b| <= atol + rtol * |b|
-    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, hide_default_value = true)]
+    #[arg(long, value_name = "NUMBER", default_value = "0", hide_default_value = true)]
+    #[arg(value_parser = tolerance)]
     pub(crate) rtol: f64,
     /// The absolute part of that
-    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, hide_default_value = true)]
+    #[arg(long, value_name = "NUMBER", default_value = "0", hide_default_value = true)]
+    #[arg(value_parser = tolerance)]
     pub(crate) atol: f64,
     /// Print JSON (schema 1)
     #[arg(long)]

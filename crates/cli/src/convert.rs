@@ -3,7 +3,7 @@
 use lodstone::{ConvertOptions, DType, Loss, Progress, Renames, Target, WriteOptions, some};
 
 use crate::args::Convert;
-use crate::say::{self, count, size};
+use crate::say::{self, count, plain, size};
 use crate::{Failure, progress};
 
 pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
@@ -47,9 +47,14 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
     match conversion.files.as_slice() {
         [first, .., last] if conversion.files.len() > 4 => {
             let number = count(conversion.files.len(), "file");
-            done += &format!("wrote {number}: {} .. {}\n", first.display(), last.display());
+            let [first, last] = [first, last].map(|file| plain(&file.display().to_string()));
+            done += &format!("wrote {number}: {first} .. {last}\n");
         }
-        files => files.iter().for_each(|file| done += &format!("wrote {}\n", file.display())),
+        files => {
+            for file in files {
+                done += &format!("wrote {}\n", plain(&file.display().to_string()));
+            }
+        }
     }
     say::out(done.as_bytes())
 }

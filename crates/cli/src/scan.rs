@@ -27,6 +27,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
 fn describe(found: &Scan, path: &str, out: &mut impl Write) -> io::Result<()> {
     let files = count(found.files, "file");
     let findings = match found.findings.len() {
+        0 if !found.unread.is_empty() => "cannot be told".to_owned(),
         0 => "nothing found".to_owned(),
         number => count(number, "finding"),
     };

@@ -3,7 +3,7 @@
 use lodstone::Progress;
 
 use crate::args::Seal;
-use crate::say::{self, count, size};
+use crate::say::{self, count, plain, size};
 use crate::{Failure, progress};
 
 pub(crate) fn run(arguments: &Seal) -> Result<(), Failure> {
@@ -16,7 +16,7 @@ pub(crate) fn run(arguments: &Seal) -> Result<(), Failure> {
         [count(sealing.files, "file"), count(sealing.tensors, "tensor"), size(sealing.nbytes)];
     let mut done = format!("sealed {}\n", parts.join(", "));
     for seal in &sealing.seals {
-        done += &format!("wrote {}\n", seal.display());
+        done += &format!("wrote {}\n", plain(&seal.display().to_string()));
     }
     say::out(done.as_bytes())
 }

@@ -101,3 +101,17 @@ fn a_file_that_ends_early_is_damaged_without_a_seal_too() {
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.out.contains("expected "), "{said:?}");
 }
+
+#[test]
+fn names_of_directories_do_nothing_to_a_terminal() {
+    let dir = dir();
+    let name = dir.path().join("a\u{1b}[31mb");
+    std::fs::create_dir(&name).expect("a directory");
+    let model = digits(&name);
+    let out = name.join("copy.npz");
+    let sealed = good(["seal", &model]);
+    let converted = good(["convert", &model, out.to_str().expect("UTF-8")]);
+    for said in [sealed, converted] {
+        assert!(said.out.contains("a\\u{1b}[31mb") && !said.out.contains('\u{1b}'), "{said:?}");
+    }
+}

@@ -25,6 +25,7 @@ mod protobuf;
 pub mod safetensors;
 mod scan;
 mod seal;
+mod tar;
 
 pub use error::{Error, Result};
 pub use format::{FORMATS, Format, Prefix, Probe, named};

@@ -6,7 +6,7 @@ use lodstone_model::Limits;
 use lodstone_store::{Blob, check_relative};
 
 use crate::pickle::{self, Finding};
-use crate::{Result, numpy};
+use crate::{Result, numpy, tar};
 
 /// What the pickles in a file would do, and what is odd about what holds them.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +15,8 @@ pub struct Pickles {
     pub findings: Vec<(Option<String>, Finding)>,
     /// Names in an archive that lead out of where it is unpacked, with the rule they break.
     pub escapes: Vec<(String, String)>,
+    /// Members, or the file itself, that could not be looked into, with the reason.
+    pub unread: Vec<(Option<String>, String)>,
     /// Why an archive cannot be relied on: who loads it may see other members than are seen here.
     pub ambiguous: Option<String>,
 }
@@ -25,6 +27,12 @@ const ENDINGS: [&str; 20] = [
     "pickle", "pk", "p", "pt", "pth", "ckpt", "bin", "model", "joblib", "dill", "data",
 ];
 
+/// Levels of archives in archives that are looked into.
+const DEEP: usize = 3;
+
+/// Largest archive that is inflated to be looked into, in bytes.
+const LARGEST: u64 = 256 << 20;
+
 /// Lists what the pickles in a file would do when its own framework loads it. Files are looked at
 /// by content: a name can hide a pickle, and not make one of what is none.
 ///
@@ -32,53 +40,138 @@ const ENDINGS: [&str; 20] = [
 /// What reading the file gives.
 pub fn pickles(path: &Path, blob: &Blob, limits: &Limits) -> Result<Pickles> {
     let mut found = Pickles::default();
-    let head = blob.head(16)?;
-    if !head.starts_with(b"PK\x03\x04") && !head.starts_with(b"PK\x05\x06") {
-        let name = path.to_string_lossy();
-        found.findings = in_file(&name, blob, limits)?.into_iter().map(|f| (None, f)).collect();
-        return Ok(found);
-    }
-    let members = match numpy::members(blob, limits) {
-        Ok(members) => members,
-        Err(error) => {
-            let named = pickle::scan(blob, limits)?.into_iter().filter(is_named);
-            found.findings = named.map(|finding| (None, finding)).collect();
-            // Torch's distributed checkpoints are archives and tensors end to end.
-            let joined = path.extension().is_some_and(|ending| ending == "distcp");
-            found.ambiguous = (!joined).then(|| error.to_string());
-            return Ok(found);
-        }
-    };
-    for member in &members {
-        if let Err(error) = check_relative(&member.name) {
-            found.escapes.push((member.name.clone(), error.to_string()));
-        }
-        match in_file(&member.name, &numpy::whole(member), limits) {
-            Ok(findings) => {
-                let inside = findings.into_iter().map(|f| (Some(member.name.clone()), f));
-                found.findings.extend(inside);
-            }
-            // Deflated bytes that are none, or not those of the checksum.
-            Err(error) => found.ambiguous = Some(format!("member `{}`: {error}", member.name)),
-        }
-    }
+    found.look(&path.to_string_lossy(), None, blob, limits, DEEP)?;
     Ok(found)
 }
 
-fn in_file(name: &str, blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
-    let head = blob.head(16)?;
-    if numpy::is_npy(&head) {
-        return in_array(&head, blob, limits);
+impl Pickles {
+    /// Looks at a file, or at a member of an archive.
+    fn look(
+        &mut self,
+        name: &str,
+        member: Option<&str>,
+        blob: &Blob,
+        limits: &Limits,
+        left: usize,
+    ) -> Result<()> {
+        let head = blob.head(tar::BLOCK as u64)?;
+        let is_zip = head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06");
+        if let Some(how) = compressed(&head, name) {
+            let what = format!("it is compressed by {how}: what is in it is not known");
+            self.unread.push((member.map(str::to_owned), what));
+        } else if (is_zip || tar::is_tar(&head)) && left == 0 {
+            let what = "it is an archive in archives in an archive".to_owned();
+            self.unread.push((member.map(str::to_owned), what));
+        } else if is_zip {
+            self.look_into_zip(name, member, blob, limits, left - 1)?;
+        } else if tar::is_tar(&head) {
+            let found = tar::members(blob, limits)?;
+            self.ambiguous = found.ambiguous.or(self.ambiguous.take());
+            for (name, data) in found.members {
+                self.look_at_member(&name, member, &data, limits, left - 1)?;
+            }
+        } else {
+            let findings = in_file(name, &head, blob, limits)?.into_iter();
+            self.findings.extend(findings.map(|finding| (member.map(str::to_owned), finding)));
+        }
+        Ok(())
     }
-    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-    let by_name = ENDINGS.iter().any(|known| ending.eq_ignore_ascii_case(known));
-    if matches!(head.as_slice(), [0x80, 2..=5, ..]) || is_old(blob, limits) {
+
+    fn look_into_zip(
+        &mut self,
+        name: &str,
+        member: Option<&str>,
+        blob: &Blob,
+        limits: &Limits,
+        left: usize,
+    ) -> Result<()> {
+        if member.is_some() && blob.file_ranges().next().is_none() && blob.len() > LARGEST {
+            let what = format!("it is an archive of {} bytes that is itself deflated", blob.len());
+            self.unread.push((member.map(str::to_owned), what));
+            return Ok(());
+        }
+        // The directory is at the end: deflated bytes would be inflated again and again.
+        let deflated = member.is_some() && blob.file_ranges().next().is_none();
+        let blob = if deflated { &Blob::memory(blob.read()?) } else { blob };
+        let members = match numpy::members(blob, limits) {
+            Ok(members) => members,
+            Err(error) => {
+                let named = pickle::scan(blob, limits)?.into_iter().filter(is_named);
+                self.findings.extend(named.map(|finding| (member.map(str::to_owned), finding)));
+                // Torch's distributed checkpoints are archives and tensors end to end.
+                if !ending_of(name).eq_ignore_ascii_case("distcp") {
+                    self.ambiguous = Some(error.to_string());
+                }
+                return Ok(());
+            }
+        };
+        for inner in &members {
+            self.look_at_member(&inner.name, member, &numpy::whole(inner), limits, left)?;
+        }
+        Ok(())
+    }
+
+    fn look_at_member(
+        &mut self,
+        name: &str,
+        archive: Option<&str>,
+        blob: &Blob,
+        limits: &Limits,
+        left: usize,
+    ) -> Result<()> {
+        let member = archive.map_or_else(|| name.to_owned(), |outer| format!("{outer}/{name}"));
+        if let Err(error) = check_relative(name) {
+            self.escapes.push((member.clone(), error.to_string()));
+        }
+        if let Err(error) = self.look(name, Some(&member), blob, limits, left) {
+            // Deflated bytes that are none, or not those of the checksum.
+            self.ambiguous = Some(format!("member `{member}`: {error}"));
+        }
+        Ok(())
+    }
+}
+
+/// How bytes are compressed, if they are. Two bytes tell of zlib, which only some names make likely.
+fn compressed(head: &[u8], name: &str) -> Option<&'static str> {
+    const STARTS: [(&[u8], &str); 6] = [
+        (b"\x1f\x8b\x08", "gzip"),
+        (b"BZh", "bzip2"),
+        (b"\xfd7zXZ\0", "xz"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+        (b"\x04\x22\x4d\x18", "lz4"),
+        (b"7z\xbc\xaf\x27\x1c", "7-zip"),
+    ];
+    let by_start = STARTS.iter().find(|(start, _)| head.starts_with(start)).map(|(_, how)| *how);
+    let by_name = || match head {
+        [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..] => Some("zlib"),
+        [0x5d, 0, 0, ..] => Some("lzma"),
+        _ => None,
+    };
+    by_start.or_else(|| has_pickle_ending(name).then(by_name).flatten())
+}
+
+fn ending_of(name: &str) -> &str {
+    name.rsplit_once('.').map_or("", |(_, ending)| ending)
+}
+
+fn has_pickle_ending(name: &str) -> bool {
+    ENDINGS.iter().any(|known| ending_of(name).eq_ignore_ascii_case(known))
+}
+
+fn in_file(name: &str, head: &[u8], blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
+    if numpy::is_npy(head) {
+        return in_array(head, blob, limits);
+    }
+    if matches!(head, [0x80, 2..=5, ..]) || is_old(blob, limits) {
         return pickle::scan(blob, limits);
     }
-    if by_name {
-        return Ok(pickle::scan(blob, limits)?.into_iter().filter(is_named).collect());
+    if has_pickle_ending(name) {
+        let findings = pickle::scan(blob, limits)?.into_iter();
+        return Ok(findings
+            .filter(|finding| is_named(finding) || finding.how == "limit")
+            .collect());
     }
-    Ok(Vec::new())
+    Ok(pickle::scan_calls(blob, limits))
 }
 
 /// Whether something has a name that a person could have given it: in bytes that are no pickle, that
@@ -110,15 +203,15 @@ fn in_array(head: &[u8], blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
     if start >= blob.len() {
         return Ok(Vec::new());
     }
-    // Not by what the header says of the elements, which might be spelled in another way: numbers
-    // look like pickles as rarely as any bytes do, and then have no readable names.
+    // Not only by what the header says of the elements, which might be spelled in another way:
+    // numbers look like pickles as rarely as any bytes do, and then have no readable names.
     let first = blob.slice(start, blob.len() - start)?;
-    match first.head(16)?.as_slice() {
-        [0x80, 2..=5, ..] => {
-            let mut findings = pickle::scan(&first, limits)?;
-            findings.iter_mut().for_each(|finding| finding.offset += start);
-            Ok(findings)
-        }
-        _ => Ok(Vec::new()),
-    }
+    let has_objects = head.windows(2).any(|pair| matches!(pair, b"O'" | b"O\""));
+    let mut findings = match first.head(16)?.as_slice() {
+        [0x80, 2..=5, ..] => pickle::scan(&first, limits)?,
+        _ if has_objects => pickle::scan(&first, limits)?,
+        _ => pickle::scan_calls(&first, limits),
+    };
+    findings.iter_mut().for_each(|finding| finding.offset += start);
+    Ok(findings)
 }

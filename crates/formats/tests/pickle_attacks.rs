@@ -144,6 +144,87 @@ fn a_scan_of_what_is_no_pickle_ends_soon_and_finds_nothing() {
     assert_eq!(pickle::scan(&blob(&starts), &Limits::default()).expect("a scan"), []);
 }
 
+/// What is called by a pickle of protocol 2 that begins with `before`.
+const CALL: &[u8] = b"cos\nsystem\n(S'id'\ntR.";
+
+fn found(content: &[u8]) -> Vec<(&'static str, String)> {
+    let findings = pickle::scan(&blob(content), &Limits::default()).expect("a scan");
+    findings.into_iter().map(|f| (f.how, format!("{}.{}", f.module, f.name))).collect()
+}
+
+#[test]
+fn a_scan_reads_the_numbers_that_cpython_reads() {
+    let long = [b"\x8b\xd0\x07\0\0".as_slice(), &[1; 2000]].concat();
+    let digits = [b"L".as_slice(), &[b'1'; 2000], b"L\n"].concat();
+    let zeros = [b"Np".as_slice(), &[b'0'; 2000], b"\n"].concat();
+    let others: [&[u8]; 5] = [b"I0x10\n", b"L0b11L\n", b"L1_000L\n", b"Np1_0\n", b"F1_0.5\n"];
+    for number in others.into_iter().chain([long.as_slice(), &digits, &zeros]) {
+        let content = [b"\x80\x02".as_slice(), number, b"0", CALL].concat();
+        let named = ("reduce", "os.system".to_owned());
+        assert!(found(&content).contains(&named), "{}", number.escape_ascii());
+    }
+}
+
+#[test]
+fn a_scan_says_where_it_gave_up() {
+    let calls = b"h\x01)R0".repeat(100_001);
+    let many = [b"\x80\x02cnumpy\ndtype\nq\x01".as_slice(), &calls, CALL].concat();
+    let pickles = [b"N.".repeat(5000).as_slice(), CALL].concat();
+    for content in [many, pickles] {
+        assert!(found(&content).iter().any(|(how, _)| *how == "limit"));
+    }
+    let limits = Limits { nodes: 10, ..Limits::default() };
+    let content = [b"\x80\x02".as_slice(), &b"N0".repeat(20), CALL].concat();
+    let findings = pickle::scan(&blob(&content), &limits).expect("a scan");
+    assert_eq!(findings.iter().map(|finding| finding.how).collect::<Vec<_>>(), ["limit"]);
+}
+
+#[test]
+fn a_scan_lists_what_is_handed_on_and_what_is_done_to_what_is_imported() {
+    let state = b"\x80\x02ca\nB\n)Rcc\nD\n\x85b.";
+    assert!(found(state).contains(&("value", "c.D".to_owned())), "{:?}", found(state));
+    let class = b"\x80\x02ca\nB\nN}X\x01\0\0\0xcc\nD\ns\x86b.";
+    let listed = found(class);
+    assert!(listed.contains(&("patch", "a.B".to_owned())), "{listed:?}");
+    assert!(listed.contains(&("value", "c.D".to_owned())), "{listed:?}");
+}
+
+#[test]
+fn numbers_of_extensions_are_found_in_pickles_and_not_in_what_follows_them() {
+    let call = b"\x82\x01)R.";
+    for start in [b"\x80\x02".as_slice(), b"\x80\x02N.", b"\x80\x02N.\x80\x02N."] {
+        let content = [start, call].concat();
+        let how: Vec<_> = found(&content).into_iter().map(|(how, _)| how).collect();
+        assert_eq!(how, ["extension", "reduce"], "{}", start.escape_ascii());
+    }
+    // The numbers of a tensor, as PyTorch wrote them until 1.5.
+    for raw in [b"\x80\x02\x82\x01)R.".as_slice(), b"\x80\x02R.", b"\x80\x02\x83\x01\x01."] {
+        let content = [b"\x80\x02N.\x04\0\0\0\0\0\0\0".as_slice(), raw].concat();
+        assert_eq!(found(&content), [], "{}", raw.escape_ascii());
+    }
+}
+
+#[test]
+fn long_names_that_are_imported_again_and_again_are_cut() {
+    let name = [b"X\x60\xea\0\0".as_slice(), &[b'a'; 60_000], b"q\0"].concat();
+    let content = [b"\x80\x02".as_slice(), &name, &b"h\0h\0\x930".repeat(50_000), b"."].concat();
+    let (found, peak) = peak_of(|| found(&content));
+    assert_eq!(found.len(), 50_000);
+    assert!(peak < 256 << 20, "{peak}");
+    // One that is just long is named.
+    let class = format!("c{}\nB\n.", "a.".repeat(100));
+    assert!(self::found(class.as_bytes())[0].1.starts_with("a.a.a."));
+}
+
+#[test]
+fn lists_of_words_call_nothing() {
+    let limits = Limits::default();
+    for words in ["cat\ndog\nbird\n", "iguana\nzebra\n", "cat\ndog\n0\n", "car\nbus\n.\n"] {
+        assert_eq!(pickle::scan_calls(&blob(words.as_bytes()), &limits), [], "{words}");
+    }
+    assert!(!pickle::scan_calls(&blob(CALL), &limits).is_empty());
+}
+
 /// Prints what a scan finds and what the reader says of each file of a directory, for a comparison
 /// with CPython: `PICKLES=DIR cargo test -p lodstone-formats --test pickle_attacks -- --ignored`.
 #[test]

@@ -40,9 +40,10 @@ impl Renames {
         })
     }
 
-    /// Reads a map: a JSON object of old names and new ones (of two for one name the last counts), or a line for each with the old name,
-    /// blanks or a tab, and the new one. `#` begins a comment. A `*` in an old name stands for
-    /// anything, and the n-th `*` of the new one for what the n-th of the old one stood for.
+    /// Reads a map: a JSON object of old names and new ones (of two for one name the last counts), or
+    /// a line for each with the old name, blanks or a tab, and the new one. `#` begins a comment. A
+    /// `*` in an old name stands for anything, and the n-th `*` of the new one for what the n-th of
+    /// the old one stood for.
     ///
     /// # Errors
     /// [`Error::Renames`] with the line.

@@ -11,14 +11,19 @@ use crate::{Error, Result};
 /// The types that can be cast from and to.
 const CASTABLE: [DType; 4] = [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64];
 
+/// Whether elements of a type can be cast.
+pub(crate) fn is_castable(dtype: DType) -> bool {
+    CASTABLE.contains(&dtype)
+}
+
 /// Casts the elements of a floating-point tensor to `to`, rounding to nearest, ties to even; gives
 /// whether that changes a value. Other tensors stay as they are.
 pub(crate) fn cast(tensor: &mut Tensor, to: DType) -> Result<bool> {
-    if !CASTABLE.contains(&to) {
+    if !is_castable(to) {
         return Err(Error::Cast { to });
     }
     let from = tensor.dtype;
-    if from == to || !CASTABLE.contains(&from) {
+    if from == to || !is_castable(from) {
         return Ok(false);
     }
     let cast = Cast { source: tensor.data.clone(), from, to };

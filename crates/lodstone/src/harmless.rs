@@ -7,11 +7,14 @@ use lodstone_schema::mxnet;
 pub(crate) fn is_harmless<'a>(
     module: &str,
     name: &str,
-    uses: impl Iterator<Item = &'a Finding>,
+    uses: impl Iterator<Item = &'a Finding> + Clone,
 ) -> bool {
     // Classes of TorchScript, which are compiled from the archive, and no module of Python.
     if module.split('.').next() == Some("__torch__") {
         return true;
+    }
+    if uses.clone().any(|finding| finding.how == "patch") {
+        return false;
     }
     let mut known = HARMLESS.iter().filter(|(known, _)| *known == module);
     let is_known = known.any(|(_, names)| names.contains(&name));
@@ -21,7 +24,7 @@ pub(crate) fn is_harmless<'a>(
     let mut calls = uses.filter(|finding| finding.how != "import").peekable();
     match name {
         // PaddlePaddle hands static tensors through `eval('data', {'data': array})`, and nothing
-        // else.
+        // else. What is handed on, as `__setstate__` of an object, is called with anything.
         "eval" => {
             let as_paddle = |call: &Finding| {
                 call.how == "reduce" && call.arguments.starts_with("('data', {'data': ")
@@ -63,6 +66,8 @@ const HARMLESS: &[(&str, &[&str])] = &[
             "_rebuild_parameter",
             "_rebuild_qtensor",
             "_rebuild_sparse_tensor",
+            "_rebuild_meta_tensor_no_storage",
+            "_rebuild_nested_tensor",
         ],
     ),
     (
@@ -103,6 +108,11 @@ const HARMLESS: &[(&str, &[&str])] = &[
             "int32",
             "int64",
             "int8",
+            "per_channel_affine",
+            "per_channel_affine_float_qparams",
+            "per_channel_symmetric",
+            "per_tensor_affine",
+            "per_tensor_symmetric",
             "uint16",
             "uint32",
             "uint64",
@@ -116,6 +126,7 @@ const HARMLESS: &[(&str, &[&str])] = &[
             "build_boollist",
             "build_doublelist",
             "build_intlist",
+            "build_tensor_from_id",
             "build_tensorlist",
             "restore_type_tag",
         ],

@@ -10,6 +10,8 @@ pub(crate) struct Decoder {
     pub(crate) size: usize,
     /// The number in as many bytes.
     pub(crate) number: fn(&[u8]) -> f64,
+    /// The same without rounding, for integers.
+    pub(crate) integer: Option<fn(&[u8]) -> i128>,
 }
 
 /// How to read elements of a type; nothing for types without numbers. Integers beyond 2⁵³ are
@@ -24,25 +26,51 @@ pub(crate) fn decoder(dtype: DType) -> Option<Decoder> {
                 let array = bytes.first_chunk().copied().unwrap_or_default();
                 $number(<$type>::from_le_bytes(array))
             }
-            Some(Decoder { size: size_of::<$type>(), number })
+            Decoder { size: size_of::<$type>(), number, integer: None }
         }};
     }
-    match dtype {
+    macro_rules! integer {
+        ($type:ty) => {
+            integer!($type, f64::from)
+        };
+        ($type:ty, $number:expr) => {{
+            fn integer(bytes: &[u8]) -> i128 {
+                let array = bytes.first_chunk().copied().unwrap_or_default();
+                i128::from(<$type>::from_le_bytes(array))
+            }
+            Decoder { integer: Some(integer), ..decode!($type, $number) }
+        }};
+    }
+    Some(match dtype {
         DType::Bool => decode!(u8, |byte| f64::from(u8::from(byte != 0))),
-        DType::Int8 => decode!(i8),
-        DType::Int16 => decode!(i16),
-        DType::Int32 => decode!(i32),
+        DType::Int8 => integer!(i8),
+        DType::Int16 => integer!(i16),
+        DType::Int32 => integer!(i32),
         #[expect(clippy::cast_precision_loss, reason = "rounds, as documented")]
-        DType::Int64 => decode!(i64, |number| number as f64),
-        DType::Uint8 => decode!(u8),
-        DType::Uint16 => decode!(u16),
-        DType::Uint32 => decode!(u32),
+        DType::Int64 => integer!(i64, |number| number as f64),
+        DType::Uint8 => integer!(u8),
+        DType::Uint16 => integer!(u16),
+        DType::Uint32 => integer!(u32),
         #[expect(clippy::cast_precision_loss, reason = "rounds, as documented")]
-        DType::Uint64 => decode!(u64, |number| number as f64),
+        DType::Uint64 => integer!(u64, |number| number as f64),
+        DType::Float8E4M3Fn => decode!(u8, e4m3fn),
+        // The upper half of float16.
+        DType::Float8E5M2 => decode!(u8, |byte| f64::from(f16::from_le_bytes([0, byte]))),
         DType::Float16 | DType::Complex32 => decode!(f16),
         DType::BFloat16 => decode!(bf16),
         DType::Float32 | DType::Complex64 => decode!(f32),
         DType::Float64 | DType::Complex128 => decode!(f64),
-        _ => None,
-    }
+        _ => return None,
+    })
+}
+
+/// A number of four bits of exponent and three of mantissa, without infinities.
+fn e4m3fn(byte: u8) -> f64 {
+    let (exponent, mantissa) = (i32::from(byte >> 3 & 0xf), f64::from(byte & 7));
+    let absolute = match (exponent, byte & 0x7f) {
+        (_, 0x7f) => f64::NAN,
+        (0, _) => mantissa * f64::powi(2.0, -9),
+        _ => (8.0 + mantissa) * f64::powi(2.0, exponent - 10),
+    };
+    if byte < 0x80 { absolute } else { -absolute }
 }

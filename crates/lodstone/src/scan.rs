@@ -87,7 +87,7 @@ pub fn scan(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Scan> {
         }
     } else if exists(path) {
         let model = look(path, &options.file(path)?, options, &mut scan)?;
-        if let (Some(error), true) = (model, scan.findings.is_empty()) {
+        if let (Some(error), true) = (model, scan.findings.is_empty() && scan.unread.is_empty()) {
             return Err(error);
         }
     } else {
@@ -131,6 +131,12 @@ fn look(path: &Path, blob: &Blob, options: &OpenOptions, scan: &mut Scan) -> Res
     };
     let calls = callables(&found.findings);
     let has_pickle = !found.findings.is_empty();
+    for (member, finding) in found.findings.iter().filter(|(_, finding)| finding.how == "limit") {
+        let place =
+            member.as_ref().map(|member| format!("member `{member}`, ")).unwrap_or_default();
+        let (path, offset) = (path.display(), finding.offset);
+        scan.unread.push(format!("`{path}`: {place}from byte {offset} on: {}", finding.name));
+    }
     for (_, finding) in found.findings.iter().filter(|(_, f)| f.module == "pathlib") {
         if finding.how != "import" {
             let message = format!("a path of the machine it was made on: {}", finding.arguments);
@@ -139,6 +145,11 @@ fn look(path: &Path, blob: &Blob, options: &OpenOptions, scan: &mut Scan) -> Res
     }
     for (place, message) in calls {
         scan.add(DangerKind::Callable, path, &place, message);
+    }
+    for (member, why) in &found.unread {
+        let member =
+            member.as_ref().map(|member| format!("member `{member}`: ")).unwrap_or_default();
+        scan.unread.push(format!("`{}`: {member}{why}", path.display()));
     }
     for (name, why) in found.escapes {
         scan.add(DangerKind::Path, path, &format!("member `{name}`"), why);
@@ -197,7 +208,8 @@ type Found = (Option<String>, Finding);
 /// What is imported and called beyond what tensors need: where first, and what.
 fn callables(findings: &[Found]) -> Vec<(String, String)> {
     let mut by_name: BTreeMap<(&str, &str), Vec<&Found>> = BTreeMap::new();
-    for entry in findings.iter().filter(|(_, finding)| finding.how != "persistent") {
+    let does = |finding: &Finding| !matches!(finding.how, "persistent" | "limit");
+    for entry in findings.iter().filter(|(_, finding)| does(finding)) {
         by_name.entry((&entry.1.module, &entry.1.name)).or_default().push(entry);
     }
     let mut dangers = Vec::new();
@@ -218,8 +230,11 @@ fn callables(findings: &[Found]) -> Vec<(String, String)> {
             (_, "") => format!("what is {name}"),
             _ => format!("`{module}.{name}`"),
         };
-        let call = uses.iter().find(|(_, finding)| !matches!(finding.how, "import" | "extension"));
+        let call = uses.iter().find(|(_, f)| !matches!(f.how, "import" | "extension" | "value"));
         let message = match call {
+            Some((_, call)) if call.how == "patch" => {
+                format!("sets attributes of {what}: {}", call.arguments)
+            }
             Some((_, call)) if call.how == "build" => format!("calls {what}, sets its state"),
             Some((_, call)) => format!("calls {what} with {}", call.arguments),
             None => format!("imports {what}"),

@@ -184,6 +184,54 @@ fn what_is_within_the_tolerance_is_the_same() {
     assert!(with(0.01, 0.001).same && with(0.0, 0.5).same);
 }
 
+fn numbers<const N: usize>(dtype: DType, bytes: &[[u8; N]]) -> Model {
+    let shape = vec![bytes.len() as u64];
+    let tensor = Tensor::dense(dtype, shape, Blob::memory(bytes.concat()));
+    model(vec![Parameter { name: "w".to_owned(), tensor }])
+}
+
+#[test]
+fn infinity_is_near_nothing() {
+    let options = DiffOptions { rtol: 0.1, atol: 0.1, ..DiffOptions::default() };
+    let with = |values: &[f32]| model(vec![floats("w", &[1], values)]);
+    let same = |a, b| diff(with(&[a]), &with(&[b]), &options).expect("compared").same;
+    assert!(!same(1.0, f32::INFINITY) && !same(f32::INFINITY, 1.0));
+    assert!(!same(f32::NEG_INFINITY, f32::INFINITY) && same(f32::INFINITY, f32::INFINITY));
+}
+
+#[test]
+fn integers_are_compared_exactly_and_floats_as_far_as_they_go() {
+    let (odd, even) = ((1_u64 << 53) + 1, 1_u64 << 53);
+    let of = |dtype, number: u64| numbers(dtype, &[number.to_le_bytes()]);
+    for dtype in [DType::Int64, DType::Uint64] {
+        let found = compared(of(DType::Int64, odd), &of(dtype, even));
+        assert!(only(&found).0.contains(&Change::Changed), "{found:?}");
+        assert_eq!(only(&found).1.expect("numbers").max_abs, Some(1.0));
+    }
+    let found = compared(of(DType::Int64, odd), &of(DType::Uint64, odd));
+    assert_eq!(only(&found).0, [Change::Cast]);
+    let of = |number: f64| numbers(DType::Float64, &[number.to_le_bytes()]);
+    let found = compared(of(f64::MAX), &of(f64::MIN));
+    let values = only(&found).1.expect("numbers");
+    assert_eq!((values.max_rel, values.cosine), (Some(2.0), None));
+}
+
+#[test]
+fn eight_bits_are_numbers() {
+    let eight = |dtype, bytes: [u8; 3]| numbers(dtype, &bytes.map(|byte| [byte]));
+    let floats = |values: &[f32]| model(vec![floats("w", &[3], values)]);
+    for (dtype, bytes, values) in [
+        (DType::Float8E4M3Fn, [0x38, 0x01, 0xfe], [1.0, 0.001_953_125, -448.0]),
+        (DType::Float8E5M2, [0x3c, 0x01, 0xfb], [1.0, 0.000_015_258_789, -57344.0]),
+    ] {
+        let found = compared(eight(dtype, bytes), &floats(&values));
+        assert_eq!(only(&found).0, [Change::Cast], "{found:?}");
+        let [first, ..] = bytes;
+        let found = compared(eight(dtype, bytes), &eight(dtype, [first; 3]));
+        assert_eq!(only(&found).1.expect("numbers").count, 2);
+    }
+}
+
 #[test]
 fn another_order_is_no_difference_where_there_are_names() {
     let named = |order: [&str; 4]| {

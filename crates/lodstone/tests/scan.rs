@@ -297,3 +297,110 @@ fn every_call_of_every_known_attack_is_found() {
     }
     assert!(attacks > 30, "{attacks}");
 }
+
+/// A pickle of protocol 0.
+const CALL: &[u8] = b"cos\nsystem\n(S'id'\ntR.";
+
+fn array_of_objects(pickle: &[u8]) -> Vec<u8> {
+    let header = format!("{:<117}\n", "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }");
+    [b"\x93NUMPY\x01\0v\0", header.as_bytes(), pickle].concat()
+}
+
+/// A tape archive of one member after another.
+fn tape(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut archive = Vec::new();
+    for (name, bytes) in members {
+        let mut header = vec![0; 512];
+        header[..name.len()].copy_from_slice(name.as_bytes());
+        header[124..135].copy_from_slice(format!("{:011o}", bytes.len()).as_bytes());
+        header[148..156].fill(b' ');
+        header[156] = b'0';
+        let sum: u32 = header.iter().copied().map(u32::from).sum();
+        header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        archive.extend(header);
+        archive.extend(*bytes);
+        archive.resize(archive.len().next_multiple_of(512), 0);
+    }
+    archive.resize(archive.len() + 1024, 0);
+    archive
+}
+
+#[test]
+fn pickles_are_found_wherever_a_framework_looks_for_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let nothing = vec![0; 3 << 20];
+    let cases: [(&str, Vec<u8>); 6] = [
+        ("no-ending", [CALL, b"and more"].concat()),
+        ("no-stop.npy", CALL[..CALL.len() - 1].to_vec()),
+        ("protocol-1.weights", [b"\x80\x01".as_slice(), CALL, b"x"].concat()),
+        ("objects.npy", array_of_objects(CALL)),
+        ("legacy.pt", tape(&[("storages", &nothing), ("pickle", CALL)])),
+        ("tape-in-tape", tape(&[("model.pt", &tape(&[("pickle", CALL)]))])),
+    ];
+    for (name, content) in cases {
+        let path = written(dir.path(), name, &content);
+        let findings = found(&path);
+        let calls = |(kind, _, message): &(DangerKind, String, String)| {
+            *kind == DangerKind::Callable && message == "calls `os.system` with ('id')"
+        };
+        assert!(findings.iter().any(calls), "{name}: {findings:?}");
+    }
+}
+
+#[test]
+fn what_is_compressed_is_not_called_clean() {
+    let dir = tempfile::tempdir().expect("a directory");
+    written(dir.path(), "model.pkl", b"\x1f\x8b\x08\0and so on");
+    written(dir.path(), "README", b"text");
+    let scan = scanned(dir.path());
+    assert!(!scan.clean && scan.findings.is_empty(), "{scan:?}");
+    let [unread] = scan.unread.as_slice() else { panic!("{scan:?}") };
+    assert!(unread.ends_with("it is compressed by gzip: what is in it is not known"), "{unread}");
+}
+
+#[test]
+fn harmless_callables_are_not_harmless_in_other_hands() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let text = |text: &str| {
+        let length = u8::try_from(text.len()).expect("short");
+        [&[b'X', length, 0, 0, 0], text.as_bytes()].concat()
+    };
+    let as_paddle = [
+        b"\x80\x02c__builtin__\neval\nq\x01".to_vec(),
+        text("data"),
+        b"}".to_vec(),
+        text("data"),
+        b"Ns\x86R".to_vec(),
+    ]
+    .concat();
+    let alone = written(dir.path(), "alone.pkl", &[&as_paddle, b".".as_slice()].concat());
+    assert_eq!(found(&alone), []);
+    // `eval` becomes the `__setstate__` of an object, and is called with its next state.
+    let object = [
+        b"0ccollections\nOrderedDict\n)R}".to_vec(),
+        text("__setstate__"),
+        b"h\x01sb".to_vec(),
+        text("print(1)"),
+        b"b.".to_vec(),
+    ]
+    .concat();
+    // The same of a class.
+    let class = [
+        b"0ctorch.storage\nTypedStorage\nN}".to_vec(),
+        text("__setstate__"),
+        b"h\x01s\x86b.".to_vec(),
+    ]
+    .concat();
+    for (name, rest, says) in [
+        ("object.pkl", object, "calls `__builtin__.eval` with"),
+        (
+            "class.pkl",
+            class,
+            "sets attributes of `torch.storage.TypedStorage`: (None, {'__setstate__",
+        ),
+    ] {
+        let path = written(dir.path(), name, &[as_paddle.as_slice(), &rest].concat());
+        let findings = found(&path);
+        assert!(findings.iter().any(|(.., message)| message.starts_with(says)), "{findings:?}");
+    }
+}

@@ -198,10 +198,12 @@ impl Checks {
     ) -> Result<()> {
         let end = offset.saturating_add(len);
         let begin = self.parts.partition_point(|part| part.offset + part.len <= offset);
-        let parts = self.parts.iter().zip(&self.first).skip(begin);
+        // Slices, rather than `skip`: there may be millions of parts.
+        let (parts, first) = (self.parts.get(begin..), self.first.get(begin..));
+        let parts = parts.unwrap_or_default().iter().zip(first.unwrap_or_default());
         for (part, first) in parts.take_while(|(part, _)| part.offset < end) {
             let pieces = part.checksums.len();
-            let right = self.right.iter().skip(*first);
+            let right = self.right.get(*first..).unwrap_or_default();
             let checked = starts(part.len).zip(&part.checksums).zip(right).enumerate();
             // The pieces before the range are of equal size and can be passed over at once.
             let passed = offset.saturating_sub(part.offset) / PIECE;

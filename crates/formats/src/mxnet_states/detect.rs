@@ -17,7 +17,7 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
 
 /// Whether bytes begin a dict of numbers to `None`.
 fn says_none(head: &[u8]) -> bool {
-    let (tree, _) = read_leniently(&Blob::memory(head.to_vec()), 0, &Limits::default());
+    let tree = read_leniently(&Blob::memory(head.to_vec()), 0, &Limits::default()).tree;
     let mut nodes = tree.nodes().map(|(_, node)| node);
     matches!(nodes.next(), Some(Node::Dict(_)))
         && tree.len() > 2

@@ -25,14 +25,23 @@ pub(crate) fn read(blob: &Blob, start: u64, limits: &Limits) -> Result<Tree> {
     Ok(machine.into_tree(root))
 }
 
-/// Reads what there is of a pickle that may be damaged; gives why it ends before `STOP`, if it does.
-pub(crate) fn read_leniently(blob: &Blob, start: u64, limits: &Limits) -> (Tree, Option<Error>) {
+/// What there is of a pickle that may be damaged.
+pub(crate) struct Found {
+    pub(crate) tree: Tree,
+    /// Whether it goes on to `STOP`.
+    pub(super) whole: bool,
+    /// Whether nothing in it had to be excused.
+    pub(super) sound: bool,
+    /// Whether it has more values than the limits allow: what follows those was not looked at.
+    pub(super) cut: bool,
+}
+
+/// Reads what there is of a pickle that may be damaged, at least as far as CPython would.
+pub(crate) fn read_leniently(blob: &Blob, start: u64, limits: &Limits) -> Found {
     let mut machine = Machine::new(blob, start, limits, true);
-    let (root, error) = match machine.run() {
-        Ok(root) => (root, None),
-        Err(error) => (Id(0), Some(error)),
-    };
-    (machine.into_tree(root), error)
+    let root = machine.run().ok();
+    let (whole, sound, cut) = (root.is_some(), !machine.excused, machine.full);
+    Found { tree: machine.into_tree(root.unwrap_or(Id(0))), whole, sound, cut }
 }
 
 struct Machine<'a> {
@@ -41,6 +50,10 @@ struct Machine<'a> {
     limits: &'a Limits,
     /// Whether missing operands are taken for unknown ones, for a scan.
     lenient: bool,
+    /// Whether anything was, or anything else that is wrong.
+    excused: bool,
+    /// Whether there are more values than the limits allow.
+    full: bool,
     nodes: Vec<Node>,
     places: Vec<u64>,
     stack: Vec<Id>,
@@ -90,7 +103,29 @@ impl<'a> Machine<'a> {
         let cursor = Cursor::at(blob, start);
         let (nodes, places, stack, marks) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (memo, frame, opcode, at) = (Memo::default(), None, "", start);
-        Self { blob, cursor, limits, lenient, nodes, places, stack, marks, memo, frame, opcode, at }
+        let (excused, full) = (false, false);
+        Self {
+            blob,
+            cursor,
+            limits,
+            lenient,
+            excused,
+            full,
+            nodes,
+            places,
+            stack,
+            marks,
+            memo,
+            frame,
+            opcode,
+            at,
+        }
+    }
+
+    /// Whether what is wrong is passed over.
+    fn excuse(&mut self) -> bool {
+        self.excused |= self.lenient;
+        self.lenient
     }
 
     fn into_tree(self, root: Id) -> Tree {
@@ -132,7 +167,7 @@ impl<'a> Machine<'a> {
     fn step(&mut self, opcode: Opcode, argument: Argument) -> Result<()> {
         let node = match (opcode.code, argument) {
             (0x80, Argument::Number(protocol)) => {
-                if !(0..=5).contains(&protocol) && !self.lenient {
+                if !(0..=5).contains(&protocol) && !self.excuse() {
                     return Err(self.error("a pickle protocol from 0 to 5", protocol.to_string()));
                 }
                 return Ok(());
@@ -186,7 +221,7 @@ impl<'a> Machine<'a> {
             (b'S', Argument::Line(span)) => Node::Text(span, Encoding::Quoted),
             (b'B' | b'C' | 0x8e, Argument::Data(span)) => Node::Bytes(span),
             (0x96, Argument::Data(span)) => Node::ByteArray(span),
-            (0x97 | 0x98, _) if self.lenient => Node::Unknown,
+            (0x97 | 0x98, _) if self.excuse() => Node::Unknown,
             (0x97 | 0x98, _) => {
                 let expected = "a pickle that is whole in its file";
                 return Err(self.error(expected, "a buffer that is kept elsewhere (out of band)"));
@@ -235,7 +270,7 @@ impl<'a> Machine<'a> {
                 let name = self.pop()?;
                 let module = self.pop()?;
                 let words = [module, name].map(|id| matches!(self.node(id), Some(Node::Text(..))));
-                if words != [true; 2] && !self.lenient {
+                if words != [true; 2] && !self.excuse() {
                     return Err(
                         self.error("a module and a name, two texts", self.found(&[module, name]))
                     );
@@ -270,7 +305,7 @@ impl<'a> Machine<'a> {
             }
             (b'o', _) => {
                 let mut items = self.pop_mark()?;
-                if items.is_empty() && !self.lenient {
+                if items.is_empty() && !self.excuse() {
                     return Err(self.error("a class above the mark", "nothing"));
                 }
                 let callable = if items.is_empty() { self.unknown()? } else { items.remove(0) };
@@ -303,6 +338,7 @@ impl<'a> Machine<'a> {
         let id =
             u32::try_from(self.nodes.len()).ok().filter(|_| self.nodes.len() < self.limits.nodes);
         let Some(id) = id else {
+            self.full = true;
             let expected = format!("at most {} values", self.limits.nodes);
             return Err(self.error(expected, "more"));
         };
@@ -327,9 +363,9 @@ impl<'a> Machine<'a> {
     }
 
     fn top(&mut self) -> Result<Id> {
-        match self.stack.last() {
-            Some(top) if self.stack.len() > self.floor() => Ok(*top),
-            _ if self.lenient => self.unknown(),
+        match self.stack.last().copied() {
+            Some(top) if self.stack.len() > self.floor() => Ok(top),
+            _ if self.excuse() => self.unknown(),
             _ => Err(self.error(format!("a value on the stack for {}", self.opcode), "none")),
         }
     }
@@ -346,7 +382,7 @@ impl<'a> Machine<'a> {
     fn pop_mark(&mut self) -> Result<Vec<Id>> {
         match self.marks.pop() {
             Some(height) => Ok(self.stack.split_off(height.min(self.stack.len()))),
-            None if self.lenient => Ok(Vec::new()),
+            None if self.excuse() => Ok(Vec::new()),
             None => Err(self.error(format!("a mark on the stack for {}", self.opcode), "none")),
         }
     }
@@ -354,7 +390,7 @@ impl<'a> Machine<'a> {
     fn pop_pairs(&mut self) -> Result<Vec<(Id, Id)>> {
         let items = self.pop_mark()?;
         let (pairs, rest) = items.as_chunks::<2>();
-        if !rest.is_empty() && !self.lenient {
+        if !rest.is_empty() && !self.excuse() {
             let found = format!("{} values", items.len());
             return Err(self.error("keys and values in pairs", found));
         }
@@ -370,7 +406,7 @@ impl<'a> Machine<'a> {
     fn get(&mut self, number: u64) -> Result<()> {
         match self.memo.get(number) {
             Some(id) => self.stack.push(id),
-            None if self.lenient => self.push(Node::Unknown)?,
+            None if self.excuse() => self.push(Node::Unknown)?,
             None => {
                 let expected = format!("a value that was put under the number {number}");
                 return Err(self.error(expected, "none"));
@@ -394,7 +430,7 @@ impl<'a> Machine<'a> {
         match self.target()? {
             Some(Node::List(list)) => list.extend(items),
             Some(Node::Object(object)) => object.items.extend(items),
-            _ => return self.wrong_target("a list to append to"),
+            _ => return self.wrong_target("a list to append to", items),
         }
         Ok(())
     }
@@ -403,7 +439,7 @@ impl<'a> Machine<'a> {
         match self.target()? {
             Some(Node::Set(set)) => set.extend(items),
             Some(Node::Object(object)) => object.items.extend(items),
-            _ => return self.wrong_target("a set to add to"),
+            _ => return self.wrong_target("a set to add to", items),
         }
         Ok(())
     }
@@ -413,35 +449,49 @@ impl<'a> Machine<'a> {
             let node = self.node(*key);
             matches!(node, Some(Node::List(_) | Node::Dict(_) | Node::Set(_) | Node::ByteArray(_)))
         });
-        if let Some((key, _)) = changeable.filter(|_| !self.lenient) {
-            return Err(self.error("a key that can be hashed", self.found(&[*key])));
+        if let Some((key, _)) = changeable.copied()
+            && !self.excuse()
+        {
+            return Err(self.error("a key that can be hashed", self.found(&[key])));
         }
         match self.target()? {
             Some(Node::Dict(dict)) => dict.extend(pairs),
             Some(Node::Object(object)) => object.pairs.extend(pairs),
-            _ => return self.wrong_target("a dict to set items of"),
+            _ => {
+                let items = pairs.into_iter().flat_map(<[Id; 2]>::from).collect();
+                return self.wrong_target("a dict to set items of", items);
+            }
         }
         Ok(())
     }
 
     fn build(&mut self, state: Id) -> Result<()> {
+        let lenient = self.lenient;
         match self.target()? {
             Some(Node::Object(object)) => object.state.push(state),
-            _ => return self.wrong_target("an object to give a state"),
+            // The attributes of what is imported, for everybody who imports it.
+            Some(Node::Global(..)) if lenient => {
+                self.excused = true;
+                let class = self.top()?;
+                let node = self.object(How::Patch, class, state, None)?;
+                return self.new_node(node).map(|_| ());
+            }
+            _ => return self.wrong_target("an object to give a state", vec![state]),
         }
         Ok(())
     }
 
-    fn wrong_target(&mut self, expected: &str) -> Result<()> {
-        if self.lenient {
-            return Ok(());
+    fn wrong_target(&mut self, expected: &str, values: Vec<Id>) -> Result<()> {
+        if self.excuse() {
+            // They are handed to something all the same.
+            return self.new_node(Node::Tuple(values)).map(|_| ());
         }
         let top = self.top()?;
         Err(self.error(format!("{expected} for {}", self.opcode), self.found(&[top])))
     }
 
     fn object(&mut self, how: How, callable: Id, arguments: Id, named: Option<Id>) -> Result<Node> {
-        if !matches!(self.node(arguments), Some(Node::Tuple(_))) && !self.lenient {
+        if !matches!(self.node(arguments), Some(Node::Tuple(_))) && !self.excuse() {
             let expected = format!("arguments in a tuple for {}", self.opcode);
             return Err(self.error(expected, self.found(&[arguments])));
         }
@@ -457,18 +507,24 @@ impl<'a> Machine<'a> {
 
     /// A line that is a short text.
     fn word(&self, line: Span) -> Result<String> {
-        let short = Span { len: line.len.min(INTEGER + 1), ..line };
+        // Leading zeros may go on and on.
+        let most = if self.lenient { 64 * INTEGER } else { INTEGER };
+        let short = Span { len: line.len.min(most + 1), ..line };
         let bytes = self.blob.slice(short.start, short.len)?.read()?;
-        let text = (line.len <= INTEGER).then(|| text::decode(&bytes, Encoding::Utf8)).flatten();
+        let text = (line.len <= most).then(|| text::decode(&bytes, Encoding::Utf8)).flatten();
         text.ok_or_else(|| {
             let found = format!("{} bytes", line.len);
-            self.error(format!("a number of at most {INTEGER} digits for {}", self.opcode), found)
+            self.error(format!("a number of at most {most} digits for {}", self.opcode), found)
         })
     }
 
     /// The number of an entry of the memo.
     fn decimal(&self, line: Span) -> Result<i64> {
-        let word = self.word(line)?;
+        let mut word = self.word(line)?;
+        if self.lenient {
+            // As `int` of Python takes them.
+            word.retain(|c| c != '_');
+        }
         word.trim().parse().ok().filter(|number| *number >= 0).ok_or_else(|| {
             let expected = format!("a number from 0 on for {}", self.opcode);
             self.error(expected, format!("`{}`", word.escape_debug()))
@@ -476,7 +532,10 @@ impl<'a> Machine<'a> {
     }
 
     fn integer(&self, line: Span, has_bools: bool) -> Result<Node> {
-        let word = self.word(line)?;
+        let word = match self.word(line) {
+            Err(_) if self.lenient => return Ok(Node::Unknown),
+            word => word?,
+        };
         let digits = word.trim();
         let digits = if has_bools { digits } else { digits.strip_suffix('L').unwrap_or(digits) };
         match (has_bools, digits) {
@@ -491,11 +550,18 @@ impl<'a> Machine<'a> {
         if !all.is_empty() && all.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(Node::Digits(Span { len: digits.len() as u64, ..line }));
         }
+        // CPython takes other bases too, and underscores.
+        if self.lenient {
+            return Ok(Node::Unknown);
+        }
         let expected = format!("decimal digits for {}", self.opcode);
         Err(self.error(expected, format!("`{}`", word.escape_debug())))
     }
 
     fn long(&self, span: Span) -> Result<Node> {
+        if span.len > INTEGER && self.lenient {
+            return Ok(Node::Unknown);
+        }
         if span.len > INTEGER {
             let expected = format!("an integer of at most {INTEGER} bytes");
             return Err(self.error(expected, format!("{} bytes", span.len)));
@@ -512,10 +578,18 @@ impl<'a> Machine<'a> {
     }
 
     fn float(&self, line: Span) -> Result<f64> {
-        let word = self.word(line)?;
-        word.trim().parse().map_err(|_| {
-            self.error("a decimal fraction for FLOAT", format!("`{}`", word.escape_debug()))
-        })
+        let word = match self.word(line) {
+            Err(_) if self.lenient => return Ok(f64::NAN),
+            word => word?,
+        };
+        match word.trim().parse() {
+            Ok(value) => Ok(value),
+            Err(_) if self.lenient => Ok(f64::NAN),
+            Err(_) => {
+                let found = format!("`{}`", word.escape_debug());
+                Err(self.error("a decimal fraction for FLOAT", found))
+            }
+        }
     }
 
     fn error(&self, expected: impl Into<String>, found: impl Into<String>) -> Error {

@@ -3,7 +3,7 @@
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 
-use super::machine::read_leniently;
+use super::machine::{Found, read_leniently};
 use super::tree::{How, Node, Tree};
 use crate::Result;
 
@@ -17,7 +17,9 @@ pub struct Finding {
     /// The name in it: `system`; or a description of what is called.
     pub name: String,
     /// What would be done: `import`, `reduce`, `newobj`, `newobj_ex`, `inst`, `obj`, `build`,
-    /// `extension`, `persistent`.
+    /// `extension`, `persistent`; `patch` if what is imported is itself given a state, and `value`
+    /// if it is handed on to something. `limit` is nothing that would be done: what follows was not
+    /// looked at.
     pub how: &'static str,
     /// The arguments, or the state for `build`, as Python would show them; cut after some hundred
     /// characters.
@@ -48,44 +50,82 @@ const AGAIN: u64 = 8;
 /// What reading the file gives.
 pub fn scan(blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    let (mut start, mut work) = (0, 0u64);
+    // Whether everything up to `start` is pickles end to end, as a loader of several reads them.
+    let (mut start, mut work, mut follows) = (0, 0u64, true);
     // What looks like many pickles, each of which goes on to the end, is not looked at so often.
     let most = blob.len().saturating_mul(AGAIN).saturating_add(AHEAD);
     for _ in 0..PICKLES {
         if start >= blob.len() || findings.len() >= FINDINGS || work > most {
             break;
         }
-        let (tree, error) = read_leniently(blob, start, limits);
+        let Found { tree, whole, sound, cut } = read_leniently(blob, start, limits);
         work = work.saturating_add(tree.end.saturating_sub(start));
-        let whole = error.is_none();
         // A file that begins as a pickle is one, however it ends. Otherwise bytes that happen to be
         // opcodes have no names that a person could read; at the beginning those that can be printed
         // are enough.
         let names = match start {
-            _ if whole => Names::Any,
+            _ if whole && follows => Names::Any,
             0 if is_protocol(blob, 0)? => Names::Any,
             0 => Names::Printable,
+            _ if whole && sound => Names::Named,
             _ => Names::Words,
         };
         list(&tree, names, &mut findings);
+        if cut || findings.len() >= FINDINGS {
+            findings.push(limit(tree.end.min(blob.len().saturating_sub(1))));
+            follows = false;
+            break;
+        }
         // Behind a whole one the next may begin at once, of whatever protocol it is.
         let after = if whole { tree.end.max(start + 1) } else { start + 1 };
+        follows &= whole && sound;
         if whole && is_opcode(blob, after)? {
             start = after;
             continue;
         }
-        let Some(next) = find_protocol(blob, after)? else { break };
+        let Some(next) = find_protocol(blob, after)? else {
+            follows = false;
+            break;
+        };
+        follows &= next == after;
         start = next;
+    }
+    if follows && start < blob.len() {
+        findings.push(limit(start));
     }
     findings.sort_by_key(|finding| finding.offset);
     findings.dedup();
     Ok(findings)
 }
 
+/// Lists what the one pickle that a file begins with would import and call, if it goes as far as
+/// calling something that has a name: texts and numbers do not, though some begin as pickles do.
+/// Neither the end of the pickle is asked for, nor a signature.
+pub fn scan_calls(blob: &Blob, limits: &Limits) -> Vec<Finding> {
+    let Found { tree, sound, .. } = read_leniently(blob, 0, limits);
+    let mut findings = Vec::new();
+    if sound {
+        list(&tree, Names::Words, &mut findings);
+    }
+    let calls = |how| matches!(how, "reduce" | "newobj" | "newobj_ex" | "inst" | "obj");
+    if !findings.iter().any(|finding| calls(finding.how)) {
+        findings.clear();
+    }
+    findings
+}
+
+/// That what follows was not looked at.
+fn limit(offset: u64) -> Finding {
+    let name = "more than a scan looks at".to_owned();
+    Finding { offset, module: String::new(), name, how: "limit", arguments: String::new() }
+}
+
 /// Which names are believed to be ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
     Any,
+    /// Any, but no numbers of extensions: there are pickles of three bytes that have one.
+    Named,
     Printable,
     Words,
 }
@@ -96,17 +136,24 @@ fn list(tree: &Tree, names: Names, findings: &mut Vec<Finding>) {
         let readable = |text: &str| {
             text.chars().all(|c| match names {
                 Names::Words => c.is_alphanumeric() || "._-<>+".contains(c),
-                Names::Printable | Names::Any => c.is_ascii_graphic(),
+                Names::Printable | Names::Named | Names::Any => c.is_ascii_graphic(),
             })
         };
         // A module is imported before its name is looked up, so that it alone does harm.
         let named = readable(&finding.module) && readable(&finding.name);
         if findings.len() < FINDINGS
-            && (names == Names::Any || (named && !finding.module.is_empty()))
+            && match names {
+                Names::Any => true,
+                Names::Named => {
+                    finding.how != "extension" && !finding.name.starts_with("extension")
+                }
+                Names::Words | Names::Printable => named && !finding.module.is_empty(),
+            }
         {
             findings.push(finding);
         }
     };
+    let handed_on = tree.handed_on();
     for (id, node) in tree.nodes() {
         let offset = tree.place(id);
         let nothing = String::new;
@@ -115,6 +162,10 @@ fn list(tree: &Tree, names: Names, findings: &mut Vec<Finding>) {
                 let (module, name) = tree.global(id).unwrap_or_default();
                 if module.is_empty() && name.is_empty() {
                     continue;
+                }
+                if handed_on.contains(&id) {
+                    let (module, name) = (module.clone(), name.clone());
+                    push(Finding { offset, module, name, how: "value", arguments: nothing() });
                 }
                 push(Finding { offset, module, name, how: "import", arguments: nothing() });
             }
@@ -139,6 +190,7 @@ fn list(tree: &Tree, names: Names, findings: &mut Vec<Finding>) {
                     How::NewEx => "newobj_ex",
                     How::Inst => "inst",
                     How::Obj => "obj",
+                    How::Patch => "patch",
                 };
                 let called = tree.global(object.callable);
                 let (module, name) =

@@ -1,5 +1,6 @@
 //! What a pickle says, as data.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use lodstone_store::Blob;
@@ -38,6 +39,8 @@ pub(crate) enum How {
     Inst,
     /// Protocol 1: the same.
     Obj,
+    /// Only while scanning: what is imported is itself given a state, the argument.
+    Patch,
 }
 
 /// One value. Others are referred to, so that what is shared is there once.
@@ -110,10 +113,50 @@ pub(crate) struct Tree {
 /// Texts that are taken into memory as names and words are shorter than this.
 const WORD: u64 = 64 << 10;
 
+/// Names of modules and of what is in them are no longer than this many bytes.
+const NAMED: u64 = 256;
+
 /// Codes are no longer than this many bytes. They may be looked at again and again.
 const SHORT: u64 = 64;
 
 impl Tree {
+    /// What was imported and is more than called: part of another value, an argument, a state.
+    pub(super) fn handed_on(&self) -> BTreeSet<Id> {
+        let mut handed_on = BTreeSet::new();
+        for node in &self.nodes {
+            let mut add = |id: &Id| {
+                if let Node::Global(..) = self.node(*id) {
+                    handed_on.insert(*id);
+                }
+            };
+            match node {
+                Node::List(ids) | Node::Tuple(ids) | Node::Set(ids) | Node::FrozenSet(ids) => {
+                    ids.iter().for_each(add);
+                }
+                Node::Dict(pairs) => pairs.iter().for_each(|(key, value)| {
+                    add(key);
+                    add(value);
+                }),
+                Node::Object(object) => {
+                    add(&object.arguments);
+                    object
+                        .named
+                        .iter()
+                        .chain(&object.state)
+                        .chain(&object.items)
+                        .for_each(&mut add);
+                    object.pairs.iter().for_each(|(key, value)| {
+                        add(key);
+                        add(value);
+                    });
+                }
+                Node::Persistent(id) => add(id),
+                _ => {}
+            }
+        }
+        handed_on
+    }
+
     /// The value of the pickle.
     pub(crate) fn root(&self) -> Id {
         self.root
@@ -201,10 +244,15 @@ impl Tree {
         Ok(self.blob.slice(span.start, span.len)?.read()?)
     }
 
-    /// `module.name` of something to be imported.
+    /// Module and name of something to be imported. A long one is described: a few bytes are enough
+    /// to import it again and again.
     pub(crate) fn global(&self, id: Id) -> Option<(String, String)> {
         let Node::Global(module, name) = self.node(id) else { return None };
-        let word = |id| self.word(id).ok().flatten().unwrap_or_else(|| self.describe(id));
+        let word = |id| {
+            let named = matches!(self.node(id), Node::Text(span, _) if span.len <= NAMED);
+            let word = named.then(|| self.word(id).ok().flatten()).flatten();
+            word.unwrap_or_else(|| self.describe(id))
+        };
         Some((word(*module), word(*name)))
     }
 

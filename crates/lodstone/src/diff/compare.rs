@@ -6,7 +6,7 @@ use lodstone_store::{Blob, Error as StoreError};
 use super::{Change, DiffOptions, Values};
 use crate::Result;
 use crate::adapt::permuted;
-use crate::cast::cast;
+use crate::cast::{cast, is_castable};
 use crate::numbers::decoder;
 
 /// How a tensor became another.
@@ -129,8 +129,8 @@ fn equal_values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<bool> {
     }
     for (from, to) in [(a, b), (b, a)] {
         let mut cast_one = from.clone();
-        if from.dtype.is_float()
-            && to.dtype.is_float()
+        if is_castable(from.dtype)
+            && is_castable(to.dtype)
             && cast(&mut cast_one, to.dtype).is_ok()
             && cast_one.dtype == to.dtype
             && equal_bytes(&cast_one.data, &to.data, options)?
@@ -139,7 +139,7 @@ fn equal_values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<bool> {
         }
     }
     let both_real = ![a.dtype, b.dtype].iter().any(|dtype| is_complex(*dtype));
-    if both_real && !(a.dtype.is_float() && b.dtype.is_float()) {
+    if both_real && !(is_castable(a.dtype) && is_castable(b.dtype)) {
         let strict = DiffOptions { rtol: 0.0, atol: 0.0, ..options.clone() };
         return Ok(values(a, b, &strict)?.is_some_and(|values| values.count == 0));
     }
@@ -217,7 +217,13 @@ fn values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Option<Values
                 norm_a += x * x;
                 norm_b += y * y;
             }
-            let equal = if same_type { bytes_a == bytes_b } else { x == y };
+            let integers =
+                a_as.integer.zip(b_as.integer).map(|(of_a, of_b)| (of_a(bytes_a), of_b(bytes_b)));
+            let equal = match integers {
+                Some((x, y)) => x == y,
+                None if same_type => bytes_a == bytes_b,
+                None => x == y,
+            };
             if equal || (x.is_nan() && y.is_nan()) {
                 continue;
             }
@@ -226,15 +232,29 @@ fn values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Option<Values
                 found.not_a_number += 1;
                 continue;
             }
-            let apart = if x == y { 0.0 } else { (x - y).abs() };
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "of a difference, which is rounded last"
+            )]
+            let apart = match integers {
+                Some((x, y)) => x.abs_diff(y) as f64,
+                None if x == y => 0.0,
+                None => (x - y).abs(),
+            };
             let tolerated = options.atol + options.rtol * y.abs();
-            if apart <= tolerated && tolerated > 0.0 {
+            // Infinity is near nothing else.
+            let finite = x.is_finite() && y.is_finite();
+            if finite && apart <= tolerated && tolerated > 0.0 {
                 continue;
             }
             found.count += 1;
             max_abs = max_abs.max(apart);
             let larger = x.abs().max(y.abs());
-            let relative = if apart == 0.0 { 0.0 } else { apart / larger };
+            let relative = match apart {
+                0.0 => 0.0,
+                f64::INFINITY => (x / larger - y / larger).abs(),
+                apart => apart / larger,
+            };
             // Infinite on one side or both, of different signs.
             max_rel = max_rel.max(if relative.is_nan() { 1.0 } else { relative });
         }
@@ -243,7 +263,8 @@ fn values(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Option<Values
     if found.count > 0 {
         (found.max_abs, found.max_rel) = (Some(max_abs), Some(max_rel));
         let norm = f64::sqrt(norm_a) * f64::sqrt(norm_b);
-        found.cosine = (norm > 0.0).then(|| (dot / norm).clamp(-1.0, 1.0));
+        let cosine = (dot / norm).clamp(-1.0, 1.0);
+        found.cosine = (norm > 0.0 && cosine.is_finite() && norm.is_finite()).then_some(cosine);
     }
     Ok(Some(found))
 }

@@ -122,7 +122,8 @@ pub struct Values {
     /// Largest `|a - b| / max(|a|, |b|)`; between 0 and 2.
     #[serde(serialize_with = "number", skip_serializing_if = "Option::is_none")]
     pub max_rel: Option<f64>,
-    /// The cosine of the angle between both as vectors; nothing if one of them is zero.
+    /// The cosine of the angle between both as vectors; nothing if one of them is zero, or longer
+    /// than numbers go.
     #[serde(serialize_with = "number", skip_serializing_if = "Option::is_none")]
     pub cosine: Option<f64>,
 }
