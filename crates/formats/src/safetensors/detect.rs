@@ -9,8 +9,10 @@ use crate::Probe;
 ///
 /// No Paddle file has a `{` there: that byte of a tensor stream is 0 or 8.
 pub fn is_file(head: &[u8]) -> bool {
-    let Some((_, [b'{', rest @ ..])) = head.split_first_chunk::<8>() else { return false };
-    matches!(rest.trim_ascii_start().first(), Some(b'"' | b'}'))
+    let Some((size, [b'{', rest @ ..])) = head.split_first_chunk::<8>() else { return false };
+    // `{"meta":{"` is text, and no size that any file has.
+    let is_text = size.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+    !is_text && matches!(rest.trim_ascii_start().first(), Some(b'"' | b'}'))
 }
 
 /// Whether a file may be an index, by its name and its first byte.
