@@ -73,7 +73,11 @@ pub fn scan(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Scan> {
     let mut scan = Scan { schema: 1, ..Scan::default() };
     if is_dir(path) {
         let dir = options.dir(path)?;
-        for name in dir.files(MOST_FILES)? {
+        let listing = dir.everything(MOST_FILES)?;
+        for (name, why) in listing.others {
+            scan.unread.push(format!("`{}`: {why}", path.join(name).display()));
+        }
+        for name in listing.files {
             let file = path.join(&name);
             match dir.open_file(&name) {
                 Ok(Some(blob)) => drop(look(&file, &blob, options, &mut scan)?),

@@ -404,3 +404,32 @@ fn harmless_callables_are_not_harmless_in_other_hands() {
         assert!(findings.iter().any(|(.., message)| message.starts_with(says)), "{findings:?}");
     }
 }
+
+#[test]
+fn what_a_listing_leaves_out_is_not_left_out_of_a_scan() {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = tempfile::tempdir().expect("a directory");
+    for name in [".w.1-0.lodstone", "sub/lodstone.seal"] {
+        std::fs::create_dir_all(dir.path().join("sub")).expect("a directory");
+        let path = written(dir.path(), name, ATTACK);
+        assert_eq!(found(dir.path()), [attack(2, None)], "{name}");
+        std::fs::remove_file(path).expect("removed");
+    }
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    written(elsewhere.path(), "w.pkl", ATTACK);
+    std::os::unix::fs::symlink(elsewhere.path(), dir.path().join("link")).expect("a link");
+    let odd = dir.path().join(std::ffi::OsStr::from_bytes(b"a\xff.pkl"));
+    std::fs::write(odd, ATTACK).expect("write");
+    let scan = scanned(dir.path());
+    assert!(!scan.clean && scan.unread.len() == 2, "{scan:?}");
+    assert!(scan.unread[0].ends_with(".pkl`: its name is not UTF-8"), "{scan:?}");
+    assert!(scan.unread[1].ends_with("link`: it is a link to a directory"), "{scan:?}");
+}
+
+#[test]
+fn a_large_json_text_is_no_model() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let text = format!("{{\"meta\":{{\"source\":\"{}\"}}}}", "x".repeat(5000));
+    written(dir.path(), "cases.json", text.as_bytes());
+    assert!(scanned(dir.path()).clean);
+}

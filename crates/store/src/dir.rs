@@ -20,6 +20,16 @@ pub struct Dir {
     checks: HashMap<String, Arc<Checks>>,
 }
 
+/// What is below a directory.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// Regular files and links to such, by relative path, sorted.
+    pub files: Vec<String>,
+    /// What is neither a file nor a directory, or has a name that is not UTF-8, and why it is not
+    /// among the files.
+    pub others: Vec<(String, &'static str)>,
+}
+
 /// What to do with symbolic links inside the directory that lead out of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Links {
@@ -94,7 +104,21 @@ impl Dir {
     /// # Errors
     /// If a directory cannot be read, or there are more entries.
     pub fn files(&self, most: usize) -> Result<Vec<String>> {
-        let (mut files, mut open, mut seen) = (Vec::new(), vec![String::new()], 0);
+        let mut files = self.everything(most)?.files;
+        files.retain(|name| {
+            let last = |part: &str| is_hidden(part) || part == SEAL;
+            !name.split('/').any(last)
+        });
+        Ok(files)
+    }
+
+    /// Everything below this directory: its files, seals and files that are being written among
+    /// them, and what is none.
+    ///
+    /// # Errors
+    /// As [`files`](Self::files).
+    pub fn everything(&self, most: usize) -> Result<Listing> {
+        let (mut found, mut open, mut seen) = (Listing::default(), vec![String::new()], 0);
         while let Some(prefix) = open.pop() {
             let directory = if prefix.is_empty() { "." } else { &prefix };
             let failed = |error| self.explain(directory, error);
@@ -106,21 +130,28 @@ impl Dir {
                 }
                 let entry = entry.map_err(failed)?;
                 let kind = entry.file_type().map_err(failed)?;
-                // Names that are not UTF-8 cannot be those of variables.
-                let Ok(name) = entry.file_name().into_string() else { continue };
-                if is_hidden(&name) || name == SEAL {
-                    continue;
-                }
-                let name = format!("{prefix}{name}");
+                let name = match entry.file_name().into_string() {
+                    Ok(name) => format!("{prefix}{name}"),
+                    Err(name) => {
+                        let name = format!("{prefix}{}", name.to_string_lossy());
+                        found.others.push((name, "its name is not UTF-8"));
+                        continue;
+                    }
+                };
                 if kind.is_dir() {
                     open.push(format!("{name}/"));
-                } else if kind.is_file() || (kind.is_symlink() && !self.path.join(&name).is_dir()) {
-                    files.push(name);
+                } else if kind.is_symlink() && self.path.join(&name).is_dir() {
+                    found.others.push((name, "it is a link to a directory"));
+                } else if kind.is_file() || kind.is_symlink() {
+                    found.files.push(name);
+                } else {
+                    found.others.push((name, "it is not a regular file"));
                 }
             }
         }
-        files.sort();
-        Ok(files)
+        found.files.sort();
+        found.others.sort();
+        Ok(found)
     }
 
     fn explain(&self, name: &str, error: std::io::Error) -> Error {

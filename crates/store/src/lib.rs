@@ -25,7 +25,7 @@ pub use blob::{Blob, Derive};
 pub use checks::{Checks, Damage, PIECE, Part, SEAL, checksum, checksum_of, crc32_of};
 pub use commit::Commit;
 pub use cursor::Cursor;
-pub use dir::{Dir, Links, check_relative, plain};
+pub use dir::{Dir, Links, Listing, check_relative, plain};
 pub use error::{Error, Result};
 pub use file::{Entry, SourceFile, exists, is_dir, list_dir};
 pub use output::Output;
