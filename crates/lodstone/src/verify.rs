@@ -239,7 +239,7 @@ fn look(
         };
         found.findings.push(wrong);
     }
-    missing(model, found);
+    missing(path, model, found);
     for (number, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
         let name = called(name, number);
         let checked = values(tensor).and_then(|wrong| match wrong {
@@ -257,11 +257,11 @@ fn look(
     Ok(())
 }
 
-/// Parameters that a program asks for and no file has; a program by itself asks in vain.
-fn missing(model: &Model, found: &mut Verification) {
-    let Some(program) = model.program.as_ref().filter(|_| !model.parameters.is_empty()) else {
-        return;
-    };
+/// Parameters that a program asks for and no file has. Who names the file of a program alone asks for
+/// nothing else.
+fn missing(path: &Path, model: &Model, found: &mut Verification) {
+    let alone = model.parameters.is_empty() && exists(path) && !is_dir(path);
+    let Some(program) = model.program.as_ref().filter(|_| !alone) else { return };
     let conventions = conventions(program);
     let name = |parameter: &Parameter| (conventions.variable_of)(&parameter.name).to_owned();
     let there: HashSet<String> = model.parameters.iter().map(name).collect();

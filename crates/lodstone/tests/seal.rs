@@ -269,6 +269,19 @@ fn a_parameter_that_is_not_there_is_missed_without_a_seal_too() {
 }
 
 #[test]
+fn a_program_without_any_parameters_is_whole_only_if_it_is_what_was_asked_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let program = dir.path().join("inference.pdmodel");
+    std::fs::copy(digits().join("inference.pdmodel"), &program).expect("copied");
+    assert!(checked(&program).whole);
+    for path in [dir.path().to_path_buf(), dir.path().join("inference")] {
+        let found = checked(&path);
+        assert!(!found.whole, "{}: {found:?}", path.display());
+        assert_eq!(found.findings[0].kind, DefectKind::Missing);
+    }
+}
+
+#[test]
 fn checksums_that_a_file_carries_are_compared() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = written(lodstone_format("npz"), dir.path(), false);

@@ -106,7 +106,8 @@ pub struct Which {
     pub shape: Vec<u64>,
 }
 
-/// By how much values differ.
+/// By how much values differ. Not a number is equal to itself, whatever its bits; -0 is another number
+/// than 0, at no distance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Values {
     /// How many elements differ.
