@@ -13,6 +13,8 @@ use crate::{Result, numpy, tar};
 pub struct Pickles {
     /// What they would import and call, each with the member of an archive that it is in.
     pub findings: Vec<(Option<String>, Finding)>,
+    /// Whether the file is an archive whose members were looked at.
+    pub is_archive: bool,
     /// Names in an archive that lead out of where it is unpacked, with the rule they break.
     pub escapes: Vec<(String, String)>,
     /// Members, or the file itself, that could not be looked into, with the reason.
@@ -66,6 +68,7 @@ impl Pickles {
             self.look_into_zip(name, member, blob, limits, left - 1)?;
         } else if tar::is_tar(&head) {
             let found = tar::members(blob, limits)?;
+            self.is_archive = true;
             self.ambiguous = found.ambiguous.or(self.ambiguous.take());
             for (name, data) in found.members {
                 self.look_at_member(&name, member, &data, limits, left - 1)?;
@@ -105,6 +108,7 @@ impl Pickles {
                 return Ok(());
             }
         };
+        self.is_archive = true;
         for inner in &members {
             self.look_at_member(&inner.name, member, &numpy::whole(inner), limits, left)?;
         }

@@ -134,7 +134,7 @@ fn look(path: &Path, blob: &Blob, options: &OpenOptions, scan: &mut Scan) -> Res
         }
     };
     let calls = callables(&found.findings);
-    let has_pickle = !found.findings.is_empty();
+    let is_known = found.is_archive || !found.findings.is_empty();
     for (member, finding) in found.findings.iter().filter(|(_, finding)| finding.how == "limit") {
         let place =
             member.as_ref().map(|member| format!("member `{member}`, ")).unwrap_or_default();
@@ -174,11 +174,11 @@ fn look(path: &Path, blob: &Blob, options: &OpenOptions, scan: &mut Scan) -> Res
             scan.add(DangerKind::Path, path, "a name in it", error.to_string());
             Ok(None)
         }
-        // What is no model does nothing; a pickle that is no model was looked through.
+        // What is no model does nothing; a pickle or an archive that is no model was looked through.
         Error::Format(FormatError::Unrecognized { .. } | FormatError::Unsupported { .. }) => {
-            Ok((!has_pickle).then_some(error))
+            Ok((!is_known).then_some(error))
         }
-        _ if has_pickle => Ok(None),
+        _ if is_known => Ok(None),
         _ => {
             scan.unread.push(error.to_string());
             Ok(None)

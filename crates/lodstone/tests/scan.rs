@@ -433,3 +433,22 @@ fn a_large_json_text_is_no_model() {
     written(dir.path(), "cases.json", text.as_bytes());
     assert!(scanned(dir.path()).clean);
 }
+
+#[test]
+fn a_pickle_that_an_archive_hides_is_found_and_an_honest_archive_is_clean() {
+    let directory = root().join("crates/formats/tests/hostile/archive");
+    let index = std::fs::read(directory.join("index.json")).expect("an index");
+    let cases: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
+    for case in cases.as_array().expect("cases") {
+        let name = case["file"].as_str().expect("a name");
+        let scan = scanned(&directory.join(name));
+        let has = |kind| scan.findings.iter().any(|danger| danger.kind == kind);
+        let as_expected = match case["expected"].as_str().expect("a word") {
+            "calls" => has(DangerKind::Callable),
+            "ambiguous" => has(DangerKind::Archive),
+            "path" => has(DangerKind::Path),
+            _ => scan.clean,
+        };
+        assert!(as_expected && scan.clean == (name == "honest.pt"), "{name}: {scan:?}");
+    }
+}
