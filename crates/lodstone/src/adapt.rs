@@ -1,6 +1,7 @@
 //! The same model has other names and layouts elsewhere: renaming and transposing its tensors.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,6 +9,8 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use lodstone_model::{Kind, Model, Tensor, Var};
 use lodstone_schema::conventions;
 use lodstone_store::{Blob, Permuted};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 
 use crate::{Error, Result};
 
@@ -40,7 +43,7 @@ impl Renames {
         })
     }
 
-    /// Reads a map: a JSON object of old names and new ones (of two for one name the last counts), or
+    /// Reads a map: a JSON object of old names and new ones, or
     /// a line for each with the old name, blanks or a tab, and the new one. `#` begins a comment. A
     /// `*` in an old name stands for anything, and the n-th `*` of the new one for what the n-th of
     /// the old one stood for.
@@ -51,13 +54,10 @@ impl Renames {
         let fail = |place: String, why: &str| Error::Renames { place, why: why.to_owned() };
         let mut renames = Self::default();
         if text.trim_start().starts_with('{') {
-            let pairs: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)
+            let pairs: Pairs = serde_json::from_str(text)
                 .map_err(|error| fail("JSON".to_owned(), &error.to_string()))?;
-            for (old, new) in pairs {
-                let Some(new) = new.as_str() else {
-                    return Err(fail(format!("`{old}`"), "expected a name, in quotes"));
-                };
-                renames.add(&old, new).map_err(|why| fail(format!("`{old}`"), why))?;
+            for (old, new) in pairs.0 {
+                renames.add(&old, &new).map_err(|why| fail(format!("`{old}`"), why))?;
             }
             return Ok(renames);
         }
@@ -149,6 +149,33 @@ impl Renames {
             program.rename(&variables);
         }
         Ok(renamed.len())
+    }
+}
+
+/// The members of a JSON object, each text: in a map, the last of two of one name would win in silence.
+struct Pairs(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of old names and new ones")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = members.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(Members)
     }
 }
 
