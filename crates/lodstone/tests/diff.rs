@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use lodstone::{
-    Blob, Change, ConvertOptions, DType, Dialect, Diff, DiffOptions, FORMATS, Format, Loss, Model,
-    Parameter, Renames, Target, Tensor, Values, convert, diff, open,
+    Blob, Change, ConvertOptions, DType, Dialect, Diff, DiffOptions, FORMATS, Format, Indices,
+    Kind, Lod, Loss, Model, Parameter, Renames, Target, Tensor, Values, convert, diff, open,
 };
 
 /// Whether the digits model can be written in a format: not where its program is of another
@@ -344,4 +344,40 @@ fn a_renamed_parameter_is_renamed_in_the_program_too() {
         ConvertOptions { transpose: vec!["*".to_owned()], ..ConvertOptions::default() };
     let refused = convert(digits(), &dir.path().join("n.pdmodel"), &transposed);
     assert!(refused.expect_err("no").to_string().contains("would not fit the program"));
+}
+
+#[test]
+fn sparse_tensors_are_the_same_only_at_the_same_places() {
+    let rows = |rows: &[i64], height, first: f32| {
+        let mut parameter = counted("r", &[2, 3], first);
+        let rows: Vec<u8> = rows.iter().flat_map(|row| row.to_le_bytes()).collect();
+        parameter.tensor.kind = Kind::SelectedRows { rows: Blob::memory(rows), height };
+        model(vec![parameter])
+    };
+    assert!(compared(rows(&[1, 4], 9, 0.0), &rows(&[1, 4], 9, 0.0)).same);
+    for (other, why) in [
+        (rows(&[1, 5], 9, 0.0), "rows"),
+        (rows(&[1, 4], 8, 0.0), "height"),
+        (rows(&[1, 4], 9, 1.0), "values"),
+    ] {
+        let found = compared(rows(&[1, 4], 9, 0.0), &other);
+        assert!(!found.same && only(&found).0.contains(&Change::Changed), "{why}: {found:?}");
+    }
+    let csr = |columns: &[i64]| {
+        let numbers = |numbers: &[i64]| Indices {
+            dtype: DType::Int64,
+            data: Blob::memory(numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<_>>()),
+        };
+        let mut parameter = counted("c", &[2], 5.0);
+        parameter.tensor.shape = vec![2, 4];
+        parameter.tensor.kind =
+            Kind::Csr { indptr: numbers(&[0, 1, 2]), indices: numbers(columns) };
+        model(vec![parameter])
+    };
+    assert!(compared(csr(&[1, 2]), &csr(&[1, 2])).same);
+    assert_eq!(only(&compared(csr(&[1, 2]), &csr(&[1, 3]))).0, [Change::Changed]);
+    let mut lod = model(vec![counted("s", &[3], 0.0)]);
+    let plain = lod.clone();
+    lod.parameters[0].tensor.lod = Lod(vec![vec![0, 1, 3]]);
+    assert_eq!(only(&compared(lod, &plain)).0, [Change::Stored]);
 }

@@ -28,24 +28,47 @@ pub(super) fn compare(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<R
     if let Some(changes) = exact(a, b, options)? {
         return Ok(Relation { changes, values: None });
     }
-    let mut changes = vec![Change::Changed];
-    changes.extend((!same_kind(a, b)).then_some(Change::Stored));
-    changes.extend((a.dtype != b.dtype).then_some(Change::Cast));
-    let values = if dims(a).eq(dims(b)) && same_kind(a, b) { values(a, b, options)? } else { None };
-    changes.extend((a.shape != b.shape).then_some(Change::Reshaped));
-    if a.dtype == b.dtype
-        && a.shape == b.shape
-        && values.as_ref().is_some_and(|values| values.count == 0)
-    {
-        // Within the tolerance.
-        return Ok(Relation::default());
+    if !same_kind(a, b) {
+        return Ok(Relation { changes: vec![Change::Stored, Change::Changed], values: None });
     }
+    let same_places = dims(a).eq(dims(b)) && equal_places(a, b, options)?;
+    let values = if same_places { values(a, b, options)? } else { None };
+    let mut changes = Vec::new();
+    changes.extend((a.lod != b.lod).then_some(Change::Stored));
+    changes.extend((a.dtype != b.dtype).then_some(Change::Cast));
+    changes.extend((a.shape != b.shape).then_some(Change::Reshaped));
+    // Within the tolerance, if no number counts as changed.
+    if values.as_ref().is_some_and(|values| values.count == 0) {
+        return Ok(Relation { changes, values: None });
+    }
+    changes.push(Change::Changed);
     Ok(Relation { changes, values })
+}
+
+/// Whether as many elements of two tensors belong to the same places, for kinds that say where.
+fn equal_places(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<bool> {
+    let (mut places_a, mut places_b) = (a.blobs().skip(1), b.blobs().skip(1));
+    loop {
+        match (places_a.next(), places_b.next()) {
+            (Some(a), Some(b)) if equal_bytes(a, b, options)? => {}
+            (None, None) => break,
+            _ => return Ok(false),
+        }
+    }
+    Ok(count(a) == count(b) && height(a) == height(b) && vocabulary(a) == vocabulary(b))
+}
+
+/// Rows of the whole tensor, where not its shape says it.
+fn height(tensor: &Tensor) -> Option<i64> {
+    match &tensor.kind {
+        Kind::SelectedRows { height, .. } => Some(*height),
+        _ => None,
+    }
 }
 
 /// The changes that make exactly `b` out of `a`, if there are any such.
 pub(super) fn exact(a: &Tensor, b: &Tensor, options: &DiffOptions) -> Result<Option<Vec<Change>>> {
-    if !same_kind(a, b) || count(a) != count(b) {
+    if !same_kind(a, b) || count(a) != count(b) || height(a) != height(b) {
         return Ok(None);
     }
     let sparse = !matches!(a.kind, Kind::Dense);
