@@ -358,9 +358,8 @@ fn sources(program: &Program, attribute: &str) -> Vec<String> {
 
 /// Whether a text names a file as they are named on somebody's machine.
 fn is_private(text: &str) -> bool {
-    const BEGINNINGS: [&str; 8] =
-        ["/home/", "/root/", "/Users/", "/mnt/", "/data/", "/tmp/", "/workspace/", "/opt/"];
-    let bytes = text.as_bytes();
-    let drive = matches!(bytes, [b'A'..=b'Z' | b'a'..=b'z', b':', b'\\' | b'/', ..]);
-    drive || BEGINNINGS.iter().any(|beginning| text.starts_with(beginning))
+    const TOPS: [&str; 8] = ["home", "root", "Users", "mnt", "data", "tmp", "workspace", "opt"];
+    let drive = matches!(text.as_bytes(), [b'A'..=b'Z' | b'a'..=b'z', b':', b'\\' | b'/', ..]);
+    let below = text.strip_prefix('/').and_then(|rest| rest.split_once('/'));
+    drive || below.is_some_and(|(top, _)| TOPS.contains(&top))
 }
