@@ -41,97 +41,106 @@ const LARGEST: u64 = 256 << 20;
 /// # Errors
 /// What reading the file gives.
 pub fn pickles(path: &Path, blob: &Blob, limits: &Limits) -> Result<Pickles> {
-    let mut found = Pickles::default();
-    found.look(&path.to_string_lossy(), None, blob, limits, DEEP)?;
-    Ok(found)
+    let mut look = Look { found: Pickles::default(), limits };
+    look.at(&Place { name: &path.to_string_lossy(), member: None, blob, left: DEEP })?;
+    Ok(look.found)
 }
 
-impl Pickles {
-    /// Looks at a file, or at a member of an archive.
-    fn look(
-        &mut self,
-        name: &str,
-        member: Option<&str>,
-        blob: &Blob,
-        limits: &Limits,
-        left: usize,
-    ) -> Result<()> {
+/// A look into a file, and everything in it.
+struct Look<'a> {
+    found: Pickles,
+    limits: &'a Limits,
+}
+
+/// A file, or a member of an archive.
+struct Place<'a> {
+    /// What it is called where it is.
+    name: &'a str,
+    /// What it is called from outside, if it is a member.
+    member: Option<&'a str>,
+    blob: &'a Blob,
+    /// How many levels of archives may be in it.
+    left: usize,
+}
+
+impl Look<'_> {
+    fn at(&mut self, place: &Place<'_>) -> Result<()> {
+        let Place { name, blob, left, .. } = *place;
         let head = blob.head(tar::BLOCK as u64)?;
         let is_zip = head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06");
         if let Some(how) = compressed(&head, name) {
-            let what = format!("it is compressed by {how}: what is in it is not known");
-            self.unread.push((member.map(str::to_owned), what));
+            self.unread(place, format!("it is compressed by {how}: what is in it is not known"));
         } else if (is_zip || tar::is_tar(&head)) && left == 0 {
-            let what = "it is an archive in archives in an archive".to_owned();
-            self.unread.push((member.map(str::to_owned), what));
+            self.unread(place, "it is an archive in archives in an archive".to_owned());
         } else if is_zip {
-            self.look_into_zip(name, member, blob, limits, left - 1)?;
+            self.members_of_zip(place)?;
         } else if tar::is_tar(&head) {
-            let found = tar::members(blob, limits)?;
-            self.is_archive = true;
-            self.ambiguous = found.ambiguous.or(self.ambiguous.take());
-            for (name, data) in found.members {
-                self.look_at_member(&name, member, &data, limits, left - 1)?;
+            let inside = tar::members(blob, self.limits)?;
+            self.found.is_archive = true;
+            self.found.ambiguous = inside.ambiguous.or(self.found.ambiguous.take());
+            for (name, data) in inside.members {
+                self.at_member(place, &name, &data);
             }
         } else {
-            let findings = in_file(name, &head, blob, limits)?.into_iter();
-            self.findings.extend(findings.map(|finding| (member.map(str::to_owned), finding)));
+            self.add(place, in_file(name, &head, blob, self.limits)?);
         }
         Ok(())
     }
 
-    fn look_into_zip(
-        &mut self,
-        name: &str,
-        member: Option<&str>,
-        blob: &Blob,
-        limits: &Limits,
-        left: usize,
-    ) -> Result<()> {
-        if member.is_some() && blob.file_ranges().next().is_none() && blob.len() > LARGEST {
-            let what = format!("it is an archive of {} bytes that is itself deflated", blob.len());
-            self.unread.push((member.map(str::to_owned), what));
-            return Ok(());
-        }
+    fn members_of_zip(&mut self, place: &Place<'_>) -> Result<()> {
+        let Place { name, member, mut blob, .. } = *place;
         // The directory is at the end: deflated bytes would be inflated again and again.
-        let deflated = member.is_some() && blob.file_ranges().next().is_none();
-        let blob = if deflated { &Blob::memory(blob.read()?) } else { blob };
-        let members = match numpy::members(blob, limits) {
+        let inflated;
+        if member.is_some() && blob.file_range().is_none() {
+            if blob.len() > LARGEST {
+                let what = format!("it is an archive of {} bytes, itself deflated", blob.len());
+                self.unread(place, what);
+                return Ok(());
+            }
+            inflated = Blob::memory(blob.read()?);
+            blob = &inflated;
+        }
+        let members = match numpy::members(blob, self.limits) {
             Ok(members) => members,
             Err(error) => {
-                let named = pickle::scan(blob, limits)?.into_iter().filter(is_named);
-                self.findings.extend(named.map(|finding| (member.map(str::to_owned), finding)));
+                let findings = pickle::scan(blob, self.limits)?.into_iter();
+                self.add(place, findings.filter(is_named).collect());
                 // Torch's distributed checkpoints are archives and tensors end to end.
                 if !ending_of(name).eq_ignore_ascii_case("distcp") {
-                    self.ambiguous = Some(error.to_string());
+                    self.found.ambiguous = Some(error.to_string());
                 }
                 return Ok(());
             }
         };
-        self.is_archive = true;
+        self.found.is_archive = true;
         for inner in &members {
-            self.look_at_member(&inner.name, member, &numpy::whole(inner), limits, left)?;
+            self.at_member(place, &inner.name, &numpy::whole(inner));
         }
         Ok(())
     }
 
-    fn look_at_member(
-        &mut self,
-        name: &str,
-        archive: Option<&str>,
-        blob: &Blob,
-        limits: &Limits,
-        left: usize,
-    ) -> Result<()> {
-        let member = archive.map_or_else(|| name.to_owned(), |outer| format!("{outer}/{name}"));
+    fn at_member(&mut self, archive: &Place<'_>, name: &str, blob: &Blob) {
+        let member = match archive.member {
+            Some(outer) => format!("{outer}/{name}"),
+            None => name.to_owned(),
+        };
         if let Err(error) = check_relative(name) {
-            self.escapes.push((member.clone(), error.to_string()));
+            self.found.escapes.push((member.clone(), error.to_string()));
         }
-        if let Err(error) = self.look(name, Some(&member), blob, limits, left) {
+        let place = Place { name, member: Some(&member), blob, left: archive.left - 1 };
+        if let Err(error) = self.at(&place) {
             // Deflated bytes that are none, or not those of the checksum.
-            self.ambiguous = Some(format!("member `{member}`: {error}"));
+            self.found.ambiguous = Some(format!("member `{member}`: {error}"));
         }
-        Ok(())
+    }
+
+    fn add(&mut self, place: &Place<'_>, findings: Vec<Finding>) {
+        let member = place.member.map(str::to_owned);
+        self.found.findings.extend(findings.into_iter().map(|finding| (member.clone(), finding)));
+    }
+
+    fn unread(&mut self, place: &Place<'_>, why: String) {
+        self.found.unread.push((place.member.map(str::to_owned), why));
     }
 }
 
