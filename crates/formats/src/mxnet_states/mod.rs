@@ -35,7 +35,7 @@ pub use read::read_blob;
 
 use lodstone_schema::mxnet::{Pickled, pickled, type_flag};
 
-use crate::pickle::{Builds, Rule};
+use crate::pickle::{BUILTINS, Builds, MULTIARRAY, Rule, rule};
 use crate::{Format, Holds};
 
 /// Name of the format, and owner of the residuals of its models.
@@ -66,18 +66,8 @@ pub static FORMAT: Format = Format {
     write: write::write,
 };
 
-const fn rule(modules: &'static [&'static str], name: &'static str, builds: Builds) -> Rule {
-    Rule { modules, name, builds }
-}
-
-/// Built-in functions and types, in Python 3 and 2.
-const BUILTINS: &[&str] = &["builtins", "__builtin__"];
-
 /// What protocols 0 and 1 make instances with, in Python 3 and 2.
 const COPYREG: &[&str] = &["copyreg", "copy_reg"];
-
-/// NumPy 1 and 2.
-const MULTIARRAY: &[&str] = &["numpy.core.multiarray", "numpy._core.multiarray"];
 
 /// All that these pickles may refer to, beside classes of MXNet's.
 const RULES: &[Rule] = &[

@@ -46,7 +46,7 @@ pub(crate) use write::write_model;
 
 use lodstone_model::DType;
 
-use crate::pickle::{Builds, Rule};
+use crate::pickle::{BUILTINS, Builds, MULTIARRAY, Rule, rule};
 
 /// Name of the format, and owner of the residuals of its models and tensors.
 pub(crate) const NAME: &str = "paddle-pickle";
@@ -63,16 +63,6 @@ pub(crate) const AS_INTEGERS: [(DType, DType); 3] = [
     (DType::Float8E4M3Fn, DType::Int8),
     (DType::Float8E5M2, DType::Int8),
 ];
-
-const fn rule(modules: &'static [&'static str], name: &'static str, builds: Builds) -> Rule {
-    Rule { modules, name, builds }
-}
-
-/// Built-in functions and types, in Python 3 and 2.
-const BUILTINS: &[&str] = &["builtins", "__builtin__"];
-
-/// NumPy 1 and 2.
-const MULTIARRAY: &[&str] = &["numpy.core.multiarray", "numpy._core.multiarray"];
 
 /// Before and since 3.3.
 const DISTRIBUTED: &[&str] =

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use half::f16;
 use lodstone_model::DType;
 
 use super::array::Number;
@@ -200,21 +201,9 @@ fn decode(dtype: DType, bytes: &[u8]) -> Option<String> {
         DType::Uint16 => number!(u16),
         DType::Uint32 => number!(u32),
         DType::Uint64 => number!(u64),
-        DType::Float16 => float(half(u16::from_le_bytes(bytes.try_into().ok()?))),
+        DType::Float16 => float(f16::from_le_bytes(bytes.try_into().ok()?).into()),
         DType::Float32 => float(f32::from_le_bytes(bytes.try_into().ok()?).into()),
         DType::Float64 => float(f64::from_le_bytes(bytes.try_into().ok()?)),
         _ => return None,
     })
-}
-
-/// The value of a float16.
-fn half(bits: u16) -> f64 {
-    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
-    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
-    sign * match exponent {
-        0 => fraction * 2f64.powi(-24),
-        31 if fraction == 0.0 => f64::INFINITY,
-        31 => f64::NAN,
-        _ => (1.0 + fraction / 1024.0) * 2f64.powi(exponent - 15),
-    }
 }

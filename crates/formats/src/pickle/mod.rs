@@ -47,7 +47,7 @@ pub(crate) use kept::{Kept, Piece, is_one};
 pub(crate) use machine::{read, read_leniently};
 pub(crate) use opcode::Span;
 pub use scan::{Finding, scan, scan_calls};
-pub(crate) use shapes::{Builds, Data, Rule, Shapes, Value};
+pub(crate) use shapes::{BUILTINS, Builds, Data, MULTIARRAY, Rule, Shapes, Value, rule};
 pub(crate) use survey::survey;
 pub(crate) use text::{Latin1, Spelling};
 pub(crate) use tree::{Encoding, Id, Node};

@@ -61,6 +61,21 @@ pub(crate) struct Rule {
     pub(crate) builds: Builds,
 }
 
+/// Built-in functions and types, in Python 3 and 2.
+pub(crate) const BUILTINS: &[&str] = &["builtins", "__builtin__"];
+
+/// NumPy 1 and 2.
+pub(crate) const MULTIARRAY: &[&str] = &["numpy.core.multiarray", "numpy._core.multiarray"];
+
+/// A line of a table.
+pub(crate) const fn rule(
+    modules: &'static [&'static str],
+    name: &'static str,
+    builds: Builds,
+) -> Rule {
+    Rule { modules, name, builds }
+}
+
 impl Rule {
     /// What a table says of something to be imported.
     pub(crate) fn find(rules: &[Self], module: &str, name: &str) -> Option<Builds> {
