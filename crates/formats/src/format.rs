@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use lodstone_model::Model;
+use lodstone_model::{Model, Residual};
 use lodstone_store::Commit;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::{
     Holds, OpenOptions, Result, WriteOptions, mxnet, mxnet_params, mxnet_states, numpy, paddle,
@@ -104,4 +106,16 @@ pub fn named(name: &str) -> Option<&'static Format> {
 pub(crate) fn publish(commit: Commit, model: &Model) -> Result<()> {
     model.parameters.iter().try_for_each(|parameter| parameter.tensor.check_unchanged())?;
     Ok(commit.publish()?)
+}
+
+/// What `owner` remembers of a model as JSON.
+pub(crate) fn recall<T: DeserializeOwned>(model: &Model, owner: &str) -> Option<T> {
+    model.residual.of(owner).and_then(|json| serde_json::from_slice(json).ok())
+}
+
+/// Lets `owner` remember something of a model, as JSON.
+pub(crate) fn remember(model: &mut Model, owner: &'static str, what: &impl Serialize) {
+    if let Ok(json) = serde_json::to_vec(what) {
+        model.residual = Residual::new(owner, json.into());
+    }
 }

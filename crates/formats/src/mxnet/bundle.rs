@@ -1,8 +1,9 @@
 //! How the files of a model are laid out, remembered so that it can be written back the same way.
 
-use lodstone_model::{Model, Residual};
+use lodstone_model::Model;
 use serde::{Deserialize, Serialize};
 
+use crate::format;
 use crate::mxnet_params::Layout;
 
 /// Owner of the residual of a model.
@@ -20,13 +21,11 @@ pub(super) struct Bundle {
 
 impl Bundle {
     pub(super) fn of(model: &Model) -> Option<Self> {
-        model.residual.of(OWNER).and_then(|bytes| serde_json::from_slice(bytes).ok())
+        format::recall(model, OWNER)
     }
 
     pub(super) fn remember(&self, model: &mut Model) {
-        if let Ok(bytes) = serde_json::to_vec(self) {
-            model.residual = Residual::new(OWNER, bytes.into());
-        }
+        format::remember(model, OWNER, self);
     }
 
     /// What is behind the prefix in the name of the parameters: `-0012.params`.

@@ -1,7 +1,9 @@
 //! What a file says beyond its tensors, remembered so that it can be written back.
 
-use lodstone_model::{Model, Parameter, Residual};
+use lodstone_model::{Model, Parameter};
 use serde::{Deserialize, Serialize};
+
+use crate::format;
 
 /// Owner of the residual of a model: a layout, as JSON.
 const OWNER: &str = "mxnet params";
@@ -38,17 +40,14 @@ pub(super) struct Unfilled {
 impl Layout {
     /// Remembers what is not what every file of these tensors has.
     pub(super) fn remember(&self, model: &mut Model) {
-        if *self != Self::usual(model)
-            && let Ok(json) = serde_json::to_vec(self)
-        {
-            model.residual = Residual::new(OWNER, json.into());
+        if *self != Self::usual(model) {
+            format::remember(model, OWNER, self);
         }
     }
 
     /// What is around the tensors of a model, if they are as many as they were.
     pub(crate) fn of(model: &Model) -> Self {
-        let json = model.residual.of(OWNER);
-        let layout = json.and_then(|json| serde_json::from_slice::<Self>(json).ok());
+        let layout: Option<Self> = format::recall(model, OWNER);
         let same = layout.filter(|layout| layout.fits(model));
         same.unwrap_or_else(|| Self::usual(model))
     }

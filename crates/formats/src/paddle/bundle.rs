@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use lodstone_model::{Model, Residual};
+use lodstone_model::Model;
 use serde::{Deserialize, Serialize};
 
+use crate::format;
 use crate::paddle_stream::Layout;
 
 /// Owner of the residual of a model.
@@ -43,13 +44,11 @@ pub(super) struct Pickle {
 
 impl Bundle {
     pub(super) fn of(model: &Model) -> Option<Self> {
-        model.residual.of(OWNER).and_then(|bytes| serde_json::from_slice(bytes).ok())
+        format::recall(model, OWNER)
     }
 
     pub(super) fn remember(&self, model: &mut Model) {
-        if let Ok(bytes) = serde_json::to_vec(self) {
-            model.residual = Residual::new(OWNER, bytes.into());
-        }
+        format::remember(model, OWNER, self);
     }
 
     pub(super) fn set_layout_of(&mut self, name: &str, layout: Layout) {

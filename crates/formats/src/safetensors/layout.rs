@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use lodstone_model::{Model, Parameter, Residual};
+use lodstone_model::{Model, Parameter};
 use lodstone_store::Commit;
 use serde::{Deserialize, Serialize};
 
 use super::header::Header;
 use super::write::put;
-use crate::format::publish;
+use crate::format::{self, publish};
 use crate::{Error, Result, WriteOptions};
 
 /// Owner of the residual of a model: a layout, as JSON.
@@ -39,14 +39,12 @@ pub(super) struct Text {
 impl Layout {
     pub(super) fn remember(mut self, model: &mut Model) {
         self.metadata.clone_from(&model.metadata);
-        if let Ok(json) = serde_json::to_vec(&self) {
-            model.residual = Residual::new(OWNER, json.into());
-        }
+        format::remember(model, OWNER, &self);
     }
 
     /// The layout that a model was read with.
     pub(super) fn of(model: &Model) -> Option<Self> {
-        serde_json::from_slice(model.residual.of(OWNER)?).ok()
+        format::recall(model, OWNER)
     }
 
     /// The layout of a model, if its files still say what the model says.
