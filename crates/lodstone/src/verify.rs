@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::{Error as FormatError, OpenOptions, Seal, SealedFile};
+use lodstone_formats::{Error as FormatError, OpenOptions, Seal, SealedFile, SealedModel};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
 use lodstone_schema::conventions;
 use lodstone_store::{
@@ -95,11 +95,12 @@ pub fn verify(
     let mut found = Verification { schema: 1, ..Verification::default() };
     let mut compared = HashSet::new();
     // By the seal first: it can name the damage where the structure cannot be read any more.
-    for (root, name) in expected(path, options)? {
+    for (root, asked) in expected(path, options) {
         let Some(seal) = load(&root, &mut found)? else { continue };
-        let of_model = seal.models.iter().filter(|model| {
-            name.is_none() || model.files.iter().any(|file| Some(&file.name) == name.as_ref())
-        });
+        let has_one = |model: &&SealedModel| model.files.iter().any(|file| asked.fits(&file.name));
+        // A prefix is that of one model.
+        let most = if matches!(asked, Asked::Prefix(_)) { 1 } else { usize::MAX };
+        let of_model = seal.models.iter().filter(has_one).take(most);
         for file in of_model.flat_map(|model| &model.files) {
             compare(&root, file, progress, &mut found)?;
             compared.insert(root.join(&file.name));
@@ -122,41 +123,38 @@ pub fn verify(
     Ok(found)
 }
 
-/// The directories whose seals may cover a model, each with the name of a file of it; without a
-/// name, all that is sealed there.
-fn expected(path: &Path, options: &OpenOptions) -> Result<Vec<(PathBuf, Option<String>)>> {
-    let mut expected = Vec::new();
-    for path in std::iter::once(path).chain(options.params.as_deref()) {
-        if is_dir(path) {
-            expected.push((path.to_path_buf(), None));
-            continue;
-        }
-        let root = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-        if exists(path) {
-            expected.push((root, Some(name.to_owned())));
-            continue;
-        }
-        // A prefix, or a file that is not there any more.
-        let seal = match Seal::load(&root, LARGEST) {
-            Ok(Some(seal)) => seal,
-            Ok(None) => continue,
-            // Nothing tells what it is of; that it is damaged is said by who reads it again.
-            Err(_) => {
-                expected.push((root, Some(name.to_owned())));
-                continue;
+/// What is asked for of the models that are sealed in a directory.
+enum Asked {
+    All,
+    File(String),
+    /// What the names of the files of a model begin with, or a file that is not there any more.
+    Prefix(String),
+}
+
+impl Asked {
+    fn fits(&self, file: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::File(name) => file == name,
+            Self::Prefix(prefix) => {
+                let rest = file.strip_prefix(prefix.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
             }
-        };
-        let files = seal.models.iter().flat_map(|model| &model.files);
-        let of_prefix = |file: &&SealedFile| {
-            let rest = file.name.strip_prefix(name);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
-        };
-        if let Some(file) = files.into_iter().find(of_prefix) {
-            expected.push((root, Some(file.name.clone())));
         }
     }
-    Ok(expected)
+}
+
+/// The directories whose seals may cover a model, and what of each.
+fn expected(path: &Path, options: &OpenOptions) -> Vec<(PathBuf, Asked)> {
+    let of_path = |path: &Path| {
+        if is_dir(path) {
+            return Some((path.to_path_buf(), Asked::All));
+        }
+        let name = path.file_name()?.to_str()?.to_owned();
+        let asked = if exists(path) { Asked::File(name) } else { Asked::Prefix(name) };
+        Some((path.parent().unwrap_or(Path::new("")).to_path_buf(), asked))
+    };
+    std::iter::once(path).chain(options.params.as_deref()).filter_map(of_path).collect()
 }
 
 /// A seal; one that is damaged is a defect.
