@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{Error, Result, SourceFile};
+use crate::checks::PIECE;
+use crate::memory::Memory;
+use crate::{Error, Result, SourceFile, parallel};
 
 /// Bytes that need not be in memory: cheap to clone, slice and hand around.
 #[derive(Clone)]
@@ -41,11 +43,15 @@ pub trait Derive: Any + Send + Sync {
     fn source(&self) -> Option<&Blob>;
 }
 
-/// Largest piece that is read at once when bytes stream through memory.
-const CHUNK: usize = 1 << 20;
+/// Largest piece that is read at once when bytes stream through memory: it stays in the cache of a
+/// processor.
+pub(crate) const CHUNK: usize = 1 << 20;
 
 /// Ranges of a file up to this size are read rather than mapped.
 const READ_RATHER_THAN_MAP: u64 = 64 << 10;
+
+/// What the bytes of tensors begin at multiples of: the widest vectors of a processor.
+const ALIGNMENT: u64 = 64;
 
 impl Blob {
     /// Bytes in memory.
@@ -198,14 +204,67 @@ impl Blob {
     /// from should not change when the file does.
     ///
     /// # Errors
-    /// What reading gives.
+    /// What reading gives, or if there is not so much memory.
     pub fn read(&self) -> Result<Bytes> {
         if let Repr::Memory(bytes) = &self.0 {
             return Ok(bytes.clone());
         }
-        let mut buffer = vec![0; usize::try_from(self.len()).unwrap_or(usize::MAX)];
-        self.read_at(0, &mut buffer)?;
-        Ok(buffer.into())
+        Ok(Self::read_all(std::slice::from_ref(self))?.pop().unwrap_or_default())
+    }
+
+    /// All the bytes of several blobs, read side by side into one stretch of memory, which is freed
+    /// when the last of them is dropped. The address of each is a multiple of 64.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_all(blobs: &[Blob]) -> Result<Vec<Bytes>> {
+        let room = |blob: &Blob| blob.len().checked_next_multiple_of(ALIGNMENT);
+        let len = blobs.iter().try_fold(0_u64, |sum, blob| sum.checked_add(room(blob)?));
+        let mut memory = Memory::new(len.unwrap_or(u64::MAX).saturating_add(ALIGNMENT))?;
+        let begin = memory.as_ptr().align_offset(to_usize(ALIGNMENT));
+        let (_, mut rest) = memory.split_at_mut(begin);
+        let mut pieces = Vec::new();
+        for blob in blobs {
+            let (now, later) = rest.split_at_mut(to_usize(room(blob).unwrap_or(0)));
+            let (now, _) = now.split_at_mut(to_usize(blob.len()));
+            blob.pieces(now, &mut pieces)?;
+            rest = later;
+        }
+        parallel::for_each(pieces, || (), |(), (blob, buffer)| blob.read_at(0, buffer))?;
+        let (memory, mut offset) = (memory.freeze(), begin);
+        let all = blobs.iter().map(|blob| {
+            let start = offset;
+            offset += to_usize(room(blob).unwrap_or(0));
+            memory.slice(start..start + to_usize(blob.len()))
+        });
+        Ok(all.collect())
+    }
+
+    /// Pieces of these bytes that can be read side by side, and where to.
+    fn pieces<'a>(
+        &self,
+        mut buffer: &'a mut [u8],
+        into: &mut Vec<(Blob, &'a mut [u8])>,
+    ) -> Result<()> {
+        let mut parts = vec![self.clone()];
+        while let Some(part) = parts.pop() {
+            // What is computed may have to be computed from its beginning.
+            let len = if matches!(part.0, Repr::Derived { .. }) { u64::MAX } else { PIECE };
+            match &part.0 {
+                Repr::Concat { parts: inner, .. } => parts.extend(inner.iter().rev().cloned()),
+                _ if part.len() > len => {
+                    parts.push(part.slice(len, part.len() - len)?);
+                    parts.push(part.slice(0, len)?);
+                }
+                _ => {
+                    let (now, later) =
+                        std::mem::take(&mut buffer).split_at_mut(to_usize(part.len()));
+                    into.push((part, now));
+                    buffer = later;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Calls `each` with all the bytes in order, a bounded piece at a time.
@@ -326,6 +385,11 @@ impl Blob {
     }
 }
 
+/// A length that was compared with that of memory.
+pub(crate) fn to_usize(len: u64) -> usize {
+    usize::try_from(len).unwrap_or(usize::MAX)
+}
+
 /// The pieces of `parts` that make up the `len` bytes from `offset`: part, start in it, length.
 fn overlaps(parts: &[Blob], offset: u64, len: u64) -> impl Iterator<Item = (&Blob, u64, u64)> {
     let end = offset + len;
@@ -336,6 +400,13 @@ fn overlaps(parts: &[Blob], offset: u64, len: u64) -> impl Iterator<Item = (&Blo
         let (from, to) = (start.max(offset), stop.min(end));
         (from < to).then(|| (part, from - start, to - from))
     })
+}
+
+/// No bytes.
+impl Default for Blob {
+    fn default() -> Self {
+        Self::memory(Bytes::new())
+    }
 }
 
 impl From<Vec<u8>> for Blob {
