@@ -178,6 +178,26 @@ impl Blob {
         }
     }
 
+    /// Whether `next` follows in the same file, with no more than a header between.
+    fn is_before(&self, next: &Blob) -> bool {
+        const HEADER: u64 = 64 << 10;
+        let (Repr::File { file, offset, len }, Repr::File { file: other, offset: start, .. }) =
+            (&self.0, &next.0)
+        else {
+            return false;
+        };
+        let between = start.checked_sub(offset + len);
+        Arc::ptr_eq(file, other) && between.is_some_and(|between| between <= HEADER)
+    }
+
+    /// Lets the system read the `len` bytes from `offset` before they are asked for, if they are
+    /// those of a file; the range may reach beyond these bytes.
+    pub(crate) fn will_need(&self, offset: u64, len: u64) {
+        if let Repr::File { file, offset: base, .. } = &self.0 {
+            file.will_need(base + offset, len);
+        }
+    }
+
     /// All the bytes: shared where they are in memory or mapped, read otherwise.
     ///
     /// # Errors
@@ -230,7 +250,18 @@ impl Blob {
             blob.pieces(now, &mut pieces)?;
             rest = later;
         }
-        parallel::for_each(pieces, || (), |(), (blob, buffer)| blob.read_at(0, buffer))?;
+        let stretches = together(pieces).into_iter().enumerate().collect();
+        parallel::for_each(
+            stretches,
+            || (),
+            |(), (number, mut stretch)| {
+                if let Some((first, _)) = stretch.first() {
+                    let len = stretch.iter().map(|(piece, _)| piece.len()).sum();
+                    read_ahead(number, (0, len), &|offset, len| first.will_need(offset, len));
+                }
+                stretch.iter_mut().try_for_each(|(piece, buffer)| piece.read_at(0, buffer))
+            },
+        )?;
         let (memory, mut offset) = (memory.freeze(), begin);
         let all = blobs.iter().map(|blob| {
             let start = offset;
@@ -241,11 +272,7 @@ impl Blob {
     }
 
     /// Pieces of these bytes that can be read side by side, and where to.
-    fn pieces<'a>(
-        &self,
-        mut buffer: &'a mut [u8],
-        into: &mut Vec<(Blob, &'a mut [u8])>,
-    ) -> Result<()> {
+    fn pieces<'a>(&self, mut buffer: &'a mut [u8], into: &mut Vec<Fill<'a>>) -> Result<()> {
         let mut parts = vec![self.clone()];
         while let Some(part) = parts.pop() {
             // What is computed may have to be computed from its beginning.
@@ -383,6 +410,40 @@ impl Blob {
         let (origin, _) = self.place(0);
         Err(Error::OutOfRange { origin, start: offset, end, len: self.len() })
     }
+}
+
+/// Bytes, and where they are read to.
+type Fill<'a> = (Blob, &'a mut [u8]);
+
+/// Those together that follow each other in a file.
+fn together(pieces: Vec<Fill<'_>>) -> Vec<Vec<Fill<'_>>> {
+    let (mut stretches, mut len) = (Vec::<Vec<Fill<'_>>>::new(), 0);
+    for piece in pieces {
+        len += piece.0.len();
+        let last = stretches.last_mut().filter(|_| len <= PIECE);
+        match last.filter(|last| last.last().is_some_and(|(last, _)| last.is_before(&piece.0))) {
+            Some(stretch) => stretch.push(piece),
+            None => {
+                len = piece.0.len();
+                stretches.push(vec![piece]);
+            }
+        }
+    }
+    stretches
+}
+
+/// Says `ahead` what the system should read while the stretch of that number, offset and length is
+/// worked on: what comes next to whoever begins then.
+pub(crate) fn read_ahead(number: usize, (offset, len): (u64, u64), ahead: &dyn Fn(u64, u64)) {
+    let threads = parallel::threads();
+    // A little is read as soon as it is asked for.
+    if len < PIECE / 2 {
+        return;
+    }
+    if number < threads {
+        ahead(offset, len);
+    }
+    ahead(offset + threads as u64 * PIECE, PIECE);
 }
 
 /// A length that was compared with that of memory.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-use crate::blob::{CHUNK, to_usize};
+use crate::blob::{CHUNK, read_ahead, to_usize};
 use crate::{Blob, Error, Progress, Result, SourceFile, parallel};
 
 /// Most bytes under one checksum.
@@ -97,7 +97,8 @@ impl Part {
             progress.advance(buffer.len() as u64)?;
             file.read_at(offset, buffer)
         };
-        let mut checksums = checksums(pieces, &read)?.into_iter();
+        let ahead = |offset, len| file.will_need(offset, len);
+        let mut checksums = checksums(pieces, &read, &ahead)?.into_iter();
         for part in &mut parts {
             let count = to_usize(part.len.div_ceil(PIECE));
             part.checksums = checksums.by_ref().take(count).collect();
@@ -120,22 +121,25 @@ fn pieces(offset: u64, len: u64) -> impl Iterator<Item = Piece> {
 }
 
 /// The checksums of pieces, in their order. They are computed side by side; pieces that follow each
-/// other are read together, in chunks that stay in the cache of a processor.
+/// other are read together, in chunks that stay in the cache of a processor. `ahead` is told what
+/// will be read.
 fn checksums(
     pieces: Vec<Piece>,
     read: &(dyn Fn(u64, &mut [u8]) -> Result<()> + Sync),
+    ahead: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Vec<u64>> {
     let mut checksums = vec![0; pieces.len()];
     let (mut stretches, mut pieces, mut rest) = (Vec::new(), pieces.as_slice(), &mut *checksums);
     while !pieces.is_empty() {
         let (now, later) = pieces.split_at(together(pieces));
         let (of_now, of_later) = rest.split_at_mut(now.len());
-        stretches.push((now, of_now));
+        stretches.push((stretches.len(), now, of_now));
         (pieces, rest) = (later, of_later);
     }
-    parallel::for_each(stretches, Vec::new, |buffer, (pieces, checksums)| {
+    parallel::for_each(stretches, Vec::new, |buffer, (number, pieces, checksums)| {
         let mut unread: u64 = pieces.iter().map(|piece| piece.len).sum();
         let mut offset = pieces.first().map_or(0, |piece| piece.offset);
+        read_ahead(number, (offset, unread), ahead);
         let mut pieces = pieces.iter().zip(checksums);
         let mut begin = || pieces.next().map(|(piece, sum)| (piece.len, new_digest(), sum));
         let mut current = begin();
@@ -233,7 +237,8 @@ impl Checks {
     /// [`Error::Damaged`] for the first piece that is not what it was, or what reading gives.
     pub(crate) fn check(&self, file: &SourceFile, offset: u64, len: u64) -> Result<()> {
         let unproven = self.unproven(offset, len);
-        let checksums = checksums(pieces_in(&unproven), &|at, buffer| file.read_plain(at, buffer))?;
+        let read = |at, buffer: &mut [u8]| file.read_plain(at, buffer);
+        let checksums = checksums(pieces_in(&unproven), &read, &|_, _| {})?;
         let mut proven = unproven.iter().zip(checksums);
         proven.try_for_each(|(place, checksum)| self.prove(file, place, checksum))
     }
@@ -279,10 +284,12 @@ impl Checks {
     /// What reading gives, or if the work was cancelled.
     pub fn damages(&self, file: &SourceFile, progress: &Progress) -> Result<Vec<Damage>> {
         let unproven = self.unproven(0, self.len);
-        let checksums = checksums(pieces_in(&unproven), &|at, buffer| {
+        let read = |at, buffer: &mut [u8]| {
             progress.advance(buffer.len() as u64)?;
             file.read_plain(at, buffer)
-        })?;
+        };
+        let ahead = |offset, len| file.will_need(offset, len);
+        let checksums = checksums(pieces_in(&unproven), &read, &ahead)?;
         let found = unproven.iter().zip(checksums);
         Ok(found.filter_map(|(place, checksum)| self.compare(place, checksum)).collect())
     }

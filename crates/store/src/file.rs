@@ -148,6 +148,16 @@ impl SourceFile {
         })
     }
 
+    /// Lets the system read the `len` bytes from `offset` before they are asked for.
+    pub(crate) fn will_need(&self, offset: u64, len: u64) {
+        #[cfg(target_os = "linux")]
+        if let Some(len) = std::num::NonZero::new(len.min(self.len().saturating_sub(offset))) {
+            let advice = rustix::fs::Advice::WillNeed;
+            // Who gets no help reads all the same.
+            let _ = self.with(|file| rustix::fs::fadvise(file, offset, Some(len), advice));
+        }
+    }
+
     /// Calls `work` with the file, opened again if it was not kept open.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&File) -> T) -> Result<T> {
         if let Some(Kept(file)) = &self.kept {

@@ -7,6 +7,11 @@ use std::thread;
 /// Beyond this memory is no faster.
 const MOST_THREADS: usize = 8;
 
+/// How many threads [`for_each`] uses at most.
+pub(crate) fn threads() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS)
+}
+
 /// Calls `work` for each of the items, on as many threads as there are processors. They are begun
 /// in order, so that a file is read from its beginning to its end; each thread makes a `state` that
 /// its calls share.
@@ -22,8 +27,7 @@ where
     I: Send,
     E: Send,
 {
-    let processors = thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = processors.min(MOST_THREADS).min(items.len());
+    let threads = threads().min(items.len());
     if threads < 2 {
         let mut state = state();
         return items.into_iter().try_for_each(|item| work(&mut state, item));
