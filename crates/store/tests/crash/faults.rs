@@ -1,0 +1,1 @@
+//! Systems that fail at every step.
