@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Seal(Seal),
     /// Say whether a model is whole: structure, bounds, checksums; exit 0 yes, 1 no, 2 could not tell
     Verify(Verify),
+    /// Finish a write that was interrupted (a crash, a power cut), and remove what it left behind
+    Recover(Recover),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -305,6 +307,15 @@ pub(crate) struct Verify {
     pub(crate) sealed: bool,
     #[command(flatten)]
     pub(crate) open: Whole,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone recover models/                       any write into it does that too")]
+pub(crate) struct Recover {
+    /// The directory that was written to
+    pub(crate) directory: PathBuf,
 }
 
 fn formats() -> clap::builder::PossibleValuesParser {

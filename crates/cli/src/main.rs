@@ -9,6 +9,7 @@ mod diff;
 mod hint;
 mod inspect;
 mod progress;
+mod recover;
 mod say;
 mod scan;
 mod seal;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Seal(arguments) => seal::run(&arguments).map(yes),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Recover(arguments) => recover::run(&arguments).map(yes),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "lodstone", &mut script);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::checks::SEAL;
 use crate::commit::is_hidden;
+use crate::commit::pending::{check_below, waiting};
 use crate::{Blob, Checks, Error, Result, SourceFile};
 
 /// One directory, and everything below it.
@@ -68,9 +69,11 @@ impl Dir {
     ///
     /// # Errors
     /// [`Error::Escapes`] if the name is absolute, climbs with `..`, or passes a symbolic link
-    /// that leads out; otherwise as [`SourceFile::open`].
+    /// that leads out; [`Error::Interrupted`] if a write that would replace it is unfinished;
+    /// otherwise as [`SourceFile::open`].
     pub fn open_file(&self, name: &str) -> Result<Option<Blob>> {
         check_relative(name)?;
+        check_below(&self.dir, &self.path, Path::new(name))?;
         let path = self.path.join(name);
         // Asked first, because opening a pipe or a device can wait or act.
         let metadata = match self.links {
@@ -99,7 +102,8 @@ impl Dir {
     }
 
     /// The regular files below this directory, by relative path and sorted; at most `most` entries
-    /// are looked at. Symbolic links to files are listed, those to directories are not followed.
+    /// are looked at. Symbolic links to files are listed, those to directories are not followed. Files
+    /// that an interrupted write has yet to put there are listed too.
     ///
     /// # Errors
     /// If a directory cannot be read, or there are more entries.
@@ -109,6 +113,9 @@ impl Dir {
             let last = |part: &str| is_hidden(part) || part == SEAL;
             !name.split('/').any(last)
         });
+        files.extend(waiting(&self.dir));
+        files.sort();
+        files.dedup();
         Ok(files)
     }
 

@@ -100,6 +100,30 @@ pub enum Error {
         /// Where both would be.
         path: PathBuf,
     },
+    /// A file that an interrupted write would replace: with its neighbours it may be a mix of old and
+    /// new.
+    #[error(
+        "`{}` waits for a write into `{}` that was interrupted: `lodstone recover` finishes it, and so \
+         does the next write into that directory", path.display(), directory.display()
+    )]
+    Interrupted {
+        /// The file.
+        path: PathBuf,
+        /// The directory that was written to.
+        directory: PathBuf,
+    },
+    /// Several files that belong together are published, but not all are in their places.
+    #[error(
+        "{source}: the write into `{}` is unfinished; when nothing is in its way any more, \
+         `lodstone recover` finishes it, and so does the next write into that directory",
+        path.display()
+    )]
+    Unfinished {
+        /// The directory that is written to.
+        path: PathBuf,
+        /// What went wrong.
+        source: Box<Error>,
+    },
     /// The caller asked to stop.
     #[error("cancelled")]
     Cancelled,

@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 use crate::checks::SEAL;
 use crate::commit::is_hidden;
+use crate::commit::pending::{check_path, waiting_entries};
 use crate::{Checks, Error, Result};
 
 /// A regular file that is read.
@@ -71,8 +72,10 @@ impl SourceFile {
     /// Opens a regular file; `mmap` says whether its bytes may be answered by a memory map.
     ///
     /// # Errors
-    /// If the file cannot be opened, or is a directory, pipe, socket or device.
+    /// If the file cannot be opened, or is a directory, pipe, socket or device;
+    /// [`Error::Interrupted`] if a write that would replace it is unfinished.
     pub fn open(path: &Path, mmap: bool) -> Result<Self> {
+        check_path(path)?;
         Self::from_std(open(path)?, path, mmap)
     }
 
@@ -263,7 +266,8 @@ pub struct Entry {
     pub is_dir: bool,
 }
 
-/// The entries of a directory, sorted by name; without a seal and files that are being written.
+/// The entries of a directory, sorted by name; without a seal and files that are being written, with
+/// those that an interrupted write has yet to put there.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -279,6 +283,8 @@ pub fn list_dir(path: &Path) -> Result<Vec<Entry>> {
             entries.push(Entry { name, is_dir });
         }
     }
+    entries.extend(waiting_entries(path));
     entries.sort();
+    entries.dedup();
     Ok(entries)
 }

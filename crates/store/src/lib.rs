@@ -22,10 +22,11 @@ mod output;
 mod parallel;
 mod permuted;
 mod progress;
+mod step;
 
 pub use blob::{Blob, Derive};
 pub use checks::{Checks, Damage, PIECE, Part, SEAL, checksum, crc32_of};
-pub use commit::Commit;
+pub use commit::{Commit, Recovery, recover};
 pub use cursor::Cursor;
 pub use dir::{Dir, Links, Listing, check_relative, plain};
 pub use error::{Error, Result};
@@ -33,3 +34,4 @@ pub use file::{Entry, SourceFile, exists, is_dir, list_dir};
 pub use output::Output;
 pub use permuted::Permuted;
 pub use progress::Progress;
+pub use step::Step;

@@ -11,10 +11,10 @@ mod common;
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 
 use common::{Random, dir, file, names, read};
-use lodstone_store::{Blob, Commit, Derive, Error, Output, Progress, Result};
+use lodstone_store::{Blob, Commit, Derive, Error, Output, Progress, Result, Step};
 
 const NONE: [&str; 0] = [];
 
@@ -45,8 +45,9 @@ fn a_file_appears_when_it_is_published_and_not_before() {
     assert_eq!(name, "model");
     commit.write(&name, |out| out.put(b"content")).expect("write");
     assert!(!path.exists());
-    for hidden in names(dir.path()) {
-        assert!(hidden.starts_with(".model.") && hidden.ends_with(".lodstone"), "{hidden}");
+    let hidden = format!(".{}-", std::process::id());
+    for staged in names(dir.path()) {
+        assert!(staged.starts_with(&hidden) && staged.contains(".lodstone/"), "{staged}");
     }
     commit.publish().expect("publish");
     assert_eq!(names(dir.path()), ["model"]);
@@ -447,22 +448,44 @@ fn progress_counts_every_byte_once() {
 #[test]
 fn files_are_published_in_the_order_in_which_they_were_written() {
     let dir = dir();
-    // A directory that appears cannot be replaced by a file: publishing stops there.
-    let before = ["b/", "b/occupied/"];
-    for (order, published) in [(["a", "b", "c"], "a"), (["c", "b", "a"], "c")] {
-        let mut commit = directory(dir.path());
+    file(dir.path(), "foreign", b"old");
+    for order in [["a", "b", "c"], ["c", "b", "a"]] {
+        let replaced = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&replaced);
+        let progress = Progress::watched(move |step| {
+            if let Step::Replace(path) = step {
+                seen.lock().expect("no panic").push(path.to_path_buf());
+            }
+            Ok(())
+        });
+        let mut commit = Commit::directory(dir.path(), progress).expect("a commit");
         for name in order {
             commit.write(name, |out| out.put(b"new")).expect("write");
         }
-        std::fs::create_dir_all(dir.path().join("b/occupied")).expect("a directory");
-        let error = commit.publish().expect_err("`b` cannot be replaced");
-        assert!(error.to_string().starts_with("cannot publish `"), "{error}");
-        let mut expected = [&before[..], &[published]].concat();
-        expected.sort_unstable();
-        assert_eq!(names(dir.path()), expected, "what came before, and no hidden files");
-        std::fs::remove_file(dir.path().join(published)).expect("remove");
-        std::fs::remove_dir_all(dir.path().join("b")).expect("remove");
+        commit.publish().expect("publish");
+        let root = dir.path().canonicalize().expect("a directory");
+        assert_eq!(*replaced.lock().expect("no panic"), order.map(|name| root.join(name)));
     }
+}
+
+#[test]
+fn what_gets_in_the_way_meanwhile_is_found_before_anything_is_published() {
+    let dir = dir();
+    for name in ["a", "c", "foreign"] {
+        file(dir.path(), name, b"old");
+    }
+    let mut commit = directory(dir.path());
+    for name in ["a", "b", "c"] {
+        commit.write(name, |out| out.put(b"new")).expect("write");
+    }
+    std::fs::create_dir_all(dir.path().join("b/occupied")).expect("a directory");
+    let error = commit.publish().expect_err("`b` cannot be replaced");
+    assert!(error.to_string().contains("/b`, found something that is not a file"), "{error}");
+    assert_eq!(names(dir.path()), ["a", "b/", "b/occupied/", "c", "foreign"]);
+    assert_eq!(
+        (read(&dir.path().join("a")), read(&dir.path().join("c"))),
+        (b"old".to_vec(), b"old".to_vec())
+    );
 }
 
 #[test]
@@ -513,21 +536,28 @@ fn a_directory_that_appears_meanwhile_is_not_replaced() {
 }
 
 #[test]
-fn what_a_killed_process_left_behind_is_in_nobodys_way() {
+fn what_a_killed_process_left_behind_is_removed_by_the_next_commit() {
     let dir = dir();
     // In a container the process number is the same each time.
-    let left = |name: &str, count| format!(".{name}.{}-{count}.lodstone", std::process::id());
-    for count in 0..2000 {
-        file(dir.path(), &left("file", count), b"left");
-        std::fs::create_dir(dir.path().join(left("new", count))).expect("a directory");
+    let left = |name: &str, count| format!(".{name}{}-{count}.lodstone", std::process::id());
+    for count in 0..100 {
+        for name in ["", "new."] {
+            let name = left(name, count);
+            std::fs::create_dir_all(dir.path().join(&name).join("sub")).expect("a directory");
+            file(dir.path(), &format!("{name}/sub/file"), b"left");
+        }
     }
+    symlink("file", dir.path().join(left("", 0)).join("link")).expect("a link");
+    symlink("..", dir.path().join(left("", 0)).join("sub/link")).expect("a link");
     put(&dir.path().join("file"), b"new").expect("publish");
+    assert_eq!(names(dir.path()), ["file"]);
+    std::fs::create_dir(dir.path().join(left("new.", 5000))).expect("a directory");
+    std::fs::create_dir(dir.path().join(left("other.", 5000))).expect("a directory");
     let mut commit = directory(&dir.path().join("new"));
     commit.write("file", |out| out.put(b"new")).expect("write");
     commit.publish().expect("publish");
-    assert_eq!(read(&dir.path().join("file")), b"new");
-    assert_eq!(read(&dir.path().join("new/file")), b"new");
-    assert_eq!(read(&dir.path().join(left("file", 0))), b"left");
+    let other = format!("{}/", left("other.", 5000));
+    assert_eq!(names(dir.path()), [other.as_str(), "file", "new/", "new/file"]);
 }
 
 #[test]

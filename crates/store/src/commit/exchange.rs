@@ -1,0 +1,245 @@
+//! A directory of ours in the place of one that exists, at once.
+//!
+//! The staging directory is moved beside the root and exchanged with it. What was the root is then
+//! marked, hidden and locked; the files in it are removed one by one, and what somebody else has put
+//! there meanwhile is moved to where the root is now.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cap_std::fs::MetadataExt;
+use rustix::io::Errno;
+
+use super::attributes;
+use super::clean::remove_directory;
+use super::place::{self, Below, Lock, Place};
+use super::staging::{Staging, is_hidden, stem};
+use crate::{Error, Progress, Result, Step};
+
+/// An empty directory in one that is replaced: what is in that then is old, and what is in a
+/// staging directory without it was never published.
+pub(super) const REPLACED: &str = ".replaced.lodstone";
+
+/// Publishes by exchange, if the directory is nobody else's and the system can; says whether it did.
+/// `names` are those of all files that are staged.
+pub(super) fn publish(
+    staging: &mut Staging,
+    root: &Arc<Place>,
+    names: &HashSet<PathBuf>,
+    progress: &Progress,
+) -> Result<bool> {
+    let path = &root.path;
+    let here = std::env::current_dir().is_ok_and(|here| here.starts_with(path));
+    let Some((parent, name)) = path.parent().zip(path.file_name().and_then(|name| name.to_str()))
+    else {
+        return Ok(false);
+    };
+    let failed = |error| Error::io("publish", path)(error);
+    if here || !staging.locked || stem(name) != name || !is_ours(root, &staging.name, names)? {
+        return Ok(false);
+    }
+    let Ok(parent) = Place::open(parent).map(Arc::new) else { return Ok(false) };
+    // Locked, so that nobody takes what it was for left over.
+    if root.lock() != Lock::Held || !root.is_at(&parent, name) {
+        return Ok(false);
+    }
+    if !inherit(staging, root).map_err(failed)? {
+        return Ok(false);
+    }
+    staging.sync()?;
+    if !swap(staging, root, (&parent, name), progress)? {
+        return Ok(false);
+    }
+    // Only now may what was there before be removed.
+    parent.sync(progress)?;
+    let new = parent.enter(name).map_err(failed)?;
+    let hidden = staging.name.clone();
+    retire((&parent, &hidden), root, &new, &|file| names.contains(file), progress);
+    Ok(true)
+}
+
+/// Moves the staging directory beside the root and lets them change places. What was the root has
+/// the name of the staging directory then.
+fn swap(
+    staging: &mut Staging,
+    root: &Arc<Place>,
+    (parent, name): (&Arc<Place>, &str),
+    progress: &Progress,
+) -> Result<bool> {
+    let marker = root.path.join(REPLACED);
+    let failed = |error| Error::io("publish", &root.path)(error);
+    progress.step(Step::MakeDirectory(&marker))?;
+    root.dir.create_dir(REPLACED).map_err(Error::io("create the directory", &marker))?;
+    let exchanged = progress.step(Step::Move(&staging.place.path)).and_then(|()| {
+        staging.move_to(parent, name).map_err(failed)?;
+        progress.step(Step::Exchange(&root.path))?;
+        place::exchange((parent, &staging.name), (parent, name)).map_err(failed)
+    });
+    let Err(error) = exchanged else {
+        staging.published = true;
+        return Ok(true);
+    };
+    // What is in the parent cannot become a redo log in the root.
+    if Arc::ptr_eq(&staging.home, parent) {
+        progress.step(Step::Move(&staging.place.path))?;
+        staging.move_to(root, "").map_err(failed)?;
+    }
+    remove_directory(root, Path::new(REPLACED), progress);
+    match &error {
+        Error::Io { source, .. } if is_impossible(source) => Ok(false),
+        _ => Err(error),
+    }
+}
+
+/// Whether the system can only not do it this way.
+fn is_impossible(error: &io::Error) -> bool {
+    use Errno as E;
+    let errno = Errno::from_io_error(error);
+    let ways = [E::INVAL, E::NOSYS, E::OPNOTSUPP, E::XDEV, E::BUSY, E::ACCESS, E::PERM, E::ROFS];
+    errno.is_some_and(|errno| ways.contains(&errno))
+}
+
+/// Whether there is nothing in the root but what is written, and no other writer.
+fn is_ours(root: &Place, staging: &str, names: &HashSet<PathBuf>) -> Result<bool> {
+    let failed = |error| Error::io("list", &root.path)(error);
+    let parents: HashSet<_> = names.iter().flat_map(|name| name.ancestors().skip(1)).collect();
+    let mut open = vec![PathBuf::from(".")];
+    while let Some(directory) = open.pop() {
+        for entry in root.dir.read_dir(&directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let kind = entry.file_type().map_err(failed)?;
+            let name = directory.join(entry.file_name());
+            let name = name.strip_prefix(".").unwrap_or(&name);
+            if kind.is_dir() && parents.contains(name) {
+                open.push(name.to_path_buf());
+            } else if name != Path::new(staging) && (kind.is_dir() || !names.contains(name)) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Gives the staged directories mode, owner and group of those that they replace; says whether there
+/// is nothing else to be kept (lists of access rights, for one).
+fn inherit(staging: &Staging, root: &Place) -> io::Result<bool> {
+    let directories = Below::of(&staging.place)?.directories;
+    let directories = directories.iter().map(PathBuf::as_path);
+    for name in std::iter::once(Path::new("")).chain(directories) {
+        let old = match root.below(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            old => old?,
+        };
+        let new = staging.place.below(name)?;
+        if has_attributes(&old) || !attributes::keep(&new.dir, &old.dir.dir_metadata()?)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a directory has extended attributes beyond the labels that the system gives to all.
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn has_attributes(place: &Place) -> bool {
+    let mut names = vec![0; 4096];
+    match rustix::fs::flistxattr(&place.dir, names.as_mut_slice()) {
+        Ok(len) => names
+            .get(..len)
+            .unwrap_or_default()
+            .split(|byte| *byte == 0)
+            .any(|name| !name.is_empty() && !name.starts_with(b"security.")),
+        Err(errno) => errno == Errno::RANGE,
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+fn has_attributes(_: &Place) -> bool {
+    false
+}
+
+/// Goes on where a writer was killed after it had exchanged the directory called `stem`.
+pub(super) fn retire_left_over(
+    home: &Arc<Place>,
+    name: &str,
+    stem: &str,
+    old: &Place,
+    progress: &Progress,
+) {
+    // In a directory where everybody may write, one that a stranger made would hand its files over.
+    let owner = |place: &Place| place.dir.dir_metadata().map(|metadata| metadata.uid());
+    if let Ok(new) = home.enter(stem)
+        && owner(old).is_ok_and(|old| owner(&new).is_ok_and(|new| old == new))
+    {
+        let replaced = |file: &Path| new.dir.symlink_metadata(file).is_ok();
+        retire((home, name), old, &new, &replaced, progress);
+    }
+}
+
+/// Removes a directory that was replaced, and saves what is not `replaced`: if that cannot be, the
+/// directory stays.
+fn retire(
+    (home, name): (&Place, &str),
+    old: &Place,
+    new: &Place,
+    replaced: &dyn Fn(&Path) -> bool,
+    progress: &Progress,
+) {
+    /// Somebody may put something there once more.
+    const TRIES: usize = 10;
+    for _ in 0..TRIES {
+        if empty(old, new, replaced, progress).is_err()
+            || !remove_directory(old, Path::new(REPLACED), progress)
+            || remove_directory(home, Path::new(name), progress)
+            || old.dir.create_dir(REPLACED).is_err()
+        {
+            return;
+        }
+    }
+}
+
+fn empty(
+    old: &Place,
+    new: &Place,
+    replaced: &dyn Fn(&Path) -> bool,
+    progress: &Progress,
+) -> Result<()> {
+    let failed = |error| Error::io("list", &old.path)(error);
+    // Another writer has begun here: it will find its directory again.
+    for entry in old.dir.entries().map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if let Ok(name) = entry.file_name().into_string()
+            && is_hidden(&name)
+            && name != REPLACED
+        {
+            rescue(old, new, Path::new(&name), progress)?;
+        }
+    }
+    let below = Below::of(old).map_err(failed)?;
+    for file in &below.files {
+        if replaced(file) {
+            let path = old.path.join(file);
+            progress.step(Step::Remove(&path))?;
+            old.dir.remove_file(file).map_err(Error::io("remove", path))?;
+        } else {
+            rescue(old, new, file, progress)?;
+        }
+    }
+    let marker = Path::new(REPLACED);
+    for directory in below.directories.iter().rev().filter(|directory| *directory != marker) {
+        remove_directory(old, directory, progress);
+    }
+    Ok(())
+}
+
+/// Moves what is not ours from a directory that was replaced to the one that took its place.
+fn rescue(old: &Place, new: &Place, name: &Path, progress: &Progress) -> Result<()> {
+    let path = new.path.join(name);
+    progress.step(Step::Rescue(&path))?;
+    new.make(name.parent().unwrap_or(Path::new("")), progress)?;
+    if new.dir.symlink_metadata(name).is_ok() {
+        return Err(Error::Twice { path });
+    }
+    old.dir.rename(name, &new.dir, name).map_err(Error::io("move", path))
+}

@@ -1,0 +1,309 @@
+//! The one way to publish.
+//!
+//! 1. Every file is written into a hidden directory, the [staging] directory, under the name that it
+//!    will have, with the mode of the file that it will replace, and its owner where that is allowed.
+//! 2. Nothing is visible until all of them are written and on disk: an error, a cancel or a drop
+//!    removes the staging directory. Of a process that was killed, the next commit does.
+//! 3. They are published, so that whoever looks finds all of the old or all of the new:
+//!
+//! | what | how | where |
+//! |---|---|---|
+//! | one file | renamed over its target | here |
+//! | a new directory | written beside its place, and renamed once | here |
+//! | a directory of nothing else | the same, and the two change places | [exchange] |
+//! | several files among others | a redo log: renamed one by one, in the order of writing, by this process or by who comes next; who reads before is told | [pending] |
+//!
+//! What comes before the rename is synced before it, and the directory after it.
+//! A path that the caller gives may be a symbolic link and keeps being one: what it points to is
+//! replaced. Links inside a directory that is written to are replaced by files: they could lead
+//! anywhere. Other hard links to a replaced file keep the old content.
+
+mod attributes;
+mod clean;
+mod exchange;
+pub(crate) mod pending;
+mod place;
+mod staging;
+mod target;
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cap_std::fs::OpenOptions;
+
+use crate::file::kind_of;
+use crate::{Error, Output, Progress, Result, Step, check_relative};
+use place::Place;
+use staging::{Staging, stem};
+use target::{check_free, check_name, follow, parent_of, target_of};
+
+pub use clean::{Recovery, recover};
+pub(crate) use staging::is_hidden;
+
+/// Files being written, not visible before [`Commit::publish`].
+#[derive(Debug)]
+pub struct Commit {
+    staging: Staging,
+    root: Root,
+    staged: Vec<Staged>,
+    /// The targets of what is staged.
+    names: HashSet<PathBuf>,
+    progress: Progress,
+}
+
+/// What is written to.
+#[derive(Debug)]
+enum Root {
+    /// A directory that exists; if `whole`, it may be replaced as such.
+    Existing { place: Arc<Place>, whole: bool },
+    /// A directory that does not, and will be called this.
+    New { parent: Arc<Place>, name: OsString },
+}
+
+#[derive(Debug)]
+struct Staged {
+    target: PathBuf,
+    /// Until it is synced.
+    file: Option<File>,
+}
+
+/// Files that are kept open until they are synced together; the system writes them meanwhile.
+const KEPT: usize = 64;
+
+/// Mode of a directory that nobody else may look into yet.
+const PRIVATE: u32 = 0o700;
+
+impl Commit {
+    /// Publishes into the directory `root`, which may not exist yet. One that exists and holds
+    /// nothing else than what is written is replaced at once.
+    ///
+    /// # Errors
+    /// If neither it nor its parent can be opened, or written to.
+    pub fn directory(root: &Path, progress: Progress) -> Result<Self> {
+        let root = follow(root);
+        let siblings = |path: &Path| {
+            let parent = Arc::new(Place::open(parent_of(path))?);
+            let stem = stem(&path.file_name().unwrap_or_default().to_string_lossy());
+            clean::clean(&parent, Some(&stem), &progress);
+            Ok::<_, Error>((parent, stem))
+        };
+        if let Ok(existing) = root.canonicalize() {
+            // Who may not look into the parent has left nothing there.
+            let _ = siblings(&existing);
+            return Self::begin(&existing, true, progress);
+        }
+        let parent = parent_of(&root).canonicalize();
+        let parent = parent.map_err(Error::io("open", parent_of(&root)))?;
+        let Some(name) = root.file_name().map(OsString::from) else {
+            return Err(Error::NotAFile { path: root, found: "no name for a directory" });
+        };
+        let (parent, stem) = siblings(&parent.join(&name))?;
+        let staging = Staging::new(&parent, &stem, 0o777, &progress)?;
+        Ok(Self::of(staging, Root::New { parent, name }, progress))
+    }
+
+    /// Publishes into the directory `root`, which has to exist.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or written to.
+    pub fn existing(root: &Path, progress: Progress) -> Result<Self> {
+        let root = root.canonicalize().map_err(Error::io("open the directory", root))?;
+        Self::begin(&root, false, progress)
+    }
+
+    /// Publishes one file; gives the commit and the name to [`write`](Self::write) it under.
+    ///
+    /// # Errors
+    /// If its directory cannot be opened or written to, or the path names no file.
+    pub fn file(path: &Path, progress: Progress) -> Result<(Self, String)> {
+        let path = follow(path);
+        let refuse = |found| Error::NotAFile { path: path.clone(), found };
+        if let Ok(there) = std::fs::symlink_metadata(&path)
+            && !there.is_file()
+        {
+            return Err(refuse(kind_of(&there)));
+        }
+        let name = path.file_name().ok_or_else(|| refuse("a directory"))?.to_str();
+        let name = name.ok_or_else(|| refuse("a name that is not UTF-8"))?;
+        let parent = parent_of(&path);
+        let root = parent.canonicalize().map_err(Error::io("open the directory", parent))?;
+        Ok((Self::begin(&root, false, progress)?, name.to_owned()))
+    }
+
+    fn begin(root: &Path, whole: bool, progress: Progress) -> Result<Self> {
+        let place = Arc::new(Place::open(root)?);
+        pending::finish(&place, false, &progress)?;
+        clean::clean(&place, None, &progress);
+        let staging = Staging::new(&place, "", PRIVATE, &progress)?;
+        Ok(Self::of(staging, Root::Existing { place, whole }, progress))
+    }
+
+    fn of(staging: Staging, root: Root, progress: Progress) -> Self {
+        Self { staging, root, staged: Vec::new(), names: HashSet::new(), progress }
+    }
+
+    /// Writes the file `name` (relative; subdirectories are made) with `fill`. It is on disk when it
+    /// is published, and the system begins to write it there now.
+    ///
+    /// # Errors
+    /// If the name leads out of the directory, the system fails, or `fill` fails: then the file is
+    /// not among those that are published.
+    pub fn write<E: From<Error>>(
+        &mut self,
+        name: &str,
+        fill: impl FnOnce(&mut Output) -> Result<(), E>,
+    ) -> Result<(), E> {
+        check_relative(name)?;
+        let target = target_of(name);
+        let path = self.final_path(&target);
+        if !self.names.insert(target.clone()) {
+            return Err(Error::Twice { path }.into());
+        }
+        let written = self.stage(&target, &path, name, fill);
+        if written.is_err() {
+            self.names.remove(&target);
+            let _ = self.staging.place.dir.remove_file(&target);
+        }
+        self.staged.push(Staged { target, file: written? });
+        Ok(())
+    }
+
+    /// Where the file `name` is until it is published, if it was written: to be opened, and compared
+    /// with what it should be. Its neighbours have their names there too.
+    pub fn staged(&self, name: &str) -> Option<PathBuf> {
+        let target = target_of(name);
+        let written = self.staged.iter().any(|staged| staged.target == target);
+        written.then(|| self.staging.path(&target))
+    }
+
+    /// Makes everything that was written visible.
+    ///
+    /// # Errors
+    /// If the work was cancelled, or the disk does not take what was written: nothing has changed
+    /// then. If the last thing, waiting for a directory, fails, the new content is visible and may
+    /// not be on disk. [`Error::Unfinished`] if something is in the way of one of several files
+    /// that could not be foreseen: what is missing is done by [`recover`] and by the next commit.
+    pub fn publish(mut self) -> Result<()> {
+        self.progress.advance(0)?;
+        for Staged { target, file } in std::mem::take(&mut self.staged) {
+            if let Some(file) = file {
+                self.progress.advance(0)?;
+                sync(&file, &self.final_path(&target), &self.progress)?;
+            }
+            self.staged.push(Staged { target, file: None });
+        }
+        match &self.root {
+            Root::New { .. } => self.appear(),
+            Root::Existing { .. } if self.staged.is_empty() => Ok(()),
+            Root::Existing { place, whole } => {
+                let (root, whole) = (self.found_again(place)?, *whole);
+                self.publish_in(&root, whole)
+            }
+        }
+    }
+
+    /// Publishes a directory that was not there.
+    fn appear(&mut self) -> Result<()> {
+        let Root::New { parent, name } = &self.root else { return Ok(()) };
+        let path = parent.path.join(name);
+        self.staging.sync()?;
+        self.progress.step(Step::Appear(&path))?;
+        let renamed = parent.dir.rename(&self.staging.name, &parent.dir, name);
+        renamed.map_err(Error::io("publish", &path))?;
+        self.staging.published = true;
+        parent.sync(&self.progress)
+    }
+
+    /// Publishes in a directory that exists.
+    fn publish_in(&mut self, root: &Arc<Place>, whole: bool) -> Result<()> {
+        let targets: Vec<_> = self.staged.iter().map(|staged| staged.target.as_path()).collect();
+        // What is in the way by now would stop it half way.
+        targets.iter().try_for_each(|target| check_free(root, target))?;
+        let (staging, progress) = (&mut self.staging, &self.progress);
+        match targets.as_slice() {
+            [target] if root.dir.is_dir(parent_of(target)) => {
+                pending::finish(root, true, progress)?;
+                replace(staging, root, target, progress)
+            }
+            _ if whole && exchange::publish(staging, root, &self.names, progress)? => Ok(()),
+            targets => pending::publish(staging, root, targets, progress),
+        }
+    }
+
+    /// The root as it is now: another commit may have put another directory in its place, and has
+    /// moved what is staged here to that.
+    fn found_again(&self, root: &Arc<Place>) -> Result<Arc<Place>> {
+        let now = Place::open(&root.path)?;
+        match self.staging.place.is_at(&now, &self.staging.name) {
+            true => Ok(Arc::new(now)),
+            false => {
+                let what = "another directory has its place".to_owned();
+                Err(Error::Changed { path: root.path.clone(), what })
+            }
+        }
+    }
+
+    /// Writes one file where it is staged; gives it if it is still to be synced.
+    fn stage<E: From<Error>>(
+        &self,
+        target: &Path,
+        path: &Path,
+        name: &str,
+        fill: impl FnOnce(&mut Output) -> Result<(), E>,
+    ) -> Result<Option<File>, E> {
+        check_name(name, target, path)?;
+        let mut old = None;
+        if let Root::Existing { place, .. } = &self.root {
+            check_free(place, target)?;
+            old = place.dir.metadata(target).ok();
+        }
+        let failed = Error::io("create", path);
+        let staging = &self.staging.place;
+        staging.make(target.parent().unwrap_or(Path::new("")), &self.progress)?;
+        self.progress.step(Step::Create(path))?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        // Before it has the owner of the file that it will replace.
+        let mode = if old.is_some() { 0o600 } else { 0o666 };
+        cap_std::fs::OpenOptionsExt::mode(&mut options, mode);
+        let file = staging.dir.open_with(target, &options).map_err(failed)?.into_std();
+        if let Some(old) = old {
+            attributes::keep(&file, &old).map_err(Error::io("set the mode of", path))?;
+        }
+        let mut output = Output::new(file, path.to_path_buf(), self.progress.clone());
+        fill(&mut output)?;
+        let file = output.finish()?;
+        if self.staged.iter().filter(|staged| staged.file.is_some()).nth(KEPT - 1).is_none() {
+            return Ok(Some(file));
+        }
+        sync(&file, path, &self.progress)?;
+        Ok(None)
+    }
+
+    /// Where a file will be.
+    fn final_path(&self, target: &Path) -> PathBuf {
+        match &self.root {
+            Root::Existing { place, .. } => place.path.join(target),
+            Root::New { parent, name } => parent.path.join(name).join(target),
+        }
+    }
+}
+
+/// Publishes one file.
+fn replace(staging: &mut Staging, root: &Place, target: &Path, progress: &Progress) -> Result<()> {
+    let path = root.path.join(target);
+    progress.step(Step::Replace(&path))?;
+    let renamed = staging.place.dir.rename(target, &root.dir, target);
+    renamed.map_err(Error::io("publish", &path))?;
+    staging.remove();
+    let parent = root.below(target.parent().unwrap_or(Path::new("")));
+    parent.map_err(Error::io("sync the directory of", path))?.sync(progress)
+}
+
+fn sync(file: &File, path: &Path, progress: &Progress) -> Result<()> {
+    progress.step(Step::Sync(path))?;
+    file.sync_all().map_err(Error::io("sync", path))
+}

@@ -1,0 +1,158 @@
+//! The writer as a process of its own: this test binary, told by its environment what to write.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use lodstone_store::Progress;
+
+use crate::scene::{Kind, Scene, write};
+
+/// What the child is to do: kind, content, size, and the number of the step it ends in.
+const TASK: &str = "LODSTONE_TEST_WRITER";
+
+/// What it says when it begins and when it is done.
+const BEGUN: &str = "begun\n";
+const DONE: &str = "done\n";
+
+/// What it says first of waiting for the disk.
+const SYNC: &str = "Sync\n";
+
+/// Does what the environment says; without a word there, nothing.
+#[test]
+fn the_writer() {
+    let Ok(task) = std::env::var(TASK) else { return };
+    let words: Vec<&str> = task.splitn(5, ' ').collect();
+    let [kind, seed, size, last, root] = words.as_slice() else { panic!("`{task}`") };
+    let kind = Kind::ALL.into_iter().find(|known| format!("{known:?}") == *kind).expect("a kind");
+    let number = |word: &str| word.parse::<usize>().expect("a number");
+    let (last, steps) = (number(last), AtomicUsize::new(0));
+    let progress = Progress::watched(move |step| {
+        say(&format!("{}\n", step.name()));
+        if steps.fetch_add(1, Ordering::Relaxed) == last {
+            let this = rustix::process::getpid();
+            rustix::process::kill_process(this, rustix::process::Signal::KILL).expect("killed");
+        }
+        Ok(())
+    });
+    say(BEGUN);
+    // Who traces it has time to begin, too.
+    if std::env::var_os(WAIT).is_some() {
+        std::io::stdin().read_exact(&mut [0]).expect("a word to go on");
+    }
+    let seed = seed.parse().expect("a number");
+    if let Err(error) = write(kind, Path::new(root), seed, number(size), progress) {
+        say(&format!("{error}\n"));
+        std::process::exit(1);
+    }
+    say(DONE);
+}
+
+/// Whether it waits for a byte before it begins.
+pub(crate) const WAIT: &str = "LODSTONE_TEST_WAIT";
+
+/// Where the tests read nothing else. Past the buffers: the next instruction may be the last.
+fn say(word: &str) {
+    std::io::stderr().write_all(word.as_bytes()).expect("somebody listens");
+}
+
+/// The command that writes the next content of a scene, and ends in step number `last`.
+pub(crate) fn writer(scene: &Scene, last: usize) -> Command {
+    let program = std::env::current_exe().expect("this program");
+    command(&program, scene, last)
+}
+
+/// The same, from a copy of the program that every user may run.
+pub(crate) fn program(scene: &Scene) -> Command {
+    let program = std::env::current_exe().expect("this program");
+    let copy = scene.root().join("program");
+    // By another process: what this one has open to write, its other children have too, for a moment.
+    let copied = Command::new("cp").arg(program).arg(&copy).status().expect("a child");
+    assert!(copied.success());
+    command(&copy, scene, usize::MAX)
+}
+
+fn command(program: &Path, scene: &Scene, last: usize) -> Command {
+    let mut command = Command::new(program);
+    let (kind, seed, size) = (scene.kind, scene.next(), scene.size);
+    let task = format!("{kind:?} {seed} {size} {last} {}", scene.root().display());
+    command.env(TASK, task).args(["child::the_writer", "--exact", "--test-threads=1"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+/// How a writer ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// The names of the steps that it came to, in order.
+    pub(crate) steps: Vec<String>,
+    /// Whether it was killed before it had done all.
+    pub(crate) killed: bool,
+    /// How long it took from its beginning.
+    pub(crate) took: Duration,
+    /// How long it took from when it began to wait for the disk, if it was not killed.
+    pub(crate) synced: Duration,
+}
+
+impl Ended {
+    pub(crate) fn names(&self) -> BTreeSet<&str> {
+        self.steps.iter().map(String::as_str).collect()
+    }
+}
+
+/// When a writer is killed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kill {
+    Never,
+    /// In this step, counted from 0, before it is done.
+    In(usize),
+    /// So long after it began.
+    After(Duration),
+    /// So long after it began to wait for the disk.
+    AfterSync(Duration),
+}
+
+pub(crate) fn run(scene: &Scene, kill: Kill) -> Ended {
+    let last = if let Kill::In(step) = kill { step } else { usize::MAX };
+    let mut child = writer(scene, last).spawn().expect("a child");
+    let mut said = child.stderr.take().expect("what it says");
+    let mut heard = Vec::new();
+    hear(&mut said, &mut heard, BEGUN);
+    let begun = Instant::now();
+    match kill {
+        Kill::In(_) => {}
+        Kill::Never => hear(&mut said, &mut heard, SYNC),
+        Kill::After(time) => kill_after(&mut child, time),
+        Kill::AfterSync(time) => {
+            hear(&mut said, &mut heard, SYNC);
+            kill_after(&mut child, time);
+        }
+    }
+    let syncing = Instant::now();
+    said.read_to_end(&mut heard).expect("what it says");
+    let (took, synced) = (begun.elapsed(), syncing.elapsed());
+    let status = child.wait().expect("it ends");
+    let heard = String::from_utf8(heard).expect("UTF-8");
+    let words = heard.lines().skip_while(|word| *word != BEGUN.trim()).skip(1);
+    let steps: Vec<String> = words.map(str::to_owned).collect();
+    let done = steps.last().is_some_and(|word| word == DONE.trim());
+    let ended = Ended { steps, killed: !done, took, synced };
+    assert!(done || status.code().is_none(), "it failed: {ended:?}");
+    ended
+}
+
+/// Reads until the child says `word`, or has ended.
+fn hear(from: &mut impl Read, heard: &mut Vec<u8>, word: &str) {
+    let mut byte = [0];
+    while !heard.ends_with(word.as_bytes()) && from.read(&mut byte).expect("what it says") == 1 {
+        heard.extend(byte);
+    }
+}
+
+fn kill_after(child: &mut Child, time: Duration) {
+    std::thread::sleep(time);
+    child.kill().expect("killed");
+}

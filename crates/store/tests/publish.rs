@@ -1,0 +1,565 @@
+//! How commits publish: beside whom, in whose place, and what is seen of it meanwhile.
+
+#![expect(clippy::disallowed_methods, reason = "makes the files that are replaced, and looks")]
+
+mod common;
+
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use common::{dir, file, names, pipe, read};
+use lodstone_store::{
+    Commit, Dir, Error, Links, Progress, Recovery, Result, SourceFile, Step, list_dir, recover,
+};
+
+const NONE: [&str; 0] = [];
+
+/// Writes each name with itself and `content` in it.
+fn fill(mut commit: Commit, names: &[&str], content: &str) -> Result<Commit> {
+    for name in names {
+        commit.write::<Error>(name, |out| out.put(format!("{name} {content}").as_bytes()))?;
+    }
+    Ok(commit)
+}
+
+fn begin(path: &Path) -> Commit {
+    Commit::directory(path, Progress::default()).expect("a commit")
+}
+
+fn publish(path: &Path, names: &[&str], content: &str, progress: Progress) -> Result<()> {
+    fill(Commit::directory(path, progress)?, names, content)?.publish()
+}
+
+fn text(path: &Path) -> String {
+    String::from_utf8(read(path)).expect("UTF-8")
+}
+
+fn assert_filled(root: &Path, names: &[&str], content: &str) {
+    for name in names {
+        assert_eq!(text(&root.join(name)), format!("{name} {content}"));
+    }
+}
+
+/// A directory with a file that nobody writes.
+fn foreign() -> tempfile::TempDir {
+    let dir = dir();
+    file(dir.path(), "foreign", b"foreign");
+    dir
+}
+
+/// Fails in every step that is called this.
+fn failing_in(name: &'static str) -> Progress {
+    Progress::watched(move |step| match step.name() == name {
+        true => Err(Error::io("test", step.path())(std::io::ErrorKind::Other.into())),
+        false => Ok(()),
+    })
+}
+
+/// Leaves a directory in which `names` are published and none is in its place.
+fn interrupt(root: &Path, names: &[&str], content: &str) {
+    let error = publish(root, names, content, failing_in("Replace")).expect_err("interrupted");
+    assert!(matches!(error, Error::Unfinished { .. }), "{error:?}");
+}
+
+fn inode(path: &Path) -> u64 {
+    std::fs::metadata(path).expect("metadata").ino()
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).expect("metadata").mode() & 0o7777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn what_is_staged_can_be_looked_at_beside_its_neighbours_and_under_its_name() {
+    let foreign = foreign();
+    for root in [foreign.path().to_path_buf(), foreign.path().join("new")] {
+        let mut commit = fill(begin(&root), &["a", "sub/b"], "new").expect("written");
+        let (a, b) = (commit.staged("./a").expect("a path"), commit.staged("sub//b").expect("one"));
+        assert_eq!(
+            (a.parent(), a.file_name()),
+            (b.parent().and_then(Path::parent), Some("a".as_ref()))
+        );
+        assert_eq!((text(&a), text(&b)), ("a new".to_owned(), "sub/b new".to_owned()));
+        SourceFile::open(&b, true).expect("a file");
+        assert_eq!(commit.staged("c"), None);
+        commit.write("c", |_| Err(Error::Cancelled)).expect_err("it failed");
+        assert_eq!(commit.staged("c"), None);
+        commit.publish().expect("published");
+        assert_filled(&root, &["a", "sub/b"], "new");
+        assert!(!a.exists() && !root.join("c").exists());
+    }
+}
+
+#[test]
+fn a_file_whose_writing_failed_can_be_written_again() {
+    let dir = foreign();
+    let mut commit = begin(dir.path());
+    commit.write("a", |out| out.put(b"half").and(Err(Error::Cancelled))).expect_err("it failed");
+    fill(commit, &["a", "b"], "new").expect("written").publish().expect("published");
+    assert_filled(dir.path(), &["a", "b"], "new");
+}
+
+#[test]
+fn names_that_are_kept_for_writing_are_refused() {
+    let dir = foreign();
+    let mut commit = begin(dir.path());
+    for name in [".pending.lodstone/a", ".pending.lodstone", "sub/.1-1.lodstone/a", ".x.lodstone"] {
+        let error = commit.write(name, |out| out.put(b"new")).expect_err("kept");
+        assert!(matches!(error, Error::NotAFile { .. }), "{name}: {error:?}");
+    }
+    commit.publish().expect("published");
+    assert_eq!(names(dir.path()), ["foreign"]);
+}
+
+#[test]
+fn nobody_else_may_look_at_what_is_staged_beside_other_files() {
+    let dir = foreign();
+    let secret = file(dir.path(), "secret", b"old");
+    set_mode(&secret, 0o600);
+    let commit = fill(begin(dir.path()), &["secret", "usual"], "new").expect("written");
+    let staged = commit.staged("secret").expect("a path");
+    assert_eq!(mode(&staged), 0o600);
+    assert_eq!(mode(staged.parent().expect("a directory")), 0o700);
+    commit.publish().expect("published");
+    assert_eq!(
+        (mode(&secret), mode(&dir.path().join("usual"))),
+        (0o600, mode(&dir.path().join("foreign")))
+    );
+}
+
+#[test]
+fn owner_and_group_of_a_replaced_file_are_kept_where_that_is_allowed() {
+    let dir = foreign();
+    let path = file(dir.path(), "a", b"old");
+    let (owner, group) = if is_root() { (Some(12), Some(34)) } else { (None, None) };
+    chown(&path, owner, group).expect("an owner");
+    set_mode(&path, 0o6750);
+    let before = std::fs::metadata(&path).expect("metadata");
+    publish(dir.path(), &["a"], "new", Progress::default()).expect("published");
+    let after = std::fs::metadata(&path).expect("metadata");
+    assert_eq!(
+        (before.uid(), before.gid(), before.mode()),
+        (after.uid(), after.gid(), after.mode())
+    );
+    assert_ne!(before.ino(), after.ino());
+}
+
+#[test]
+fn a_directory_of_nothing_else_is_replaced_as_one() {
+    let dir = dir();
+    let root = dir.path().join("model");
+    publish(&root, &["a", "sub/b", "old/c"], "old", Progress::default()).expect("published");
+    set_mode(&root, 0o2750);
+    set_mode(&root.join("sub"), 0o711);
+    if is_root() {
+        chown(&root, Some(12), Some(34)).expect("an owner");
+        chown(root.join("sub"), Some(12), Some(34)).expect("an owner");
+    }
+    let before = std::fs::metadata(&root).expect("metadata");
+    publish(&root, &["a", "sub/b", "old/c", "more/d"], "new", Progress::default())
+        .expect("published");
+    let after = std::fs::metadata(&root).expect("metadata");
+    assert_ne!(before.ino(), after.ino(), "it was not exchanged");
+    assert_eq!(
+        (before.uid(), before.gid(), before.mode()),
+        (after.uid(), after.gid(), after.mode())
+    );
+    let sub = std::fs::metadata(root.join("sub")).expect("metadata");
+    assert_eq!((sub.uid(), sub.mode() & 0o7777), (before.uid(), 0o711));
+    assert_filled(&root, &["a", "sub/b", "old/c", "more/d"], "new");
+    assert_eq!(names(dir.path()).len(), 8, "{:?}", names(dir.path()));
+}
+
+#[test]
+fn a_directory_with_anything_else_stays_the_same_directory() {
+    type Add = fn(&Path);
+    let others: [(&str, Add); 6] = [
+        ("a file", |root| drop(file(root, "other", b"foreign"))),
+        ("a file below", |root| drop(file(root, "sub/other", b"foreign"))),
+        ("an empty directory", |root| std::fs::create_dir(root.join("other")).expect("one")),
+        ("a link to a directory", |root| symlink("sub", root.join("other")).expect("a link")),
+        ("a pipe", |root| pipe(&root.join("other"))),
+        ("an attribute", |root| {
+            let flags = rustix::fs::XattrFlags::empty();
+            rustix::fs::setxattr(root, "user.origin", b"here", flags).expect("an attribute");
+        }),
+    ];
+    for (what, add) in others {
+        let dir = dir();
+        let root = dir.path().join("model");
+        publish(&root, &["a", "sub/b"], "old", Progress::default()).expect("published");
+        add(&root);
+        let (before, there) = (inode(&root), names(&root));
+        publish(&root, &["a", "sub/b"], "new", Progress::default()).expect("published");
+        assert_eq!(inode(&root), before, "{what}");
+        assert_eq!(names(&root), there, "{what}");
+        assert_filled(&root, &["a", "sub/b"], "new");
+        assert_eq!(list_dir(dir.path()).expect("listed").len(), 1);
+    }
+}
+
+#[test]
+fn what_others_put_into_a_directory_while_it_is_replaced_is_saved() {
+    for killed in [false, true] {
+        let dir = dir();
+        let root = dir.path().join("model");
+        publish(&root, &["a", "sub/b"], "old", Progress::default()).expect("published");
+        let there = root.clone();
+        let progress = Progress::watched(move |step| {
+            if let Step::Exchange(_) = step {
+                for name in ["late", "sub/late"] {
+                    file(&there, name, b"foreign");
+                }
+                std::fs::create_dir(there.join("empty")).expect("a directory");
+                std::fs::create_dir(there.join("theirs")).expect("a directory");
+                file(&there, "theirs/late", b"foreign");
+            }
+            // As if it were killed before it has removed anything.
+            let stop = killed && matches!(step, Step::Remove(_) | Step::Rescue(_));
+            if stop { Err(Error::Cancelled) } else { Ok(()) }
+        });
+        publish(&root, &["a", "sub/b"], "new", progress).expect("published");
+        assert_filled(&root, &["a", "sub/b"], "new");
+        if killed {
+            assert!(!root.join("late").exists(), "it is still to be saved");
+            publish(&root, &["a", "sub/b"], "newer", Progress::default()).expect("published");
+            assert_filled(&root, &["a", "sub/b"], "newer");
+        }
+        for name in ["late", "sub/late", "theirs/late"] {
+            assert_eq!(read(&root.join(name)), b"foreign", "{name}");
+        }
+        assert_eq!(names(dir.path()).iter().find(|name| name.contains(".lodstone")), None);
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_exchanged_is_written_into() {
+    use rustix::io::Errno;
+    for errno in [Errno::INVAL, Errno::NOSYS, Errno::XDEV, Errno::BUSY, Errno::ACCESS, Errno::PERM]
+    {
+        for step in ["Move", "Exchange"] {
+            let dir = dir();
+            let root = dir.path().join("model");
+            publish(&root, &["a", "b"], "old", Progress::default()).expect("published");
+            let before = inode(&root);
+            let failed = Mutex::new(false);
+            let progress = Progress::watched(move |found| {
+                let mut failed = failed.lock().expect("no panic");
+                if found.name() != step || std::mem::replace(&mut *failed, true) {
+                    return Ok(());
+                }
+                Err(Error::io("test", found.path())(errno.into()))
+            });
+            publish(&root, &["a", "b"], "new", progress).expect("published");
+            assert_filled(&root, &["a", "b"], "new");
+            assert_eq!(inode(&root), before);
+            assert_eq!(names(dir.path()), ["model/", "model/a", "model/b"]);
+        }
+    }
+}
+
+#[test]
+fn what_an_interrupted_write_has_yet_to_replace_is_refused_by_name() {
+    let dir = foreign();
+    publish(dir.path(), &["a", "sub/b", "other"], "old", Progress::default()).expect("published");
+    interrupt(dir.path(), &["a", "sub/b", "absent"], "new");
+    symlink("a", dir.path().join("link")).expect("a link");
+    for links in [Links::Confined, Links::Follow] {
+        let opened = Dir::open(dir.path(), links, true).expect("a directory");
+        for name in ["a", "./a", "sub/b", "absent"] {
+            let error = opened.open_file(name).expect_err("interrupted");
+            assert!(matches!(error, Error::Interrupted { .. }), "{name}: {error:?}");
+            let said = error.to_string();
+            assert!(said.contains("`lodstone recover`") && said.contains("interrupted"), "{said}");
+        }
+        for name in ["other", "foreign"] {
+            assert!(opened.open_file(name).expect("another").is_some(), "{name}");
+        }
+    }
+    for name in ["a", "link"] {
+        let error = SourceFile::open(&dir.path().join(name), false).expect_err("interrupted");
+        assert!(matches!(error, Error::Interrupted { .. }), "{name}: {error:?}");
+    }
+    SourceFile::open(&dir.path().join("other"), false).expect("another");
+    // Else what is there would look complete.
+    let listed = list_dir(dir.path()).expect("listed");
+    assert!(listed.iter().any(|entry| entry.name == "absent" && !entry.is_dir), "{listed:?}");
+    let opened = Dir::open(dir.path(), Links::Confined, true).expect("a directory");
+    assert!(opened.files(100).expect("listed").contains(&"absent".to_owned()));
+}
+
+#[test]
+fn an_interrupted_write_is_finished_by_recover_and_by_any_write_into_the_directory() {
+    type Finish = fn(&Path);
+    let ways: [Finish; 4] = [
+        |root| {
+            let Recovery { files, .. } = recover(root).expect("recovered");
+            assert_eq!(files, 3);
+        },
+        |root| drop(begin(root)),
+        |root| publish(root, &["one"], "", Progress::default()).expect("published"),
+        |root| {
+            let (mut commit, name) =
+                Commit::file(&root.join("one"), Progress::default()).expect("a commit");
+            commit.write(&name, |out| out.put(b"one ")).expect("written");
+            commit.publish().expect("published");
+        },
+    ];
+    for finish in ways {
+        let dir = foreign();
+        publish(dir.path(), &["a", "one"], "old", Progress::default()).expect("published");
+        interrupt(dir.path(), &["a", "sub/b", "absent"], "new");
+        assert_eq!(text(&dir.path().join("a")), "a old");
+        finish(dir.path());
+        assert_filled(dir.path(), &["a", "sub/b", "absent"], "new");
+        assert_eq!(names(dir.path()), ["a", "absent", "foreign", "one", "sub/", "sub/b"]);
+        assert_eq!(recover(dir.path()).expect("recovered"), Recovery::default());
+    }
+}
+
+#[test]
+fn a_commit_that_was_begun_before_another_was_interrupted_comes_after_it() {
+    let dir = foreign();
+    for later in [&["a"][..], &["a", "b"]] {
+        let begun = fill(begin(dir.path()), later, "newest").expect("written");
+        interrupt(dir.path(), &["a", "b"], "new");
+        begun.publish().expect("published");
+        assert_filled(dir.path(), later, "newest");
+        assert_eq!(names(dir.path()), ["a", "b", "foreign"]);
+    }
+}
+
+#[test]
+fn a_write_that_cannot_be_finished_says_what_is_in_its_way() {
+    let dir = foreign();
+    interrupt(dir.path(), &["a", "b"], "new");
+    std::fs::create_dir_all(dir.path().join("a/theirs")).expect("a directory");
+    let error = recover(dir.path()).expect_err("a directory");
+    let said = error.to_string();
+    assert!(said.contains(&format!("`{}`", dir.path().join("a").display())), "{said}");
+    assert!(said.contains("Is a directory") && said.contains("`lodstone recover`"), "{said}");
+    Commit::directory(dir.path(), Progress::default()).expect_err("the same");
+    std::fs::remove_dir_all(dir.path().join("a")).expect("removed");
+    recover(dir.path()).expect("recovered");
+    assert_filled(dir.path(), &["a", "b"], "new");
+}
+
+#[test]
+fn a_redo_log_that_a_stranger_made_stays_in_its_directory() {
+    let root = dir();
+    let inside = root.path().join("inside");
+    std::fs::create_dir_all(inside.join(".pending.lodstone/deep")).expect("directories");
+    file(root.path(), "secret", b"secret");
+    let pending = inside.join(".pending.lodstone");
+    symlink("../../secret", pending.join("link")).expect("a link");
+    symlink("..", pending.join("up")).expect("a link");
+    symlink("../..", pending.join("deep/up")).expect("a link");
+    pipe(&pending.join("pipe"));
+    file(&pending, "deep/file", b"theirs");
+    symlink("../secret", inside.join("deep")).expect("a link");
+    let before = names(root.path());
+    recover(&inside).expect_err("`deep` leads out");
+    assert_eq!(names(root.path()), before);
+    std::fs::remove_file(inside.join("deep")).expect("removed");
+    recover(&inside).expect("recovered");
+    assert_eq!(names(root.path()), ["inside/", "inside/deep/", "inside/deep/file", "secret"]);
+    assert_eq!(read(&root.path().join("secret")), b"secret");
+    // What is no directory at all.
+    for make in [|path: &Path| symlink("../..", path).expect("a link"), |path: &Path| pipe(path)] {
+        make(&pending);
+        publish(&inside, &["a", "b"], "new", Progress::default()).expect("published");
+        assert_filled(&inside, &["a", "b"], "new");
+    }
+    assert_eq!(read(&root.path().join("secret")), b"secret");
+}
+
+#[test]
+fn what_a_stranger_left_where_everybody_may_write_replaces_nothing() {
+    let dir = foreign();
+    set_mode(dir.path(), 0o1777);
+    interrupt(dir.path(), &["a", "b"], "theirs");
+    let owner = if is_root() { Some(12) } else { None };
+    chown(dir.path().join(".pending.lodstone"), owner, None).expect("an owner");
+    let (mut commit, name) = Commit::file(&dir.path().join("a"), Progress::default()).expect("one");
+    commit.write(&name, |out| out.put(b"a mine")).expect("written");
+    commit.publish().expect("published");
+    let refused = publish(dir.path(), &["a", "b"], "mine", Progress::default());
+    if is_root() {
+        refused.expect_err("it is not ours to remove");
+        assert_eq!(names(dir.path()).len(), 5, "nothing else is there: {:?}", names(dir.path()));
+        assert_filled(dir.path(), &["a"], "mine");
+    } else {
+        refused.expect("it is our own");
+    }
+}
+
+#[test]
+fn who_reads_waits_for_a_writer_that_lives_and_not_for_ever() {
+    for (pause, patient) in [(300, true), (3000, false)] {
+        let dir = foreign();
+        publish(dir.path(), &["a", "b"], "old", Progress::default()).expect("published");
+        let (begun, reached) = (Arc::new(Barrier::new(2)), Mutex::new(false));
+        let together = Arc::clone(&begun);
+        let progress = Progress::watched(move |step| {
+            let mut reached = reached.lock().expect("no panic");
+            if step.name() == "Replace" && !std::mem::replace(&mut *reached, true) {
+                together.wait();
+                sleep(Duration::from_millis(pause));
+            }
+            Ok(())
+        });
+        scope(|scope| {
+            scope.spawn(|| publish(dir.path(), &["a", "b"], "new", progress).expect("published"));
+            begun.wait();
+            let (time, opened) = (Instant::now(), SourceFile::open(&dir.path().join("b"), false));
+            if patient {
+                let mut found = [0; 5];
+                opened.expect("it waited").read_at(0, &mut found).expect("read");
+                assert_eq!(found, *b"b new");
+            } else {
+                assert!(matches!(opened, Err(Error::Interrupted { .. })), "{opened:?}");
+                assert!(time.elapsed() < Duration::from_millis(2500), "{:?}", time.elapsed());
+            }
+        });
+        assert_filled(dir.path(), &["a", "b"], "new");
+    }
+}
+
+#[test]
+fn writers_that_live_leave_each_other_alone() {
+    let dir = foreign();
+    let root = dir.path().join("model");
+    publish(&root, &["a", "b"], "old", Progress::default()).expect("published");
+    let here: Vec<_> = (0..3)
+        .map(|number| fill(begin(dir.path()), &["x", "y"], &number.to_string()).expect("written"))
+        .collect();
+    let there: Vec<_> = (0..3)
+        .map(|number| fill(begin(&root), &["a", "b"], &number.to_string()).expect("written"))
+        .collect();
+    assert_eq!(recover(dir.path()).expect("recovered"), Recovery::default());
+    assert_eq!(recover(&root).expect("recovered"), Recovery::default());
+    for (number, (here, there)) in here.into_iter().zip(there).enumerate() {
+        here.publish().expect("published");
+        assert_filled(dir.path(), &["x", "y"], &number.to_string());
+        there.publish().expect("published");
+        assert_filled(&root, &["a", "b"], &number.to_string());
+    }
+    let expected = ["foreign", "model/", "model/a", "model/b", "x", "y"];
+    assert_eq!(names(dir.path()), expected);
+}
+
+#[test]
+fn many_writers_at_once_leave_what_one_of_them_wrote() {
+    const WRITERS: usize = 4;
+    const ROUNDS: usize = 25;
+    let dir = dir();
+    let root = dir.path().join("model");
+    publish(&root, &["a", "b", "sub/c"], "old", Progress::default()).expect("published");
+    for foreign in [false, true] {
+        if foreign {
+            file(&root, "foreign", b"foreign");
+        }
+        let together = Barrier::new(WRITERS);
+        scope(|scope| {
+            for writer in 0..WRITERS {
+                let (root, together) = (&root, &together);
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        together.wait();
+                        let content = format!("{writer} {round}");
+                        let progress = Progress::default();
+                        publish(root, &["a", "b", "sub/c"], &content, progress).expect("published");
+                    }
+                });
+            }
+        });
+        let last: String = text(&root.join("a"))[1..].to_owned();
+        for name in ["a", "b", "sub/c"] {
+            assert_eq!(text(&root.join(name)), format!("{name}{last}"));
+        }
+        let others = names(dir.path());
+        assert_eq!(others.iter().find(|name| name.contains(".lodstone")), None, "{others:?}");
+        assert!(!foreign || read(&root.join("foreign")) == b"foreign");
+    }
+}
+
+#[test]
+fn a_directory_that_is_not_there_any_more_is_an_error() {
+    let parent = dir();
+    let root = parent.path().join("model");
+    for new in [false, true] {
+        for written in [false, true] {
+            if !new {
+                std::fs::create_dir(&root).expect("a directory");
+                file(&root, "foreign", b"foreign");
+            }
+            let mut commit = begin(&root);
+            if written {
+                commit = fill(commit, &["a", "b"], "new").expect("written");
+            }
+            for entry in std::fs::read_dir(parent.path()).expect("a directory") {
+                std::fs::remove_dir_all(entry.expect("an entry").path()).expect("removed");
+            }
+            let error = match written {
+                true => commit.publish().expect_err("it is gone"),
+                false => fill(commit, &["a", "b"], "new").expect_err("it is gone"),
+            };
+            assert!(error.to_string().contains("model"), "{error}");
+            assert_eq!(names(parent.path()), NONE, "{new} {written}");
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_was_moved_away_is_not_published_into() {
+    let parent = dir();
+    let (root, away) = (parent.path().join("model"), parent.path().join("away"));
+    for replaced in [false, true] {
+        std::fs::create_dir(&root).expect("a directory");
+        file(&root, "foreign", b"foreign");
+        let commit = fill(begin(&root), &["a", "b"], "new").expect("written");
+        std::fs::rename(&root, &away).expect("moved");
+        if replaced {
+            std::fs::create_dir(&root).expect("a directory");
+        }
+        let error = commit.publish().expect_err("it is elsewhere");
+        assert!(error.to_string().contains("/model`"), "{error}");
+        assert!(matches!(error, Error::Changed { .. }) == replaced, "{error:?}");
+        assert_eq!(names(&away), ["foreign"]);
+        let _ = std::fs::remove_dir(&root);
+        std::fs::remove_dir_all(&away).expect("removed");
+    }
+}
+
+#[test]
+fn a_link_to_a_directory_that_is_not_there_stays_one_and_gets_its_directory() {
+    let dir = dir();
+    symlink("real", dir.path().join("link")).expect("a link");
+    let link: PathBuf = dir.path().join("link");
+    publish(&link, &["a", "b"], "new", Progress::default()).expect("published");
+    assert_eq!(std::fs::read_link(&link).expect("still a link"), Path::new("real"));
+    assert_filled(&dir.path().join("real"), &["a", "b"], "new");
+}
+
+#[test]
+fn more_files_than_are_kept_open_are_published() {
+    let dir = foreign();
+    let names: Vec<String> = (0..200).map(|number| format!("sub{}/{number}", number % 7)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for (root, content) in [(dir.path().join("new"), "new"), (dir.path().to_path_buf(), "newer")] {
+        publish(&root, &names, content, Progress::default()).expect("published");
+        assert_filled(&root, &names, content);
+    }
+}
