@@ -43,8 +43,11 @@ fn the_writer() {
     if std::env::var_os(WAIT).is_some() {
         std::io::stdin().read_exact(&mut [0]).expect("a word to go on");
     }
-    write(kind, Path::new(root), seed.parse().expect("a number"), number(size), progress)
-        .expect("written");
+    let seed = seed.parse().expect("a number");
+    if let Err(error) = write(kind, Path::new(root), seed, number(size), progress) {
+        say(&format!("{error}\n"));
+        std::process::exit(1);
+    }
     say(DONE);
 }
 
@@ -58,7 +61,22 @@ fn say(word: &str) {
 
 /// The command that writes the next content of a scene, and ends in step number `last`.
 pub(crate) fn writer(scene: &Scene, last: usize) -> Command {
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    let program = std::env::current_exe().expect("this program");
+    command(&program, scene, last)
+}
+
+/// The same, from a copy of the program that every user may run.
+pub(crate) fn program(scene: &Scene) -> Command {
+    let program = std::env::current_exe().expect("this program");
+    let copy = scene.root().join("program");
+    // By another process: what this one has open to write, its other children have too, for a moment.
+    let copied = Command::new("cp").arg(program).arg(&copy).status().expect("a child");
+    assert!(copied.success());
+    command(&copy, scene, usize::MAX)
+}
+
+fn command(program: &Path, scene: &Scene, last: usize) -> Command {
+    let mut command = Command::new(program);
     let (kind, seed, size) = (scene.kind, scene.next(), scene.size);
     let task = format!("{kind:?} {seed} {size} {last} {}", scene.root().display());
     command.env(TASK, task).args(["child::the_writer", "--exact", "--test-threads=1"]);
