@@ -8,6 +8,8 @@ mod child;
 mod common;
 mod faults;
 mod scene;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod trace;
 
 use std::time::Duration;
 
@@ -177,7 +179,7 @@ fn who_finishes_a_write_may_be_killed_too() {
         // From where the first could be killed so that there is something to finish.
         let begin = steps.iter().position(|step| step == "Move" || step == "Pend");
         for first in begin.expect("such a step")..steps.len() - 1 {
-            for second in (0..).step_by(3) {
+            for second in (0..).step_by(5) {
                 scene.prepare();
                 run(&scene, Kill::In(first));
                 let (state, refused) = (scene.look(), scene.refused());
