@@ -161,15 +161,22 @@ fn is_gone(dir: &CapDir, name: &Path) -> bool {
 /// Fails if the file at `path`, or what a link there leads to, waits for an interrupted write.
 pub(crate) fn check_path(path: &Path) -> Result<()> {
     let path = follow(path);
-    let parent = parent_of(&path);
-    if std::fs::symlink_metadata(parent.join(PENDING)).is_err() {
-        return Ok(());
-    }
-    let Some(name) = path.file_name().map(Path::new) else { return Ok(()) };
-    let Ok(dir) = CapDir::open_ambient_dir(parent, cap_std::ambient_authority()) else {
-        return Ok(());
-    };
-    check(&dir, parent, name)
+    log_beside(&path).map_or(Ok(()), |(dir, parent, name)| check(&dir, parent, name))
+}
+
+/// Whether there will be a file at `path` when an interrupted write is finished.
+pub(crate) fn is_expected(path: &Path) -> bool {
+    let path = follow(path);
+    log_beside(&path).is_some_and(|(dir, _, name)| is_waiting(&dir, name))
+}
+
+/// The directory that a file is in, opened and by its path, and the name of the file there, if there
+/// is a redo log beside it.
+fn log_beside(path: &Path) -> Option<(CapDir, &Path, &Path)> {
+    let (parent, name) = (parent_of(path), path.file_name()?);
+    std::fs::symlink_metadata(parent.join(PENDING)).ok()?;
+    let dir = CapDir::open_ambient_dir(parent, cap_std::ambient_authority()).ok()?;
+    Some((dir, parent, Path::new(name)))
 }
 
 /// Fails if the file `name` in a directory waits for a write into it, or into a directory on the way
