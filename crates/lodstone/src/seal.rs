@@ -136,22 +136,20 @@ fn parts(
     progress: &Progress,
 ) -> Result<Vec<Part>> {
     tensors.sort_unstable();
-    let (mut parts, mut end) = (Vec::new(), 0);
-    let mut part = |start: u64, end: u64, tensor: Option<String>| {
-        if start < end {
-            parts.push(Part::of(file, (start, end - start), tensor, progress)?);
+    let (mut stretches, mut end) = (Vec::new(), 0);
+    let mut stretch = |until: u64, tensor: Option<String>| {
+        if until > end {
+            stretches.push((until - end, tensor));
+            end = until;
         }
-        Ok::<_, Error>(())
     };
     for (offset, len, name) in tensors {
-        part(end, offset, None)?;
+        stretch(offset, None);
         // Tensors may share bytes: those belong to the first.
-        let stop = (offset + len).max(end);
-        part(offset.max(end), stop, Some(name))?;
-        end = stop;
+        stretch(offset + len, Some(name));
     }
-    part(end, file.len(), None)?;
-    Ok(parts)
+    stretch(file.len(), None);
+    Ok(Part::all_of(file, stretches, progress)?)
 }
 
 /// Takes models that have one of these files out of the seals that have them; gives those seals.

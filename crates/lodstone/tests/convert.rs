@@ -441,3 +441,47 @@ fn a_cast_model_says_its_new_types() {
     let weight = program.vars().find(|var| var.name == "0.weight").expect("a variable");
     assert_eq!(weight.tensors[0].dtype, DType::Float16);
 }
+
+#[test]
+fn a_model_that_was_loaded_is_in_memory_and_the_same() {
+    for (path, model) in models() {
+        let mut loaded = model.clone();
+        loaded.load().unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert_eq!(values(&loaded), values(&model), "{path}");
+        for (was, is) in model.parameters.iter().zip(&loaded.parameters) {
+            for (was, is) in was.tensor.blobs().zip(is.tensor.blobs()) {
+                assert!(is.in_memory().is_some(), "{path}");
+                assert_eq!(is.read().expect("bytes"), was.read().expect("bytes"), "{path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn tensors_that_share_bytes_share_them_in_memory() {
+    let mut model = open(golden().join("paddle/2.6.2/many.combined")).expect("a model");
+    let tied = model.parameters.first().expect("a tensor").clone();
+    model.parameters.push(tied);
+    model.load().expect("loaded");
+    let bytes = |parameter: Option<&Parameter>| {
+        let blob = &parameter.expect("a tensor").tensor.data;
+        blob.in_memory().expect("in memory").as_ptr()
+    };
+    assert_eq!(bytes(model.parameters.first()), bytes(model.parameters.last()));
+}
+
+#[test]
+fn a_file_that_changed_since_it_was_opened_is_not_loaded() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let path = scratch.path().join("x.npy");
+    let content = std::fs::read(golden().join("numpy/dtype/float32.npy")).expect("a file");
+    for len in [content.len() - 4, content.len() + 4] {
+        std::fs::write(&path, &content).expect("written");
+        let mut model = open(&path).expect("a model");
+        let mut changed = content.clone();
+        changed.resize(len, 0);
+        std::fs::write(&path, changed).expect("written");
+        let error = model.load().expect_err("changed");
+        assert!(error.to_string().contains("changed while it was read"), "{error}");
+    }
+}

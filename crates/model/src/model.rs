@@ -1,6 +1,6 @@
 //! A model: what there is, whoever wrote it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use lodstone_store::Blob;
 
@@ -51,6 +51,35 @@ impl Model {
     /// The parameter called `name`.
     pub fn parameter(&self, name: &str) -> Option<&Tensor> {
         self.parameters.iter().find(|p| p.name == name).map(|p| &p.tensor)
+    }
+
+    /// Reads all tensors into memory, on all processors: after that their files are needed no more,
+    /// and may change. It is one stretch of memory, freed when the last tensor is dropped; the
+    /// addresses in it are multiples of 64. Tensors that share bytes go on to share them.
+    ///
+    /// # Errors
+    /// What reading gives, if there is not so much memory, or if a file changed meanwhile.
+    pub fn load(&mut self) -> lodstone_store::Result<()> {
+        let (mut known, mut distinct) = (HashMap::new(), Vec::new());
+        let mut numbers = Vec::new();
+        for blob in self.parameters.iter().flat_map(|parameter| parameter.tensor.blobs()) {
+            let place = blob.file_range().map(|(file, offset)| (file.path(), offset, blob.len()));
+            let number = match place {
+                Some(place) => *known.entry(place).or_insert(distinct.len()),
+                None => distinct.len(),
+            };
+            if number == distinct.len() {
+                distinct.push(blob.clone());
+            }
+            numbers.push(number);
+        }
+        let bytes = Blob::read_all(&distinct)?;
+        distinct.iter().try_for_each(Blob::check_unchanged)?;
+        let tensors = self.parameters.iter_mut().map(|parameter| &mut parameter.tensor);
+        for (blob, number) in tensors.flat_map(Tensor::blobs_mut).zip(numbers) {
+            *blob = bytes.get(number).cloned().map(Blob::memory).unwrap_or_default();
+        }
+        Ok(())
     }
 
     /// Size of all tensors in bytes.

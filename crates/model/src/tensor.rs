@@ -134,6 +134,17 @@ impl Tensor {
         };
         std::iter::once(&self.data).chain(more.into_iter().flatten())
     }
+
+    /// The same as [`blobs`](Self::blobs), to be replaced by bytes that are equal.
+    pub(crate) fn blobs_mut(&mut self) -> impl Iterator<Item = &mut Blob> {
+        let more = match &mut self.kind {
+            Kind::SelectedRows { rows, .. } => [Some(rows), None],
+            Kind::RowSparse { indices } => [Some(&mut indices.data), None],
+            Kind::Csr { indptr, indices } => [Some(&mut indptr.data), Some(&mut indices.data)],
+            Kind::Dense | Kind::Vocabulary { .. } => [None, None],
+        };
+        std::iter::once(&mut self.data).chain(more.into_iter().flatten())
+    }
 }
 
 impl Kind {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{Error, Result, SourceFile};
+use crate::checks::PIECE;
+use crate::memory::Memory;
+use crate::{Error, Result, SourceFile, parallel};
 
 /// Bytes that need not be in memory: cheap to clone, slice and hand around.
 #[derive(Clone)]
@@ -41,11 +43,15 @@ pub trait Derive: Any + Send + Sync {
     fn source(&self) -> Option<&Blob>;
 }
 
-/// Largest piece that is read at once when bytes stream through memory.
-const CHUNK: usize = 1 << 20;
+/// Largest piece that is read at once when bytes stream through memory: it stays in the cache of a
+/// processor.
+pub(crate) const CHUNK: usize = 1 << 20;
 
 /// Ranges of a file up to this size are read rather than mapped.
 const READ_RATHER_THAN_MAP: u64 = 64 << 10;
+
+/// What the bytes of tensors begin at multiples of: the widest vectors of a processor.
+const ALIGNMENT: u64 = 64;
 
 impl Blob {
     /// Bytes in memory.
@@ -172,6 +178,26 @@ impl Blob {
         }
     }
 
+    /// Whether `next` follows in the same file, with no more than a header between.
+    fn is_before(&self, next: &Blob) -> bool {
+        const HEADER: u64 = 64 << 10;
+        let (Repr::File { file, offset, len }, Repr::File { file: other, offset: start, .. }) =
+            (&self.0, &next.0)
+        else {
+            return false;
+        };
+        let between = start.checked_sub(offset + len);
+        Arc::ptr_eq(file, other) && between.is_some_and(|between| between <= HEADER)
+    }
+
+    /// Lets the system read the `len` bytes from `offset` before they are asked for, if they are
+    /// those of a file; the range may reach beyond these bytes.
+    pub(crate) fn will_need(&self, offset: u64, len: u64) {
+        if let Repr::File { file, offset: base, .. } = &self.0 {
+            file.will_need(base + offset, len);
+        }
+    }
+
     /// All the bytes: shared where they are in memory or mapped, read otherwise.
     ///
     /// # Errors
@@ -198,14 +224,74 @@ impl Blob {
     /// from should not change when the file does.
     ///
     /// # Errors
-    /// What reading gives.
+    /// What reading gives, or if there is not so much memory.
     pub fn read(&self) -> Result<Bytes> {
         if let Repr::Memory(bytes) = &self.0 {
             return Ok(bytes.clone());
         }
-        let mut buffer = vec![0; usize::try_from(self.len()).unwrap_or(usize::MAX)];
-        self.read_at(0, &mut buffer)?;
-        Ok(buffer.into())
+        Ok(Self::read_all(std::slice::from_ref(self))?.pop().unwrap_or_default())
+    }
+
+    /// All the bytes of several blobs, read side by side into one stretch of memory, which is freed
+    /// when the last of them is dropped. The address of each is a multiple of 64.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_all(blobs: &[Blob]) -> Result<Vec<Bytes>> {
+        let room = |blob: &Blob| blob.len().checked_next_multiple_of(ALIGNMENT);
+        let len = blobs.iter().try_fold(0_u64, |sum, blob| sum.checked_add(room(blob)?));
+        let mut memory = Memory::new(len.unwrap_or(u64::MAX).saturating_add(ALIGNMENT))?;
+        let begin = memory.as_ptr().align_offset(to_usize(ALIGNMENT));
+        let (_, mut rest) = memory.split_at_mut(begin);
+        let mut pieces = Vec::new();
+        for blob in blobs {
+            let (now, later) = rest.split_at_mut(to_usize(room(blob).unwrap_or(0)));
+            let (now, _) = now.split_at_mut(to_usize(blob.len()));
+            blob.pieces(now, &mut pieces)?;
+            rest = later;
+        }
+        let stretches = together(pieces).into_iter().enumerate().collect();
+        parallel::for_each(
+            stretches,
+            || (),
+            |(), (number, mut stretch)| {
+                if let Some((first, _)) = stretch.first() {
+                    let len = stretch.iter().map(|(piece, _)| piece.len()).sum();
+                    read_ahead(number, (0, len), &|offset, len| first.will_need(offset, len));
+                }
+                stretch.iter_mut().try_for_each(|(piece, buffer)| piece.read_at(0, buffer))
+            },
+        )?;
+        let (memory, mut offset) = (memory.freeze(), begin);
+        let all = blobs.iter().map(|blob| {
+            let start = offset;
+            offset += to_usize(room(blob).unwrap_or(0));
+            memory.slice(start..start + to_usize(blob.len()))
+        });
+        Ok(all.collect())
+    }
+
+    /// Pieces of these bytes that can be read side by side, and where to.
+    fn pieces<'a>(&self, mut buffer: &'a mut [u8], into: &mut Vec<Fill<'a>>) -> Result<()> {
+        let mut parts = vec![self.clone()];
+        while let Some(part) = parts.pop() {
+            // What is computed may have to be computed from its beginning.
+            let len = if matches!(part.0, Repr::Derived { .. }) { u64::MAX } else { PIECE };
+            match &part.0 {
+                Repr::Concat { parts: inner, .. } => parts.extend(inner.iter().rev().cloned()),
+                _ if part.len() > len => {
+                    parts.push(part.slice(len, part.len() - len)?);
+                    parts.push(part.slice(0, len)?);
+                }
+                _ => {
+                    let (now, later) =
+                        std::mem::take(&mut buffer).split_at_mut(to_usize(part.len()));
+                    into.push((part, now));
+                    buffer = later;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Calls `each` with all the bytes in order, a bounded piece at a time.
@@ -326,6 +412,45 @@ impl Blob {
     }
 }
 
+/// Bytes, and where they are read to.
+type Fill<'a> = (Blob, &'a mut [u8]);
+
+/// Those together that follow each other in a file.
+fn together(pieces: Vec<Fill<'_>>) -> Vec<Vec<Fill<'_>>> {
+    let (mut stretches, mut len) = (Vec::<Vec<Fill<'_>>>::new(), 0);
+    for piece in pieces {
+        len += piece.0.len();
+        let last = stretches.last_mut().filter(|_| len <= PIECE);
+        match last.filter(|last| last.last().is_some_and(|(last, _)| last.is_before(&piece.0))) {
+            Some(stretch) => stretch.push(piece),
+            None => {
+                len = piece.0.len();
+                stretches.push(vec![piece]);
+            }
+        }
+    }
+    stretches
+}
+
+/// Says `ahead` what the system should read while the stretch of that number, offset and length is
+/// worked on: what comes next to whoever begins then.
+pub(crate) fn read_ahead(number: usize, (offset, len): (u64, u64), ahead: &dyn Fn(u64, u64)) {
+    let threads = parallel::threads();
+    // A little is read as soon as it is asked for.
+    if len < PIECE / 2 {
+        return;
+    }
+    if number < threads {
+        ahead(offset, len);
+    }
+    ahead(offset + threads as u64 * PIECE, PIECE);
+}
+
+/// A length that was compared with that of memory.
+pub(crate) fn to_usize(len: u64) -> usize {
+    usize::try_from(len).unwrap_or(usize::MAX)
+}
+
 /// The pieces of `parts` that make up the `len` bytes from `offset`: part, start in it, length.
 fn overlaps(parts: &[Blob], offset: u64, len: u64) -> impl Iterator<Item = (&Blob, u64, u64)> {
     let end = offset + len;
@@ -336,6 +461,13 @@ fn overlaps(parts: &[Blob], offset: u64, len: u64) -> impl Iterator<Item = (&Blo
         let (from, to) = (start.max(offset), stop.min(end));
         (from < to).then(|| (part, from - start, to - from))
     })
+}
+
+/// No bytes.
+impl Default for Blob {
+    fn default() -> Self {
+        Self::memory(Bytes::new())
+    }
 }
 
 impl From<Vec<u8>> for Blob {

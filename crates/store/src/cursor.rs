@@ -12,10 +12,27 @@ pub struct Cursor<'a> {
     position: u64,
     window: Vec<u8>,
     window_start: u64,
+    /// How many of the last reads were each not far behind the one before.
+    dense: u32,
+    /// To where the system was asked to read ahead.
+    ahead: u64,
 }
 
-/// Headers are read in pieces of this size.
+/// Headers are read in pieces of this size at most.
 const WINDOW: u64 = 4096;
+
+/// What is read first where headers lie apart: most are smaller.
+const FIRST: u64 = 256;
+
+/// Headers that lie no farther apart are read sooner with all that is between them than each for
+/// itself, if they have to come from a disk.
+const DENSE: u64 = 128 << 10;
+
+/// How many such headers tell that there will be more.
+const SEVERAL: u32 = 8;
+
+/// How far the system is asked to read ahead of headers.
+const AHEAD: u64 = 4 << 20;
 
 impl<'a> Cursor<'a> {
     /// Starts at the first byte.
@@ -25,7 +42,7 @@ impl<'a> Cursor<'a> {
 
     /// Starts at `position`.
     pub fn at(blob: &'a Blob, position: u64) -> Self {
-        Self { blob, position, window: Vec::new(), window_start: 0 }
+        Self { blob, position, window: Vec::new(), window_start: position, dense: 0, ahead: 0 }
     }
 
     /// Offset of the next byte from the start of the blob.
@@ -152,8 +169,8 @@ impl<'a> Cursor<'a> {
         let start = match cached {
             Some(start) => start,
             None => {
-                let size = self.blob.at_once(self.position, WINDOW.min(self.remaining()));
-                let size = size.max(len as u64);
+                let size = self.next_window().min(self.remaining());
+                let size = self.blob.at_once(self.position, size).max(len as u64);
                 self.window.resize(usize::try_from(size).unwrap_or(0), 0);
                 self.blob.read_at(self.position, &mut self.window)?;
                 self.window_start = self.position;
@@ -161,5 +178,22 @@ impl<'a> Cursor<'a> {
             }
         };
         Ok(self.window.get(start..start + len).unwrap_or(&[]))
+    }
+
+    /// How much to read at the position: more where it goes on than where it hops.
+    fn next_window(&mut self) -> u64 {
+        let window = self.window.len() as u64;
+        let hop = self.position.checked_sub(self.window_start + window);
+        if hop == Some(0) {
+            return (2 * window).clamp(FIRST, WINDOW);
+        }
+        let dense = hop.is_some_and(|hop| hop <= DENSE);
+        self.dense = if dense { self.dense.saturating_add(1) } else { 0 };
+        if self.dense >= SEVERAL && self.position + AHEAD / 2 > self.ahead {
+            let start = self.ahead.max(self.position);
+            self.blob.will_need(start, AHEAD);
+            self.ahead = start + AHEAD;
+        }
+        FIRST
     }
 }

@@ -20,6 +20,14 @@ pub enum Error {
         /// What the operating system said.
         source: io::Error,
     },
+    /// There is not as much memory as was asked for.
+    #[error("cannot get {len} bytes of memory: {source}")]
+    Memory {
+        /// How many bytes were asked for.
+        len: usize,
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// The path names something that is not an ordinary file.
     #[error("expected a regular file at `{}`, found {found}", path.display())]
     NotAFile {

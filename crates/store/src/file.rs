@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::checks::SEAL;
 use crate::commit::is_hidden;
@@ -124,8 +123,10 @@ impl SourceFile {
     /// If the system fails, the file has become shorter than the range, or its checksums are not
     /// what they should be.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.check(offset, buffer.len() as u64)?;
-        self.read_unchecked(offset, buffer)
+        match &self.checks {
+            Some(checks) => checks.read(self, offset, buffer),
+            None => self.read_plain(offset, buffer),
+        }
     }
 
     /// Compares the `len` bytes from `offset` with their checksums, if it has any and that was not
@@ -139,23 +140,8 @@ impl SourceFile {
         self.checks.as_ref().map_or(len, |checks| checks.left_of_part(offset).min(len))
     }
 
-    /// The checksum of the `len` bytes from `offset` as they are.
-    pub(crate) fn checksum(&self, offset: u64, len: u64) -> Result<u64> {
-        const CHUNK: u64 = 256 << 10;
-        let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
-        let mut buffer = vec![0; usize::try_from(CHUNK.min(len)).unwrap_or(0)];
-        let mut done = 0;
-        while done < len {
-            let size = usize::try_from(CHUNK.min(len - done)).unwrap_or(0);
-            let (chunk, _) = buffer.split_at_mut(size);
-            self.read_unchecked(offset + done, chunk)?;
-            digest.update(chunk);
-            done += size as u64;
-        }
-        Ok(digest.finalize())
-    }
-
-    fn read_unchecked(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    /// Fills `buffer` from `offset` with what is there, whatever its checksums are.
+    pub(crate) fn read_plain(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.with(|file| file.read_exact_at(buffer, offset))?.map_err(|error| {
             if error.kind() == std::io::ErrorKind::UnexpectedEof {
                 let what = format!("it ends before byte {}", offset + buffer.len() as u64);
@@ -163,6 +149,16 @@ impl SourceFile {
             }
             Error::io("read", &self.path)(error)
         })
+    }
+
+    /// Lets the system read the `len` bytes from `offset` before they are asked for.
+    pub(crate) fn will_need(&self, offset: u64, len: u64) {
+        #[cfg(target_os = "linux")]
+        if let Some(len) = std::num::NonZero::new(len.min(self.len().saturating_sub(offset))) {
+            let advice = rustix::fs::Advice::WillNeed;
+            // Who gets no help reads all the same.
+            let _ = self.with(|file| rustix::fs::fadvise(file, offset, Some(len), advice));
+        }
     }
 
     /// Calls `work` with the file, opened again if it was not kept open.

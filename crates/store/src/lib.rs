@@ -17,13 +17,15 @@ mod cursor;
 mod dir;
 mod error;
 mod file;
+mod memory;
 mod output;
+mod parallel;
 mod permuted;
 mod progress;
 mod step;
 
 pub use blob::{Blob, Derive};
-pub use checks::{Checks, Damage, PIECE, Part, SEAL, checksum, checksum_of, crc32_of};
+pub use checks::{Checks, Damage, PIECE, Part, SEAL, checksum, crc32_of};
 pub use commit::{Commit, Recovery, recover};
 pub use cursor::Cursor;
 pub use dir::{Dir, Links, Listing, check_relative, plain};

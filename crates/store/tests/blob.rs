@@ -424,3 +424,41 @@ fn messages_say_which_file_and_where_in_it() {
     let expected = format!("`{}` at offset 47: expected a tensor, found nothing", path.display());
     assert_eq!(error.to_string(), expected);
 }
+
+#[test]
+fn blobs_that_are_read_together_are_what_they_are_alone() {
+    let dir = dir();
+    for len in [0, 1, 63, 64, 1000, 40 << 20] {
+        let bytes = Random::new(9).bytes(len);
+        let blobs: Vec<Blob> =
+            kinds(dir.path(), &bytes).into_iter().map(|(_, blob)| blob).collect();
+        let all = Blob::read_all(&blobs).expect("readable");
+        assert_eq!(all.len(), blobs.len());
+        for read in all {
+            assert!(read == bytes, "{len}");
+            assert_eq!(read.as_ptr().align_offset(64), 0);
+        }
+    }
+    assert!(Blob::read_all(&[]).expect("nothing").is_empty());
+}
+
+#[test]
+fn more_than_there_is_memory_for_is_an_error() {
+    struct Endless;
+    impl Derive for Endless {
+        fn len(&self) -> u64 {
+            1 << 62
+        }
+        fn read_at(&self, _: u64, _: &mut [u8]) -> Result<()> {
+            panic!("nothing to read into")
+        }
+        fn source(&self) -> Option<&Blob> {
+            None
+        }
+    }
+    let endless = Blob::derived(Arc::new(Endless));
+    let error = endless.read().expect_err("too much");
+    assert!(matches!(error, Error::Memory { .. }), "{error}");
+    let both = [endless.clone(), endless.clone(), endless.clone(), endless];
+    assert!(matches!(Blob::read_all(&both), Err(Error::Memory { .. })));
+}

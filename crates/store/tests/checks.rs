@@ -7,23 +7,23 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{dir, file, read};
+use common::{Random, dir, file, read};
 use lodstone_store::{
     Blob, Checks, Commit, Cursor, Dir, Error, Links, PIECE, Part, Progress, SourceFile, checksum,
-    checksum_of,
 };
 
 /// The file `path`, cut where the parts end.
 fn parts(path: &Path, ends: &[u64]) -> Vec<Part> {
     let blob = Blob::open(path, false).expect("open");
     let mut start = 0;
-    let part = |(number, end): (usize, &u64)| {
+    let stretch = |(number, end): (usize, &u64)| {
         let tensor = (number % 2 == 1).then(|| format!("t{number}"));
-        let part = Part::of(&blob, (start, end - start), tensor, &Progress::default());
+        let len = end - start;
         start = *end;
-        part.expect("readable")
+        (len, tensor)
     };
-    ends.iter().enumerate().map(part).collect()
+    let stretches = ends.iter().enumerate().map(stretch).collect();
+    Part::all_of(&blob, stretches, &Progress::default()).expect("readable")
 }
 
 fn checked(path: &Path, parts: &[Part], mmap: bool) -> Blob {
@@ -42,8 +42,46 @@ fn flip(path: &Path, at: usize) {
 fn the_checksum_is_crc_64_nvme() {
     // The check value of the algorithm's catalogue entry.
     assert_eq!(checksum(b"123456789"), 0xae8b_1486_0a79_9888);
-    let parts = [b"1234".as_slice(), b"56789"].map(|part| Blob::memory(part.to_vec()));
-    assert_eq!(checksum_of(&Blob::concat(parts.to_vec())).expect("memory"), 0xae8b_1486_0a79_9888);
+}
+
+#[test]
+fn each_piece_has_the_checksum_of_its_bytes() {
+    let dir = dir();
+    let piece = usize::try_from(PIECE).expect("small");
+    let bytes = Random::new(11).bytes(3 * piece + 12_345);
+    let path = file(dir.path(), "x", &bytes);
+    // Small ones that are read together, one that ends with a chunk, one of several pieces.
+    let ends = [1, 700, 1 << 20, (1 << 20) + 1, 5 << 20, bytes.len() - 9, bytes.len()];
+    let parts = parts(&path, &ends.map(|end| end as u64));
+    let mut rest = bytes.as_slice();
+    for (part, end) in parts.iter().zip(ends) {
+        let start = bytes.len() - rest.len();
+        assert_eq!((part.offset, part.len), (start as u64, (end - start) as u64));
+        let (now, later) = rest.split_at(end - start);
+        let expected: Vec<u64> = now.chunks(piece).map(checksum).collect();
+        assert_eq!(part.checksums, expected);
+        rest = later;
+    }
+}
+
+#[test]
+fn a_read_of_many_pieces_names_the_first_that_is_damaged() {
+    let dir = dir();
+    let len = 6 * PIECE;
+    let path = file(dir.path(), "x", &vec![1; usize::try_from(len).expect("small")]);
+    let parts = parts(&path, &[10, len]);
+    for at in [5 * PIECE, 2 * PIECE + 77, 4 * PIECE] {
+        flip(&path, usize::try_from(at).expect("small"));
+    }
+    for start in [0, 5, 10, 99] {
+        let blob = checked(&path, &parts, false).slice(start, len - start).expect("inside");
+        let mut buffer = vec![0; usize::try_from(len - start).expect("small")];
+        for error in
+            [blob.read_at(0, &mut buffer).expect_err("damage"), blob.read().expect_err("damage")]
+        {
+            assert!(error.to_string().contains("piece 3 of 6"), "{error}");
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,145 @@
+"""Times one framework on files: a request on a line of stdin, an answer on a line of stdout.
+
+    peer.py safetensors | torch | paddle | mxnet
+
+A request is `{"operation": "open" | "load" | "save", "path": ..., "out": ..., "tensors": ...,
+"shape": [...]}`, an answer `{"seconds": ...}`. What is timed is what a user of the framework calls;
+`save` ends with an fsync, which none of them does itself. What was loaded is freed outside of the
+time.
+"""
+
+import gc
+import json
+import os
+import sys
+import time
+
+
+class Safetensors:
+    def __init__(self):
+        import safetensors
+        import safetensors.numpy
+
+        self.version = safetensors.__version__
+        self.open_file = safetensors.safe_open
+        self.numpy = safetensors.numpy
+
+    def open(self, request):
+        with self.open_file(request["path"], "np") as file:
+            return list(file.keys())
+
+    def load(self, request):
+        return self.numpy.load_file(request["path"])
+
+    def save(self, loaded, path):
+        self.numpy.save_file(loaded, path)
+
+
+class Torch:
+    def __init__(self):
+        import safetensors.torch
+        import torch
+
+        self.version = torch.__version__
+        self.torch = torch
+        self.read = safetensors.torch.load_file
+
+    def open(self, request):
+        return self.torch.load(request["path"], mmap=True)
+
+    def load(self, request):
+        # The file that it is to be timed on is made from one of safetensors.
+        path = request["path"]
+        return self.read(path) if path.endswith(".safetensors") else self.torch.load(path)
+
+    def save(self, loaded, path):
+        self.torch.save(loaded, path)
+
+
+class Paddle:
+    """Combined parameters, by the operators `load_combine` and `save_combine`."""
+
+    def __init__(self):
+        os.environ["GLOG_minloglevel"] = "3"
+        import paddle
+
+        paddle.enable_static()
+        self.version = paddle.__version__
+        self.static = paddle.static
+        self.executor = paddle.static.Executor(paddle.CPUPlace())
+
+    def load(self, request):
+        program, scope = self.static.Program(), self.static.Scope()
+        block = program.global_block()
+        for number in range(request["tensors"]):
+            block.create_var(
+                name=f"layer.{number:05}.weight",
+                shape=request["shape"],
+                dtype="float32",
+                persistable=True,
+            )
+        directory, name = os.path.split(request["path"])
+        with self.static.scope_guard(scope):
+            self.static.load_vars(
+                self.executor, directory, program, predicate=lambda _: True, filename=name
+            )
+        return program, scope
+
+    open = load
+
+    def save(self, loaded, path):
+        program, scope = loaded
+        directory, name = os.path.split(path)
+        with self.static.scope_guard(scope):
+            self.static.save_vars(
+                self.executor, directory, program, predicate=lambda _: True, filename=name
+            )
+
+
+class Mxnet:
+    def __init__(self):
+        import mxnet
+
+        self.version = mxnet.__version__
+        self.nd = mxnet.nd
+
+    def load(self, request):
+        loaded = self.nd.load(request["path"])
+        self.nd.waitall()
+        return loaded
+
+    open = load
+
+    def save(self, loaded, path):
+        self.nd.save(path, loaded)
+
+
+def seconds(peer, request):
+    loaded = peer.load(request) if request["operation"] == "save" else None
+    gc.collect()
+    start = time.perf_counter()
+    if request["operation"] == "save":
+        peer.save(loaded, request["out"])
+        file = os.open(request["out"], os.O_RDONLY)
+        os.fsync(file)
+        os.close(file)
+    else:
+        loaded = getattr(peer, request["operation"])(request)
+    return time.perf_counter() - start
+
+
+def main():
+    answers = os.fdopen(os.dup(1), "w")
+    # Frameworks print what they like; answers alone go to whoever asked.
+    os.dup2(2, 1)
+    peers = {"safetensors": Safetensors, "torch": Torch, "paddle": Paddle, "mxnet": Mxnet}
+    peer = peers[sys.argv[1]]()
+    print(json.dumps({"version": peer.version}), file=answers, flush=True)
+    for line in sys.stdin:
+        answer = {"seconds": seconds(peer, json.loads(line))}
+        gc.collect()
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+//! The plainest code that moves the same bytes: what no library can be much faster than.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+
+const MIB: usize = 1 << 20;
+
+/// Reads a file through a buffer that is used again and again: the bytes go nowhere.
+pub(crate) fn read_through(path: &Path) {
+    let mut buffer = vec![0; MIB];
+    let mut file = File::open(path).expect("a file");
+    while file.read(&mut buffer).expect("readable") > 0 {}
+}
+
+/// Reads a file into memory.
+pub(crate) fn read(path: &Path) -> Vec<u8> {
+    fs::read(path).expect("readable")
+}
+
+pub(crate) fn open(path: &Path) {
+    drop(File::open(path).expect("a file"));
+}
+
+/// Copies memory into new memory.
+pub(crate) fn copy_memory(bytes: &[u8]) -> Vec<u8> {
+    bytes.to_vec()
+}
+
+/// Writes a file, and waits until the disk has it.
+pub(crate) fn write(path: &Path, bytes: &[u8]) {
+    let _ = fs::remove_file(path);
+    let mut file = File::create(path).expect("a file");
+    file.write_all(bytes).expect("written");
+    file.sync_all().expect("synced");
+    sync_parent(path);
+}
+
+/// Copies a file as `cp` does, and waits until the disk has it.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    let _ = fs::remove_file(to);
+    fs::copy(from, to).expect("copied");
+    File::open(to).expect("a file").sync_all().expect("synced");
+    sync_parent(to);
+}
+
+fn sync_parent(path: &Path) {
+    let parent = path.parent().expect("a directory");
+    File::open(parent).expect("a directory").sync_all().expect("synced");
+}
+
+/// Makes the system forget what it keeps of a file in memory.
+pub(crate) fn make_cold(path: &Path) {
+    let file = File::open(path).expect("a file");
+    file.sync_all().expect("synced");
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("forgotten");
+}

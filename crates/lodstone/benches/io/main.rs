@@ -1,0 +1,70 @@
+//! How fast bytes move: `cargo xtask bench`.
+//!
+//! Each operation is done by us, by the plainest code that moves the same bytes (its limit), and by
+//! other libraries, in turns: first by each once, then by each again. Ratios are of one turn, and
+//! the median of those of all turns, because the speed of a machine changes while it is measured.
+
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "makes its own files")]
+#![expect(clippy::print_stderr, reason = "a benchmark says how far it is")]
+
+mod limits;
+mod peers;
+mod report;
+mod systems;
+
+use std::path::Path;
+
+use peers::Peer;
+use report::Report;
+use systems::{Files, OPERATIONS};
+
+/// Models that are measured: size in MiB and number of tensors.
+struct Sizes {
+    mib: Vec<u64>,
+    tensors: Vec<u64>,
+    turns: usize,
+}
+
+fn main() {
+    let numbers = |name: &str, usual: &str| -> Vec<u64> {
+        let given = std::env::var(name).unwrap_or_else(|_| usual.to_owned());
+        given.split(',').map(|number| number.parse().expect("a number")).collect()
+    };
+    let turns = numbers("LODSTONE_BENCH_TURNS", "5");
+    let sizes = Sizes {
+        mib: numbers("LODSTONE_BENCH_MIB", "256"),
+        tensors: numbers("LODSTONE_BENCH_TENSORS", "300,10000"),
+        turns: turns.first().map_or(5, |turns| usize::try_from(*turns).expect("a small number")),
+    };
+    let mut peers = Peer::all();
+    let mut report = Report::default();
+    for mib in &sizes.mib {
+        for tensors in &sizes.tensors {
+            measure(*mib, *tensors, sizes.turns, &mut peers, &mut report);
+        }
+    }
+    report.print();
+    if let Ok(path) = std::env::var("LODSTONE_BENCH_JSON") {
+        report.write(Path::new(&path));
+    }
+}
+
+fn measure(mib: u64, tensors: u64, turns: usize, peers: &mut [Peer], report: &mut Report) {
+    let files = Files::make(mib << 20, tensors, peers);
+    let only = std::env::var("LODSTONE_BENCH_ONLY").unwrap_or_default();
+    for operation in OPERATIONS.iter().filter(|operation| operation.name.contains(&only)) {
+        eprintln!("{mib} MiB, {tensors} tensors: {}", operation.name);
+        let systems = operation.systems(peers);
+        let mut times = vec![Vec::new(); systems.len()];
+        // The first turn is not counted: it warms caches up.
+        for turn in 0..=turns {
+            for (system, times) in systems.iter().zip(&mut times) {
+                let time = system.time(operation, &files, peers);
+                if turn > 0 {
+                    times.push(time);
+                }
+            }
+        }
+        report.add(mib, tensors, operation, systems.into_iter().zip(times).collect());
+    }
+}

@@ -1,0 +1,79 @@
+//! Other libraries, each in a process of its own that answers requests.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// A process of `benchmarks/peer.py`.
+pub(crate) struct Peer {
+    /// `safetensors`, `torch`, `paddle` or `mxnet`.
+    pub(crate) name: String,
+    pub(crate) version: String,
+    process: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    /// Those that `LODSTONE_BENCH_PEERS` names, as `NAME=PYTHON` between semicolons.
+    pub(crate) fn all() -> Vec<Self> {
+        let peers = std::env::var("LODSTONE_BENCH_PEERS").unwrap_or_default();
+        let peers = peers.split(';').filter_map(|peer| peer.split_once('='));
+        peers.map(|(name, python)| Self::start(name, python)).collect()
+    }
+
+    fn start(name: &str, python: &str) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benchmarks/peer.py");
+        let mut command = Command::new(python);
+        command.arg(script).arg(name).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().expect("a Python");
+        let requests = process.stdin.take().expect("a pipe");
+        let answers = BufReader::new(process.stdout.take().expect("a pipe"));
+        let version = String::new();
+        let mut peer = Self { name: name.to_owned(), version, process, requests, answers };
+        peer.version = peer.answer()["version"].as_str().expect("a version").to_owned();
+        peer
+    }
+
+    /// What the file of a model is called that this library reads.
+    pub(crate) fn file(&self) -> &'static str {
+        match self.name.as_str() {
+            "safetensors" => "model.safetensors",
+            "torch" => "model.pt",
+            "paddle" => "model.pdiparams",
+            "mxnet" => "model.params",
+            other => panic!("no peer is called {other}"),
+        }
+    }
+
+    /// How long it takes to open, load, or save what is at `path`.
+    pub(crate) fn time(
+        &mut self,
+        operation: &str,
+        path: &Path,
+        out: &Path,
+        (tensors, shape): (u64, [u64; 2]),
+    ) -> Duration {
+        let request = json!({
+            "operation": operation, "path": path, "out": out, "tensors": tensors, "shape": shape,
+        });
+        writeln!(self.requests, "{request}").expect("asked");
+        Duration::from_secs_f64(self.answer()["seconds"].as_f64().expect("a time"))
+    }
+
+    fn answer(&mut self) -> Value {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).expect("an answer");
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{} does not answer", self.name))
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

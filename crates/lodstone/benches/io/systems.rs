@@ -1,0 +1,343 @@
+//! What is measured, and who does it.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use lodstone::{
+    Blob, ConvertOptions, DType, DiffOptions, Loss, Model, OpenOptions, Parameter, Progress,
+    Target, Tensor,
+};
+
+use crate::limits;
+use crate::peers::Peer;
+
+/// A model in the formats of everybody, in a directory of its own.
+pub(crate) struct Files {
+    directory: PathBuf,
+    pub(crate) tensors: u64,
+    pub(crate) shape: [u64; 2],
+}
+
+impl Files {
+    /// Float32 tensors of one size, `bytes` together, whose elements differ from tensor to tensor.
+    pub(crate) fn make(bytes: u64, tensors: u64, peers: &mut [Peer]) -> Self {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-io");
+        std::fs::create_dir_all(directory.join("out")).expect("a directory");
+        let shape = [bytes / tensors / 4 / 64, 64];
+        let files = Self { directory, tensors, shape };
+        let elements = shape.iter().product::<u64>();
+        let mut state = 1_u32;
+        let random = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1_u32 << 24) as f32
+        });
+        let count = usize::try_from(2 * elements).expect("addressable");
+        let pool: Vec<u8> = random.take(count).flat_map(f32::to_le_bytes).collect();
+        let pool = Blob::memory(pool);
+        let parameter = |number: u64| {
+            let data = pool.slice(number * 4 % (4 * elements), 4 * elements).expect("inside");
+            let tensor = Tensor::dense(DType::Float32, shape.to_vec(), data);
+            Parameter { name: format!("layer.{number:05}.weight"), tensor }
+        };
+        let model = Model { parameters: (0..tensors).map(parameter).collect(), ..Model::default() };
+        for name in ["model.safetensors", "model.pdiparams", "model.params"] {
+            convert(model.clone(), &files.at(name), &plain());
+        }
+        let kind = (tensors, shape);
+        for torch in peers.iter_mut().filter(|peer| peer.name == "torch") {
+            torch.time("save", &files.at("model.safetensors"), &files.at(torch.file()), kind);
+        }
+        files
+    }
+
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Something that is done to a model.
+pub(crate) struct Operation {
+    pub(crate) name: &'static str,
+    /// The files that are read from the disk, rather than from memory.
+    pub(crate) cold: &'static [&'static str],
+    /// The least that the time of the limit, divided by ours, should be.
+    pub(crate) target: Option<f64>,
+    /// The limit, and what it is called.
+    limits: &'static [(&'static str, Doer)],
+    ours: &'static [(&'static str, Doer)],
+    /// What other libraries are asked to do.
+    asked: Option<&'static str>,
+}
+
+/// Does something, and says how long it took.
+type Doer = fn(&Files) -> Duration;
+
+/// One who does an operation.
+pub(crate) struct System {
+    pub(crate) role: Role,
+    pub(crate) name: String,
+    does: Does,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Limit,
+    Ours,
+    Peer,
+}
+
+enum Does {
+    Itself(Doer),
+    /// The number of the peer, and what it is asked.
+    Asked(usize, &'static str),
+}
+
+impl Operation {
+    /// Everyone who does it: the limit first.
+    pub(crate) fn systems(&self, peers: &[Peer]) -> Vec<System> {
+        let itself = |role| {
+            move |(name, does): &(&'static str, Doer)| System {
+                role,
+                name: (*name).to_owned(),
+                does: Does::Itself(*does),
+            }
+        };
+        let limits = self.limits.iter().map(itself(Role::Limit));
+        let ours = self.ours.iter().map(itself(Role::Ours));
+        let mut systems: Vec<System> = limits.chain(ours).collect();
+        for (index, peer) in peers.iter().enumerate() {
+            let Some(operation) = self.asked else { continue };
+            let name = format!("{} {}", peer.name, peer.version);
+            systems.push(System { role: Role::Peer, name, does: Does::Asked(index, operation) });
+        }
+        systems
+    }
+}
+
+impl System {
+    pub(crate) fn time(
+        &self,
+        operation: &Operation,
+        files: &Files,
+        peers: &mut [Peer],
+    ) -> Duration {
+        match self.does {
+            Does::Itself(does) => {
+                operation.cold.iter().for_each(|name| limits::make_cold(&files.at(name)));
+                does(files)
+            }
+            Does::Asked(index, asked) => {
+                let peer = &mut peers[index];
+                let path = files.at(peer.file());
+                if !operation.cold.is_empty() {
+                    limits::make_cold(&path);
+                }
+                let out = files.at("out").join(peer.file());
+                let time = peer.time(asked, &path, &out, (files.tensors, files.shape));
+                let _ = std::fs::remove_file(out);
+                time
+            }
+        }
+    }
+}
+
+/// How long `work` takes; what it gives is dropped outside of the time.
+fn timed<T>(work: impl FnOnce() -> T) -> Duration {
+    let start = Instant::now();
+    let result = std::hint::black_box(work());
+    let time = start.elapsed();
+    drop(result);
+    time
+}
+
+const SAFETENSORS: &str = "model.safetensors";
+const PADDLE: &str = "model.pdiparams";
+const MXNET: &str = "model.params";
+
+/// Everything that is measured.
+pub(crate) const OPERATIONS: &[Operation] = &[
+    Operation {
+        name: "open and list",
+        cold: &[],
+        target: None,
+        limits: &[("open the file", |files| timed(|| limits::open(&files.at(PADDLE))))],
+        ours: &[
+            ("safetensors", |files| timed(|| list(&files.at(SAFETENSORS)))),
+            ("paddle", |files| timed(|| list(&files.at(PADDLE)))),
+            ("mxnet", |files| timed(|| list(&files.at(MXNET)))),
+        ],
+        asked: Some("open"),
+    },
+    Operation {
+        name: "load into memory",
+        cold: &[],
+        target: Some(0.9),
+        limits: LOAD_LIMITS,
+        ours: LOADS,
+        asked: Some("load"),
+    },
+    Operation {
+        name: "load into memory, cold",
+        cold: &[SAFETENSORS, PADDLE, MXNET],
+        target: Some(0.9),
+        limits: LOAD_LIMITS,
+        ours: LOADS,
+        asked: Some("load"),
+    },
+    Operation {
+        name: "save from memory, durable",
+        cold: &[],
+        target: Some(0.95),
+        limits: &[("write + fsync", |files| {
+            let bytes = limits::read(&files.at(SAFETENSORS));
+            timed(|| limits::write(&files.at("out/raw"), &bytes))
+        })],
+        ours: &[
+            ("safetensors", |files| save(files, SAFETENSORS)),
+            ("paddle", |files| save(files, PADDLE)),
+            ("mxnet", |files| save(files, MXNET)),
+        ],
+        asked: Some("save"),
+    },
+    Operation {
+        name: "convert, durable",
+        cold: &[],
+        target: Some(0.9),
+        limits: COPY,
+        ours: &[
+            ("paddle to safetensors", |files| convert_to(files, PADDLE, SAFETENSORS, &plain())),
+            ("safetensors to paddle", |files| convert_to(files, SAFETENSORS, PADDLE, &plain())),
+            ("paddle as it is", |files| convert_to(files, PADDLE, PADDLE, &same())),
+        ],
+        asked: None,
+    },
+    Operation {
+        name: "convert and seal, durable",
+        cold: &[],
+        target: Some(0.95),
+        limits: &[("convert alone", |files| convert_to(files, PADDLE, SAFETENSORS, &plain()))],
+        ours: &[("paddle to safetensors", |files| {
+            convert_to(files, PADDLE, SAFETENSORS, &ConvertOptions { seal: true, ..plain() })
+        })],
+        asked: None,
+    },
+    Operation {
+        name: "verify what is sealed",
+        cold: &[],
+        target: Some(0.9),
+        limits: READ_THROUGH,
+        ours: VERIFY,
+        asked: None,
+    },
+    Operation {
+        name: "verify what is sealed, cold",
+        cold: &[PADDLE],
+        target: Some(0.9),
+        limits: READ_THROUGH,
+        ours: VERIFY,
+        asked: None,
+    },
+    Operation {
+        name: "diff of equal models",
+        cold: &[],
+        target: None,
+        limits: &[("read both", |files| {
+            timed(|| {
+                limits::read_through(&files.at(SAFETENSORS));
+                limits::read_through(&files.at(MXNET));
+            })
+        })],
+        ours: &[("safetensors and mxnet", |files| {
+            timed(|| {
+                let [a, b] = [SAFETENSORS, MXNET].map(|name| model(&files.at(name)));
+                assert!(lodstone::diff(a, &b, &DiffOptions::default()).expect("compared").same);
+            })
+        })],
+        asked: None,
+    },
+];
+
+const LOAD_LIMITS: &[(&str, Doer)] = &[
+    ("read into memory", |files| timed(|| limits::read(&files.at(PADDLE)))),
+    ("read through 1 MiB", |files| timed(|| limits::read_through(&files.at(PADDLE)))),
+    ("memcpy", |files| {
+        let bytes = limits::read(&files.at(PADDLE));
+        timed(|| limits::copy_memory(&bytes))
+    }),
+];
+
+const LOADS: &[(&str, Doer)] = &[
+    ("safetensors", |files| load(files, SAFETENSORS)),
+    ("paddle", |files| load(files, PADDLE)),
+    ("mxnet", |files| load(files, MXNET)),
+];
+
+const COPY: &[(&str, Doer)] =
+    &[("cp + fsync", |files| timed(|| limits::copy(&files.at(PADDLE), &files.at("out/raw"))))];
+
+const READ_THROUGH: &[(&str, Doer)] =
+    &[("read through 1 MiB", |files| timed(|| limits::read_through(&files.at(PADDLE))))];
+
+const VERIFY: &[(&str, Doer)] = &[("paddle", |files| {
+    let (options, progress) = (OpenOptions::default(), Progress::default());
+    let seal = files.at("lodstone.seal");
+    if !seal.exists() {
+        lodstone::seal(files.at(PADDLE), &options, false, &progress).expect("sealed");
+    }
+    timed(|| {
+        let found = lodstone::verify(files.at(PADDLE), &options, &progress).expect("verified");
+        assert!(found.whole && found.sealed);
+    })
+})];
+
+fn model(path: &Path) -> Model {
+    lodstone::open(path).expect("a model")
+}
+
+/// Opens a model; gives everything that a listing shows.
+fn list(path: &Path) -> Vec<(String, DType, Vec<u64>)> {
+    let tensors = model(path).parameters.into_iter();
+    tensors.map(|one| (one.name, one.tensor.dtype, one.tensor.shape)).collect()
+}
+
+fn load(files: &Files, name: &str) -> Duration {
+    timed(|| {
+        let mut model = model(&files.at(name));
+        model.load().expect("loaded");
+        model
+    })
+}
+
+fn save(files: &Files, name: &str) -> Duration {
+    let mut model = model(&files.at(SAFETENSORS));
+    model.load().expect("loaded");
+    let out = files.at("out").join(name);
+    let time = timed(|| convert(model, &out, &plain()));
+    std::fs::remove_file(out).expect("removed");
+    time
+}
+
+fn plain() -> ConvertOptions {
+    ConvertOptions { allow: Loss::ALL.to_vec(), ..ConvertOptions::default() }
+}
+
+fn same() -> ConvertOptions {
+    ConvertOptions { to: Some(Target::Same), ..plain() }
+}
+
+fn convert_to(files: &Files, from: &str, to: &str, options: &ConvertOptions) -> Duration {
+    let out = files.at("out").join(to);
+    let _ = std::fs::remove_file(files.at("out/lodstone.seal"));
+    let _ = std::fs::remove_file(&out);
+    timed(|| convert(model(&files.at(from)), &out, options))
+}
+
+fn convert(model: Model, out: &Path, options: &ConvertOptions) {
+    lodstone::convert(model, out, options).expect("converted");
+}
