@@ -224,7 +224,7 @@ fn is_waiting(dir: &CapDir, name: &Path) -> bool {
 }
 
 fn is_alive(dir: &CapDir) -> bool {
-    let root = dir.try_clone().map(|dir| Place { dir, path: PathBuf::new() });
+    let root = dir.try_clone().map(|dir| Place::at(dir, PathBuf::new()));
     let pending = root.and_then(|root| root.enter(PENDING));
     pending.is_ok_and(|pending| pending.lock_shared() != Lock::Held)
 }
@@ -232,7 +232,7 @@ fn is_alive(dir: &CapDir) -> bool {
 /// The files that wait for an interrupted write into a directory, by relative path. What lists the
 /// directory lists them too, though they may not be there: else what is there would look complete.
 pub(crate) fn waiting(dir: &CapDir) -> Vec<String> {
-    let root = dir.try_clone().map(|dir| Place { dir, path: PathBuf::new() });
+    let root = dir.try_clone().map(|dir| Place::at(dir, PathBuf::new()));
     let pending = root.and_then(|root| root.enter(PENDING));
     let files = pending.and_then(|pending| Below::of(&pending)).unwrap_or_default().files;
     files.into_iter().filter_map(|file| file.into_os_string().into_string().ok()).collect()
