@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use crate::checks::SEAL;
 use crate::commit::is_hidden;
-use crate::commit::pending::{check_path, waiting_entries};
+use crate::commit::pending::{check_path, is_expected, waiting_entries};
 use crate::{Checks, Error, Result};
 
 /// A regular file that is read.
@@ -247,9 +247,10 @@ pub(crate) fn kind_of(metadata: &Metadata) -> &'static str {
     }
 }
 
-/// Whether there is something at `path` (symbolic links followed).
+/// Whether there is something at `path` (symbolic links followed), or will be when an interrupted write
+/// is finished.
 pub fn exists(path: &Path) -> bool {
-    path.exists()
+    path.exists() || is_expected(path)
 }
 
 /// Whether `path` is a directory (symbolic links followed).

@@ -161,15 +161,22 @@ fn is_gone(dir: &CapDir, name: &Path) -> bool {
 /// Fails if the file at `path`, or what a link there leads to, waits for an interrupted write.
 pub(crate) fn check_path(path: &Path) -> Result<()> {
     let path = follow(path);
-    let parent = parent_of(&path);
-    if std::fs::symlink_metadata(parent.join(PENDING)).is_err() {
-        return Ok(());
-    }
-    let Some(name) = path.file_name().map(Path::new) else { return Ok(()) };
-    let Ok(dir) = CapDir::open_ambient_dir(parent, cap_std::ambient_authority()) else {
-        return Ok(());
-    };
-    check(&dir, parent, name)
+    log_beside(&path).map_or(Ok(()), |(dir, parent, name)| check(&dir, parent, name))
+}
+
+/// Whether there will be a file at `path` when an interrupted write is finished.
+pub(crate) fn is_expected(path: &Path) -> bool {
+    let path = follow(path);
+    log_beside(&path).is_some_and(|(dir, _, name)| is_waiting(&dir, name))
+}
+
+/// The directory that a file is in, opened and by its path, and the name of the file there, if there
+/// is a redo log beside it.
+fn log_beside(path: &Path) -> Option<(CapDir, &Path, &Path)> {
+    let (parent, name) = (parent_of(path), path.file_name()?);
+    std::fs::symlink_metadata(parent.join(PENDING)).ok()?;
+    let dir = CapDir::open_ambient_dir(parent, cap_std::ambient_authority()).ok()?;
+    Some((dir, parent, Path::new(name)))
 }
 
 /// Fails if the file `name` in a directory waits for a write into it, or into a directory on the way
@@ -217,7 +224,7 @@ fn is_waiting(dir: &CapDir, name: &Path) -> bool {
 }
 
 fn is_alive(dir: &CapDir) -> bool {
-    let root = dir.try_clone().map(|dir| Place { dir, path: PathBuf::new() });
+    let root = dir.try_clone().map(|dir| Place::at(dir, PathBuf::new()));
     let pending = root.and_then(|root| root.enter(PENDING));
     pending.is_ok_and(|pending| pending.lock_shared() != Lock::Held)
 }
@@ -225,7 +232,7 @@ fn is_alive(dir: &CapDir) -> bool {
 /// The files that wait for an interrupted write into a directory, by relative path. What lists the
 /// directory lists them too, though they may not be there: else what is there would look complete.
 pub(crate) fn waiting(dir: &CapDir) -> Vec<String> {
-    let root = dir.try_clone().map(|dir| Place { dir, path: PathBuf::new() });
+    let root = dir.try_clone().map(|dir| Place::at(dir, PathBuf::new()));
     let pending = root.and_then(|root| root.enter(PENDING));
     let files = pending.and_then(|pending| Below::of(&pending)).unwrap_or_default().files;
     files.into_iter().filter_map(|file| file.into_os_string().into_string().ok()).collect()

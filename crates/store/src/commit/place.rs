@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cap_std::fs::Dir as CapDir;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
@@ -18,6 +19,7 @@ pub(super) struct Place {
     /// Opened to read, so that it can be locked and synced.
     pub(super) dir: CapDir,
     pub(super) path: PathBuf,
+    locked: AtomicBool,
 }
 
 /// Whether a directory is locked.
@@ -50,7 +52,7 @@ impl Place {
     /// Opens a directory somewhere below this one.
     pub(super) fn below(&self, name: &Path) -> io::Result<Self> {
         if name.as_os_str().is_empty() {
-            return Ok(Self { dir: self.dir.try_clone()?, path: self.path.clone() });
+            return Ok(Self::at(self.dir.try_clone()?, self.path.clone()));
         }
         // What cap-std opens it with does for names, and not for syncing.
         let confined = self.dir.open_dir(name)?;
@@ -59,7 +61,12 @@ impl Place {
     }
 
     fn of(opened: OwnedFd, path: PathBuf) -> Self {
-        Self { dir: CapDir::from_std_file(File::from(opened)), path }
+        Self::at(CapDir::from_std_file(File::from(opened)), path)
+    }
+
+    /// A directory that is open already.
+    pub(super) fn at(dir: CapDir, path: PathBuf) -> Self {
+        Self { dir, path, locked: AtomicBool::new(false) }
     }
 
     /// What tells it from every other directory: device and inode.
@@ -91,7 +98,10 @@ impl Place {
 
     fn lock_as(&self, operation: FlockOperation) -> Lock {
         match retry_on_intr(|| rustix::fs::flock(&self.dir, operation)) {
-            Ok(()) => Lock::Held,
+            Ok(()) => {
+                self.locked.store(true, Ordering::Relaxed);
+                Lock::Held
+            }
             Err(Errno::WOULDBLOCK) => Lock::Busy,
             Err(_) => Lock::Unknown,
         }
@@ -124,6 +134,16 @@ impl Place {
             }
         }
         Ok(first)
+    }
+}
+
+impl Drop for Place {
+    /// Closing it would do, but for children that another thread is about to start: until they run
+    /// their program they have open what this process has.
+    fn drop(&mut self) {
+        if self.locked.load(Ordering::Relaxed) {
+            self.unlock();
+        }
     }
 }
 

@@ -61,8 +61,13 @@ fn say(word: &str) {
 
 /// The command that writes the next content of a scene, and ends in step number `last`.
 pub(crate) fn writer(scene: &Scene, last: usize) -> Command {
+    writer_of(scene, scene.next(), last)
+}
+
+/// The same with any content.
+pub(crate) fn writer_of(scene: &Scene, seed: u64, last: usize) -> Command {
     let program = std::env::current_exe().expect("this program");
-    command(&program, scene, last)
+    command(&program, scene, seed, last)
 }
 
 /// The same, from a copy of the program that every user may run.
@@ -72,12 +77,12 @@ pub(crate) fn program(scene: &Scene) -> Command {
     // By another process: what this one has open to write, its other children have too, for a moment.
     let copied = Command::new("cp").arg(program).arg(&copy).status().expect("a child");
     assert!(copied.success());
-    command(&copy, scene, usize::MAX)
+    command(&copy, scene, scene.next(), usize::MAX)
 }
 
-fn command(program: &Path, scene: &Scene, last: usize) -> Command {
+fn command(program: &Path, scene: &Scene, seed: u64, last: usize) -> Command {
     let mut command = Command::new(program);
-    let (kind, seed, size) = (scene.kind, scene.next(), scene.size);
+    let (kind, size) = (scene.kind, scene.size);
     let task = format!("{kind:?} {seed} {size} {last} {}", scene.root().display());
     command.env(TASK, task).args(["child::the_writer", "--exact", "--test-threads=1"]);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());

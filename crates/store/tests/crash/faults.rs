@@ -121,7 +121,7 @@ fn who_cancels_in_any_step_finds_the_old_content_or_all_of_the_new() {
                 break;
             }
         }
-        assert!(cancelled > 10, "{kind:?}: {cancelled}");
+        assert!(cancelled > 5, "{kind:?}: {cancelled}");
     }
 }
 

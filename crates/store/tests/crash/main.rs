@@ -8,12 +8,16 @@ mod child;
 mod common;
 mod faults;
 mod scene;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod trace;
 
+use std::process::Stdio;
 use std::time::Duration;
 
-use child::{Ended, Kill, run};
+use child::{Ended, Kill, run, writer_of};
 use common::Random;
-use scene::{Kind, Scene, State};
+use lodstone_store::recover;
+use scene::{Kind, NEXT, Scene, State};
 
 /// How many writers of each kind are killed at random; CONTRIBUTING.md says when to set it.
 const KILLS: &str = "LODSTONE_KILLS";
@@ -22,7 +26,7 @@ const KILLS: &str = "LODSTONE_KILLS";
 const LARGE: usize = 64 << 20;
 
 /// Several pieces for each file, so that there are several writes.
-pub(crate) const SMALL: usize = 8 * 100_000;
+pub(crate) const SMALL: usize = 8 * 200_000;
 
 /// What was found after the writers were killed.
 #[derive(Debug, Default)]
@@ -177,7 +181,7 @@ fn who_finishes_a_write_may_be_killed_too() {
         // From where the first could be killed so that there is something to finish.
         let begin = steps.iter().position(|step| step == "Move" || step == "Pend");
         for first in begin.expect("such a step")..steps.len() - 1 {
-            for second in (0..).step_by(3) {
+            for second in (0..).step_by(5) {
                 scene.prepare();
                 run(&scene, Kill::In(first));
                 let (state, refused) = (scene.look(), scene.refused());
@@ -196,5 +200,55 @@ fn who_finishes_a_write_may_be_killed_too() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn writers_that_live_are_not_harmed_by_others_that_are_killed() {
+    const WRITERS: u64 = 4;
+    const ROUNDS: u64 = 25;
+    for kind in [Kind::File, Kind::Whole, Kind::Several] {
+        let (mut scene, mut random) = (Scene::new(kind, 8 * 40_000), Random::new(7));
+        let (mut lived, mut there) = (0, vec![scene.seed]);
+        for round in 1..=ROUNDS {
+            let started: Vec<_> = (0..WRITERS)
+                .map(|writer| {
+                    let seed = (round * WRITERS + writer) * NEXT;
+                    let lives = random.below(2) == 0;
+                    let last = if lives {
+                        usize::MAX
+                    } else {
+                        usize::try_from(random.below(40)).expect("small")
+                    };
+                    let mut command = writer_of(&scene, seed, last);
+                    (lives, seed, command.stdin(Stdio::null()).spawn().expect("a child"))
+                })
+                .collect();
+            let before = there.clone();
+            let mut done = Vec::new();
+            for (lives, seed, child) in started {
+                let output = child.wait_with_output().expect("a child");
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(!lives || output.status.success(), "{kind:?}, round {round}: {said}");
+                lived += usize::from(lives);
+                if output.status.success() {
+                    done.push(seed);
+                }
+                there.push(seed);
+            }
+            recover(scene.root()).expect("recovered");
+            recover(&scene.model()).expect("recovered");
+            let found = there.iter().copied().find(|seed| scene.is_all(*seed));
+            let found = found.unwrap_or_else(|| panic!("{kind:?}, round {round}: a mix"));
+            assert!(
+                done.is_empty() || !before.contains(&found),
+                "{kind:?}: what was written is lost"
+            );
+            assert_eq!(scene.left_over(), [""; 0], "{kind:?}, round {round}");
+            (scene.seed, there) = (found, vec![found]);
+            scene.prepare();
+            scene.check_surroundings();
+        }
+        assert!(lived > 10, "{kind:?}: {lived}");
     }
 }

@@ -144,7 +144,7 @@ pub(crate) struct Scene {
 }
 
 /// Far enough apart that no two files have the same content.
-const NEXT: u64 = 16;
+pub(crate) const NEXT: u64 = 16;
 
 impl Scene {
     pub(crate) fn new(kind: Kind, size: usize) -> Self {
@@ -219,6 +219,14 @@ impl Scene {
         }
         let first = found[0];
         if found.iter().all(|state| *state == first) { first } else { State::Mix }
+    }
+
+    /// Whether all files are of the content number `seed`.
+    pub(crate) fn is_all(&self, seed: u64) -> bool {
+        let is = |(number, (name, share)): (u64, &(&str, usize))| {
+            has(&self.model().join(name), seed + number, self.size / 8 * share)
+        };
+        (0..).zip(self.kind.parts()).all(is)
     }
 
     /// How many of the files cannot be opened, because a write has to be finished first.
