@@ -245,6 +245,32 @@ fn what_others_put_into_a_directory_while_it_is_replaced_is_saved() {
 }
 
 #[test]
+fn a_commit_that_begins_while_its_directory_is_exchanged_goes_on_in_the_other() {
+    for later in [&["a"][..], &["a", "sub/b"], &["other", "sub/b"]] {
+        let dir = dir();
+        let root = dir.path().join("model");
+        publish(&root, &["a", "sub/b"], "old", Progress::default()).expect("published");
+        let begun = Arc::new(Mutex::new(None));
+        let (there, commit) = (root.clone(), Arc::clone(&begun));
+        let progress = Progress::watched(move |step| {
+            if let Step::Exchange(_) = step {
+                let filled = fill(begin(&there), later, "newest").expect("written");
+                *commit.lock().expect("no panic") = Some(filled);
+            }
+            Ok(())
+        });
+        let before = inode(&root);
+        publish(&root, &["a", "sub/b"], "new", progress).expect("published");
+        assert_ne!(inode(&root), before, "it was not exchanged");
+        assert_filled(&root, &["a", "sub/b"], "new");
+        let begun = begun.lock().expect("no panic").take().expect("begun");
+        begun.publish().expect("published");
+        assert_filled(&root, later, "newest");
+        assert_eq!(names(dir.path()).iter().find(|name| name.contains(".lodstone")), None);
+    }
+}
+
+#[test]
 fn a_directory_that_cannot_be_exchanged_is_written_into() {
     use rustix::io::Errno;
     for errno in [Errno::INVAL, Errno::NOSYS, Errno::XDEV, Errno::BUSY, Errno::ACCESS, Errno::PERM]

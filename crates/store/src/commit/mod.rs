@@ -199,7 +199,7 @@ impl Commit {
             Root::New { .. } => self.appear(),
             Root::Existing { .. } if self.staged.is_empty() => Ok(()),
             Root::Existing { place, whole } => {
-                let (root, whole) = (self.found_again(place)?, *whole);
+                let (root, whole) = (self.staging.found_again(&place.path)?, *whole);
                 self.publish_in(&root, whole)
             }
         }
@@ -230,19 +230,6 @@ impl Commit {
             }
             _ if whole && exchange::publish(staging, root, &self.names, progress)? => Ok(()),
             targets => pending::publish(staging, root, targets, progress),
-        }
-    }
-
-    /// The root as it is now: another commit may have put another directory in its place, and has
-    /// moved what is staged here to that.
-    fn found_again(&self, root: &Arc<Place>) -> Result<Arc<Place>> {
-        let now = Place::open(&root.path)?;
-        match self.staging.place.is_at(&now, &self.staging.name) {
-            true => Ok(Arc::new(now)),
-            false => {
-                let what = "another directory has its place".to_owned();
-                Err(Error::Changed { path: root.path.clone(), what })
-            }
         }
     }
 
