@@ -245,6 +245,36 @@ fn what_others_put_into_a_directory_while_it_is_replaced_is_saved() {
 }
 
 #[test]
+fn a_commit_that_begins_while_its_directory_is_exchanged_goes_on() {
+    let seconds = [&["a"][..], &["a", "sub/b"], &["other", "sub/b"]];
+    for (later, when) in
+        seconds.into_iter().flat_map(|names| [(names, "Move"), (names, "Exchange")])
+    {
+        let dir = dir();
+        let root = dir.path().join("model");
+        publish(&root, &["a", "sub/b"], "old", Progress::default()).expect("published");
+        let begun = Arc::new(Mutex::new(None));
+        let (there, commit) = (root.clone(), Arc::clone(&begun));
+        let progress = Progress::watched(move |step| {
+            let mut commit = commit.lock().expect("no panic");
+            if step.name() == when && commit.is_none() {
+                *commit = Some(fill(begin(&there), later, "newest").expect("written"));
+            }
+            Ok(())
+        });
+        let before = inode(&root);
+        publish(&root, &["a", "sub/b"], "new", progress).expect("published");
+        // At the last moment, there is no time left to see that there is another writer.
+        assert_eq!(inode(&root) != before, when == "Exchange");
+        assert_filled(&root, &["a", "sub/b"], "new");
+        let begun = begun.lock().expect("no panic").take().expect("begun");
+        begun.publish().expect("published");
+        assert_filled(&root, later, "newest");
+        assert_eq!(names(dir.path()).iter().find(|name| name.contains(".lodstone")), None);
+    }
+}
+
+#[test]
 fn a_directory_that_cannot_be_exchanged_is_written_into() {
     use rustix::io::Errno;
     for errno in [Errno::INVAL, Errno::NOSYS, Errno::XDEV, Errno::BUSY, Errno::ACCESS, Errno::PERM]
@@ -476,8 +506,8 @@ fn many_writers_at_once_leave_what_one_of_them_wrote() {
             for writer in 0..WRITERS {
                 let (root, together) = (&root, &together);
                 scope.spawn(move || {
+                    together.wait();
                     for round in 0..ROUNDS {
-                        together.wait();
                         let content = format!("{writer} {round}");
                         let progress = Progress::default();
                         publish(root, &["a", "b", "sub/c"], &content, progress).expect("published");

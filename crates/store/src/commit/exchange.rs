@@ -49,7 +49,7 @@ pub(super) fn publish(
         return Ok(false);
     }
     staging.sync()?;
-    if !swap(staging, root, (&parent, name), progress)? {
+    if !swap(staging, root, (&parent, name), names, progress)? {
         return Ok(false);
     }
     // Only now may what was there before be removed.
@@ -66,6 +66,7 @@ fn swap(
     staging: &mut Staging,
     root: &Arc<Place>,
     (parent, name): (&Arc<Place>, &str),
+    names: &HashSet<PathBuf>,
     progress: &Progress,
 ) -> Result<bool> {
     let marker = root.path.join(REPLACED);
@@ -74,6 +75,10 @@ fn swap(
     root.dir.create_dir(REPLACED).map_err(Error::io("create the directory", &marker))?;
     let exchanged = progress.step(Step::Move(&staging.place.path)).and_then(|()| {
         staging.move_to(parent, name).map_err(failed)?;
+        // What somebody has begun there meanwhile would have to be saved.
+        if !is_ours(root, REPLACED, names)? {
+            return Err(failed(Errno::BUSY.into()));
+        }
         progress.step(Step::Exchange(&root.path))?;
         place::exchange((parent, &staging.name), (parent, name)).map_err(failed)
     });
@@ -101,8 +106,9 @@ fn is_impossible(error: &io::Error) -> bool {
     errno.is_some_and(|errno| ways.contains(&errno))
 }
 
-/// Whether there is nothing in the root but what is written, and no other writer.
-fn is_ours(root: &Place, staging: &str, names: &HashSet<PathBuf>) -> Result<bool> {
+/// Whether there is nothing in the root but what is written and the directory `own`, and no other
+/// writer.
+fn is_ours(root: &Place, own: &str, names: &HashSet<PathBuf>) -> Result<bool> {
     let failed = |error| Error::io("list", &root.path)(error);
     let parents: HashSet<_> = names.iter().flat_map(|name| name.ancestors().skip(1)).collect();
     let mut open = vec![PathBuf::from(".")];
@@ -114,7 +120,7 @@ fn is_ours(root: &Place, staging: &str, names: &HashSet<PathBuf>) -> Result<bool
             let name = name.strip_prefix(".").unwrap_or(&name);
             if kind.is_dir() && parents.contains(name) {
                 open.push(name.to_path_buf());
-            } else if name != Path::new(staging) && (kind.is_dir() || !names.contains(name)) {
+            } else if name != Path::new(own) && (kind.is_dir() || !names.contains(name)) {
                 return Ok(false);
             }
         }

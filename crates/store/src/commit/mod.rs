@@ -59,7 +59,7 @@ pub struct Commit {
 #[derive(Debug)]
 enum Root {
     /// A directory that exists; if `whole`, it may be replaced as such.
-    Existing { place: Arc<Place>, whole: bool },
+    Existing { path: PathBuf, whole: bool },
     /// A directory that does not, and will be called this.
     New { parent: Arc<Place>, name: OsString },
 }
@@ -136,11 +136,19 @@ impl Commit {
     }
 
     fn begin(root: &Path, whole: bool, progress: Progress) -> Result<Self> {
-        let place = Arc::new(Place::open(root)?);
-        pending::finish(&place, false, &progress)?;
-        clean::clean(&place, None, &progress);
-        let staging = Staging::new(&place, "", PRIVATE, &progress)?;
-        Ok(Self::of(staging, Root::Existing { place, whole }, progress))
+        loop {
+            let place = Arc::new(Place::open(root)?);
+            pending::finish(&place, false, &progress)?;
+            clean::clean(&place, None, &progress);
+            match Staging::new(&place, "", PRIVATE, &progress) {
+                // Another commit has just put another directory in its place.
+                Err(_) if Place::open(root).is_ok_and(|now| !now.is(&place)) => {}
+                staging => {
+                    let root = Root::Existing { path: root.to_path_buf(), whole };
+                    return Ok(Self::of(staging?, root, progress));
+                }
+            }
+        }
     }
 
     fn of(staging: Staging, root: Root, progress: Progress) -> Self {
@@ -222,8 +230,8 @@ impl Commit {
         match &self.root {
             Root::New { .. } => self.appear(),
             Root::Existing { .. } if self.staged.is_empty() => Ok(()),
-            Root::Existing { place, whole } => {
-                let (root, whole) = (self.found_again(place)?, *whole);
+            Root::Existing { path, whole } => {
+                let (root, whole) = (self.staging.found_again(path)?, *whole);
                 self.publish_in(&root, whole)
             }
         }
@@ -257,22 +265,9 @@ impl Commit {
         }
     }
 
-    /// The root as it is now: another commit may have put another directory in its place, and has
-    /// moved what is staged here to that.
-    fn found_again(&self, root: &Arc<Place>) -> Result<Arc<Place>> {
-        let now = Place::open(&root.path)?;
-        match self.staging.place.is_at(&now, &self.staging.name) {
-            true => Ok(Arc::new(now)),
-            false => {
-                let what = "another directory has its place".to_owned();
-                Err(Error::Changed { path: root.path.clone(), what })
-            }
-        }
-    }
-
     /// Writes one file where it is staged; gives it if it is still to be synced.
     fn stage<E: From<Error>>(
-        &self,
+        &mut self,
         target: &Path,
         path: &Path,
         name: &str,
@@ -280,9 +275,10 @@ impl Commit {
     ) -> Result<Option<File>, E> {
         check_name(name, target, path)?;
         let mut old = None;
-        if let Root::Existing { place, .. } = &self.root {
-            check_free(place, target)?;
-            old = place.dir.metadata(target).ok();
+        if let Root::Existing { path, .. } = &self.root {
+            let root = self.staging.found_again(path)?;
+            check_free(&root, target)?;
+            old = root.dir.metadata(target).ok();
         }
         let failed = Error::io("create", path);
         let staging = &self.staging.place;
@@ -310,7 +306,7 @@ impl Commit {
     /// Where a file will be.
     fn final_path(&self, target: &Path) -> PathBuf {
         match &self.root {
-            Root::Existing { place, .. } => place.path.join(target),
+            Root::Existing { path, .. } => path.join(target),
             Root::New { parent, name } => parent.path.join(name).join(target),
         }
     }

@@ -69,17 +69,19 @@ impl Place {
         Self { dir, path, locked: AtomicBool::new(false) }
     }
 
-    /// What tells it from every other directory: device and inode.
-    pub(super) fn identity(&self) -> io::Result<(u64, u64)> {
+    /// Whether both are one directory: by device and inode.
+    pub(super) fn is(&self, other: &Place) -> bool {
         use cap_std::fs::MetadataExt;
-        let metadata = self.dir.dir_metadata()?;
-        Ok((metadata.dev(), metadata.ino()))
+        let identity = |place: &Place| {
+            let metadata = place.dir.dir_metadata();
+            metadata.map(|metadata| (metadata.dev(), metadata.ino()))
+        };
+        identity(self).is_ok_and(|this| identity(other).is_ok_and(|other| this == other))
     }
 
     /// Whether it is what is called `name` in `parent`.
     pub(super) fn is_at(&self, parent: &Place, name: &str) -> bool {
-        let there = parent.enter(name).and_then(|there| there.identity());
-        there.is_ok_and(|there| self.identity().is_ok_and(|this| this == there))
+        parent.enter(name).is_ok_and(|there| self.is(&there))
     }
 
     /// Takes the lock, if nobody has it. It is given back when this is dropped.

@@ -69,6 +69,18 @@ impl Staging {
         }
     }
 
+    /// The directory at `path`, which it was made in, as it is now: another commit may have put another
+    /// one in its place, and has moved this to that.
+    pub(super) fn found_again(&mut self, path: &Path) -> Result<Arc<Place>> {
+        let home = Arc::new(Place::open(path)?);
+        if !self.place.is_at(&home, &self.name) {
+            let what = "another directory has its place".to_owned();
+            return Err(Error::Changed { path: path.to_path_buf(), what });
+        }
+        self.home = Arc::clone(&home);
+        Ok(home)
+    }
+
     /// Moves it to another directory, under a name of its own there.
     pub(super) fn move_to(&mut self, home: &Arc<Place>, stem: &str) -> io::Result<()> {
         loop {
