@@ -11,7 +11,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::run::{Outcome, cargo, root, run, target};
+use crate::python::{environment, python_3_11};
+use crate::run::{Outcome, cannot, cargo, root, run, target};
 
 /// The release of each environment, and whether it knows the eight-bit floats.
 const RELEASES: [(&str, bool); 2] = [("2.6.2", false), ("3.3.1", true)];
@@ -21,7 +22,7 @@ pub(crate) fn interop() -> Result<(), Outcome> {
     let python = python_3_11()?;
     let mut failures = Vec::new();
     for (release, eight_bit_floats) in RELEASES {
-        let python = environment(&python, &format!("requirements-paddle-{release}.txt"))?;
+        let python = environment(&python, &format!("interop/requirements-paddle-{release}.txt"))?;
         let mut work = Work::new(release)?;
         work.write_paddle(eight_bit_floats)?;
         work.write_pickles()?;
@@ -32,7 +33,7 @@ pub(crate) fn interop() -> Result<(), Outcome> {
             failures.extend(work.check(&python, "safetensors_load.py").err());
         }
     }
-    let python = environment(&python, "requirements-mxnet-1.9.1.txt")?;
+    let python = environment(&python, "interop/requirements-mxnet-1.9.1.txt")?;
     let mut work = Work::new("mxnet")?;
     work.write_mxnet()?;
     failures.extend(work.check(&python, "mxnet_load.py").err());
@@ -264,42 +265,4 @@ fn cases_of(golden: &Path) -> Result<Vec<Value>, Outcome> {
     let index: Value = serde_json::from_slice(&index)
         .map_err(|error| Outcome::Failed(format!("index.json: {error}")))?;
     Ok(index["cases"].as_array().cloned().unwrap_or_default())
-}
-
-/// A Python that the pinned packages have wheels for.
-fn python_3_11() -> Result<PathBuf, Outcome> {
-    let check = "import sys, venv; sys.exit(sys.version_info[:2] != (3, 11))";
-    ["python3.11", "python3", "python"]
-        .into_iter()
-        .find(|python| {
-            let status = Command::new(python).args(["-c", check]).status();
-            status.is_ok_and(|status| status.success())
-        })
-        .map(PathBuf::from)
-        .ok_or_else(|| Outcome::CouldNotRun("there is no Python 3.11 with venv".to_owned()))
-}
-
-/// A virtual environment with the packages of a requirements file; gives its Python.
-fn environment(python: &Path, requirements: &str) -> Result<PathBuf, Outcome> {
-    let requirements = root().join("interop").join(requirements);
-    let name = requirements.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-    let directory = target().join("interop").join(format!("venv-{name}"));
-    let (inside, installed) = (directory.join("bin/python"), directory.join("installed.txt"));
-    let wanted = fs::read(&requirements).map_err(cannot("read the requirements"))?;
-    if fs::read(&installed).is_ok_and(|installed| installed == wanted) {
-        return Ok(inside);
-    }
-    let could_not = |outcome| match outcome {
-        Outcome::Failed(what) | Outcome::CouldNotRun(what) => Outcome::CouldNotRun(what),
-    };
-    run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&directory)).map_err(could_not)?;
-    let mut install = Command::new(&inside);
-    install.args(["-m", "pip", "install", "--quiet", "--no-cache-dir", "--retries", "10", "-r"]);
-    run(install.arg(&requirements)).map_err(could_not)?;
-    fs::write(&installed, wanted).map_err(cannot("mark the environment as ready"))?;
-    Ok(inside)
-}
-
-fn cannot(what: &'static str) -> impl FnOnce(std::io::Error) -> Outcome {
-    move |error| Outcome::CouldNotRun(format!("cannot {what}: {error}"))
 }

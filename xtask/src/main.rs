@@ -4,14 +4,16 @@
 //! |---|---|
 //! | `test` | all tests of the workspace |
 //! | `interop` | writes files with `lodstone` and loads them with the real frameworks |
-//! | `bench` | the benchmarks, beside their physical limits |
+//! | `bench` | the benchmarks, beside their physical limits and the other libraries |
 //!
 //! Exit codes: 0 passed, 1 failed, 2 could not run.
 
 #![expect(clippy::print_stderr, reason = "a task talks to who runs it")]
 #![expect(clippy::disallowed_methods, reason = "tasks prepare files for other programs")]
 
+mod bench;
 mod interop;
+mod python;
 mod run;
 
 use std::process::ExitCode;
@@ -25,7 +27,7 @@ fn main() -> ExitCode {
     let outcome = match task.as_str() {
         "test" => test(&rest),
         "interop" => interop::interop(),
-        "bench" => cargo(&["bench", "--quiet", "--package", "lodstone", "--bench", "io"], &rest),
+        "bench" => bench::bench(&rest),
         _ => Err(Outcome::CouldNotRun("usage: cargo xtask test | interop | bench".to_owned())),
     };
     match outcome {

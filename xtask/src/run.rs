@@ -43,3 +43,8 @@ pub(crate) fn target() -> PathBuf {
         None => root().join("target"),
     }
 }
+
+/// What to say where something that a task needs cannot be done.
+pub(crate) fn cannot(what: &'static str) -> impl FnOnce(std::io::Error) -> Outcome {
+    move |error| Outcome::CouldNotRun(format!("cannot {what}: {error}"))
+}

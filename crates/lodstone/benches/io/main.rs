@@ -12,8 +12,6 @@ mod peers;
 mod report;
 mod systems;
 
-use std::path::Path;
-
 use peers::Peer;
 use report::Report;
 use systems::{Files, OPERATIONS};
@@ -44,8 +42,11 @@ fn main() {
         }
     }
     report.print();
+    if let Ok(path) = std::env::var("LODSTONE_BENCH_TABLES") {
+        std::fs::write(path, report.tables()).expect("written");
+    }
     if let Ok(path) = std::env::var("LODSTONE_BENCH_JSON") {
-        report.write(Path::new(&path));
+        std::fs::write(path, report.json()).expect("written");
     }
 }
 

@@ -1,7 +1,6 @@
 //! What was measured, as tables and as JSON.
 
 use std::fmt::Write;
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -39,9 +38,13 @@ impl Report {
         }
     }
 
-    /// Prints a table for each size of model.
     #[expect(clippy::print_stdout, reason = "a benchmark prints")]
     pub(crate) fn print(&self) {
+        print!("{}", self.tables());
+    }
+
+    /// A table for each size of model.
+    pub(crate) fn tables(&self) -> String {
         let mut text = String::new();
         let mut before = (&Value::Null, &Value::Null);
         let mut operation = &Value::Null;
@@ -68,7 +71,10 @@ impl Report {
                 if &row["operation"] == operation { "" } else { text_of(&row["operation"]) };
             (before, operation) = (now, &row["operation"]);
             let seconds = row["median"].as_f64().unwrap_or(f64::NAN);
-            let gib = row["mib"].as_f64().unwrap_or(f64::NAN) / 1024.0;
+            let gib = row["mib"].as_f64().unwrap_or(f64::NAN) / 1024.0 / seconds;
+            // What opens a file does not move its bytes.
+            let moves = !text_of(&row["operation"]).starts_with("open");
+            let speed = if moves { format!("{gib:.2}") } else { String::new() };
             let system = match text_of(&row["role"]) {
                 "lodstone" => format!("**Lodstone**, {}", text_of(&row["system"])),
                 _ => text_of(&row["system"]).to_owned(),
@@ -77,17 +83,17 @@ impl Report {
             let target = row["target"].as_f64().map_or(String::new(), |target| format!("{target}"));
             let _ = writeln!(
                 text,
-                "| {shown:<27} | {system:<32} | {:>9.2} | {:>7.2} | {ratio:>6.2} | {target:>6} |",
+                "| {shown:<27} | {system:<32} | {:>9.2} | {speed:>7} | {ratio:>6.2} | {target:>6} |",
                 seconds * 1e3,
-                gib / seconds,
             );
         }
-        print!("{text}");
+        text
     }
 
-    pub(crate) fn write(&self, path: &Path) {
-        let text = serde_json::to_string_pretty(&self.0).expect("JSON");
-        std::fs::write(path, text + "\n").expect("written");
+    pub(crate) fn json(&self) -> String {
+        // A line for each row.
+        let rows: Vec<_> = self.0.iter().map(Value::to_string).collect();
+        format!("[\n{}\n]\n", rows.join(",\n"))
     }
 }
 

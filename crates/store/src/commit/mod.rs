@@ -200,7 +200,7 @@ impl Commit {
     /// The directory that is written to, if it exists.
     pub fn root(&self) -> Option<&Path> {
         match &self.root {
-            Root::Existing { place, .. } => Some(&place.path),
+            Root::Existing { path, .. } => Some(path),
             Root::New { .. } => None,
         }
     }

@@ -1,0 +1,92 @@
+//! The benchmarks, beside their physical limits and other libraries.
+//!
+//! | option | what it does |
+//! |---|---|
+//! | `--mib N,N` | sizes of the models that are measured; 1024 and 4096 |
+//! | `--tensors N,N` | how many tensors they have; 300 and 10000 |
+//! | `--turns N` | how often each is measured; 5 |
+//! | `--only TEXT` | what is measured alone, by a part of its name |
+//! | `--alone` | without the other libraries, which are 6 GB to install |
+//! | `--document` | writes the table, its JSON and its plot into `docs` |
+
+use std::fs;
+use std::process::Command;
+
+use crate::python::{environment, python_3_11};
+use crate::run::{Outcome, cannot, root, run, target};
+
+/// The other libraries, and what each of them needs.
+const PEERS: [(&str, &str); 4] = [
+    ("safetensors", TORCH),
+    ("torch", TORCH),
+    ("paddle", "interop/requirements-paddle-2.6.2.txt"),
+    ("mxnet", "interop/requirements-mxnet-1.9.1.txt"),
+];
+
+const TORCH: &str = "benchmarks/requirements-torch-2.15.0.txt";
+
+/// What the tables of `docs/benchmarks.md` are between.
+const MARKS: [&str; 2] = ["<!-- tables -->\n", "<!-- end of tables -->\n"];
+
+pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["bench", "--quiet", "--package", "lodstone", "--bench", "io"]);
+    command.current_dir(root());
+    command.env("LODSTONE_BENCH_MIB", "1024,4096").env("LODSTONE_BENCH_TENSORS", "300,10000");
+    let (mut alone, mut document) = (false, false);
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let variable = match argument.as_str() {
+            "--mib" => "LODSTONE_BENCH_MIB",
+            "--tensors" => "LODSTONE_BENCH_TENSORS",
+            "--turns" => "LODSTONE_BENCH_TURNS",
+            "--only" => "LODSTONE_BENCH_ONLY",
+            "--alone" => {
+                alone = true;
+                continue;
+            }
+            "--document" => {
+                document = true;
+                continue;
+            }
+            other => {
+                let usage = "[--mib N,N] [--tensors N,N] [--turns N] [--only TEXT] [--alone] \
+                             [--document]";
+                return Err(Outcome::CouldNotRun(format!("`{other}`? usage: bench {usage}")));
+            }
+        };
+        let value = arguments.next().map_or("", String::as_str);
+        command.env(variable, value);
+    }
+    if !alone {
+        let python = python_3_11()?;
+        let peer = |(name, requirements)| {
+            Ok(format!("{name}={}", environment(&python, requirements)?.display()))
+        };
+        let peers = PEERS.into_iter().map(peer).collect::<Result<Vec<_>, Outcome>>()?;
+        command.env("LODSTONE_BENCH_PEERS", peers.join(";"));
+    }
+    let written = target().join("bench");
+    let (json, tables) = (written.join("bench.json"), written.join("bench.md"));
+    fs::create_dir_all(&written).map_err(cannot("create the directory"))?;
+    command.env("LODSTONE_BENCH_JSON", &json).env("LODSTONE_BENCH_TABLES", &tables);
+    run(&mut command)?;
+    if !document {
+        return Ok(());
+    }
+    let docs = root().join("docs");
+    fs::copy(&json, docs.join("benchmarks.json")).map_err(cannot("copy the JSON"))?;
+    let tables = fs::read_to_string(&tables).map_err(cannot("read the tables"))?;
+    let page = docs.join("benchmarks.md");
+    let text = fs::read_to_string(&page).map_err(cannot("read docs/benchmarks.md"))?;
+    let parts = text.split_once(MARKS[0]).zip(text.split_once(MARKS[1]));
+    let Some(((before, _), (_, after))) = parts else {
+        return Err(Outcome::Failed("docs/benchmarks.md has no place for tables".to_owned()));
+    };
+    fs::write(page, [before, MARKS[0], &tables, "\n", MARKS[1], after].concat())
+        .map_err(cannot("write docs/benchmarks.md"))?;
+    let python = environment(&python_3_11()?, TORCH)?;
+    let mut plot = Command::new(python);
+    plot.arg(root().join("benchmarks/plot.py"));
+    run(plot.arg(docs.join("benchmarks.json")).arg(docs.join("benchmarks.svg")))
+}
