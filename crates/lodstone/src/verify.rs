@@ -94,22 +94,15 @@ pub fn verify(
     progress: &Progress,
 ) -> Result<Verification> {
     let path = path.as_ref();
-    let mut found = Verification { schema: 1, ..Verification::default() };
-    let mut compared = HashSet::new();
-    // By the seal first: it can name the damage where the structure cannot be read any more.
-    for (root, asked) in expected(path, options) {
-        let Some(seal) = load(&root, &mut found)? else { continue };
-        let has_one = |model: &&SealedModel| model.files.iter().any(|file| asked.fits(&file.name));
-        // A prefix is that of one model.
-        let most = if matches!(asked, Asked::Prefix(_)) { 1 } else { usize::MAX };
-        let of_model = seal.models.iter().filter(has_one).take(most);
-        for file in of_model.flat_map(|model| &model.files) {
-            compare(&root, file, progress, &mut found)?;
-            compared.insert(root.join(&file.name));
-        }
-    }
-    found.sealed = !compared.is_empty();
-    match open_with(path, &OpenOptions { verify: false, ..options.clone() }) {
+    let plain = OpenOptions { verify: false, ..options.clone() };
+    // Side by side: the seal can name the damage where the structure cannot be read any more.
+    let (compared, opened) = std::thread::scope(|scope| {
+        let opened = scope.spawn(|| open_with(path, &plain));
+        let compared = compare_sealed(path, options, progress);
+        (compared, opened.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    let (mut found, compared) = compared?;
+    match opened {
         Ok(model) => look(path, &model, &compared, progress, &mut found)?,
         Err(error) => match defect_of(path, error) {
             Ok(defect) => found.findings.push(defect),
@@ -123,6 +116,29 @@ pub fn verify(
     }
     found.whole = found.findings.is_empty();
     Ok(found)
+}
+
+/// Compares every file that was sealed with its seal; gives those files.
+fn compare_sealed(
+    path: &Path,
+    options: &OpenOptions,
+    progress: &Progress,
+) -> Result<(Verification, HashSet<PathBuf>)> {
+    let mut found = Verification { schema: 1, ..Verification::default() };
+    let mut compared = HashSet::new();
+    for (root, asked) in expected(path, options) {
+        let Some(seal) = load(&root, &mut found)? else { continue };
+        let has_one = |model: &&SealedModel| model.files.iter().any(|file| asked.fits(&file.name));
+        // A prefix is that of one model.
+        let most = if matches!(asked, Asked::Prefix(_)) { 1 } else { usize::MAX };
+        let of_model = seal.models.iter().filter(has_one).take(most);
+        for file in of_model.flat_map(|model| &model.files) {
+            compare(&root, file, progress, &mut found)?;
+            compared.insert(root.join(&file.name));
+        }
+    }
+    found.sealed = !compared.is_empty();
+    Ok((found, compared))
 }
 
 /// What is asked for of the models that are sealed in a directory.
