@@ -24,10 +24,10 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
         cast: arguments.cast.as_deref().and_then(DType::from_name),
         allow: Loss::ALL.iter().copied().filter(allowed).collect(),
         strip_source: arguments.strip_source,
-        seal: arguments.seal,
         write: WriteOptions {
             align: arguments.align,
             max_shard_size: arguments.max_shard_size,
+            seal: arguments.seal,
             progress: progress.clone(),
             ..WriteOptions::default()
         },

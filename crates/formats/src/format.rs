@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use lodstone_model::{Model, Residual};
-use lodstone_store::Commit;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    Holds, OpenOptions, Result, WriteOptions, mxnet, mxnet_params, mxnet_states, numpy, paddle,
-    safetensors,
+    Holds, OpenOptions, Result, Staged, WriteOptions, Written, mxnet, mxnet_params, mxnet_states,
+    numpy, paddle, safetensors,
 };
 
 /// A format: what it looks like, what it holds, how it is read and written.
@@ -34,8 +33,8 @@ pub struct Format {
     pub detect: fn(&Probe<'_>) -> bool,
     /// Opens a model.
     pub read: fn(&Path, &OpenOptions) -> Result<Model>,
-    /// Writes a model; gives the names of the files, for the user.
-    pub write: fn(&Model, &Path, &WriteOptions) -> Result<Vec<PathBuf>>,
+    /// Writes a model, without publishing it.
+    pub stage: fn(&Model, &Path, &WriteOptions) -> Result<Staged>,
 }
 
 /// Files that are known by what their names have in common.
@@ -84,6 +83,15 @@ pub static FORMATS: &[&Format] = &[
 ];
 
 impl Format {
+    /// Writes a model.
+    ///
+    /// # Errors
+    /// If the format has no place for it; or what reading and writing give. Then nothing was
+    /// written.
+    pub fn write(&self, model: &Model, path: &Path, options: &WriteOptions) -> Result<Written> {
+        (self.stage)(model, path, options)?.publish(self, model, options)
+    }
+
     /// Whether a path that is written to asks for this format by its name.
     pub fn is_named_by(&self, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -97,15 +105,6 @@ impl Format {
 /// The format called `name`.
 pub fn named(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name)
-}
-
-/// Publishes what was written, if what the tensors were read from is still what it was.
-///
-/// # Errors
-/// If it is not, or publishing fails.
-pub(crate) fn publish(commit: Commit, model: &Model) -> Result<()> {
-    model.parameters.iter().try_for_each(|parameter| parameter.tensor.check_unchanged())?;
-    Ok(commit.publish()?)
 }
 
 /// What `owner` remembers of a model as JSON.

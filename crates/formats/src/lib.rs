@@ -25,10 +25,12 @@ mod protobuf;
 pub mod safetensors;
 mod scan;
 mod seal;
+mod staged;
 mod tar;
 
 pub use error::{Error, Result};
 pub use format::{FORMATS, Format, Prefix, Probe, named};
 pub use options::{Holds, OpenOptions, WriteOptions};
 pub use scan::{Pickles, pickles};
-pub use seal::{Seal, SealedFile, SealedModel};
+pub use seal::{LARGEST, Seal, SealedFile, SealedModel, TensorRanges, called};
+pub use staged::{Staged, Written};

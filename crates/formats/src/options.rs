@@ -75,6 +75,8 @@ pub struct WriteOptions {
     pub align: u64,
     /// Largest file, for formats that can be split.
     pub max_shard_size: Option<u64>,
+    /// Whether to seal what is written, in the same step.
+    pub seal: bool,
     /// Counts the bytes, and cancels.
     pub progress: Progress,
 }

@@ -19,10 +19,13 @@
 //! the model can seal it again.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lodstone_store::{Blob, Checks, PIECE, Part, SEAL, check_relative, checksum, exists};
+use lodstone_model::{Model, Parameter};
+use lodstone_store::{
+    Blob, Checks, PIECE, Part, Progress, SEAL, check_relative, checksum, exists, plain,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
@@ -65,6 +68,9 @@ struct Stretch {
     size: u64,
     checksums: Vec<String>,
 }
+
+/// Largest seal that is read: 16 MiB pieces of ten million tensors.
+pub const LARGEST: u64 = 1 << 30;
 
 const SCHEMA: u32 = 1;
 const ALGORITHM: &str = "CRC-64/NVME";
@@ -149,16 +155,86 @@ impl Seal {
     }
 }
 
+impl SealedModel {
+    /// A model as it is now, whose files are all below `root`.
+    ///
+    /// # Errors
+    /// What reading gives, or if the work was cancelled.
+    pub(crate) fn of(model: &Model, root: &Path, progress: &Progress) -> Result<Self> {
+        let mut tensors = TensorRanges::of(model);
+        let mut files = Vec::<SealedFile>::new();
+        for blob in &model.files {
+            let path = blob.file_range().map(|(file, _)| file.path());
+            let name = path.and_then(|path| path.strip_prefix(root).ok()?.to_str()).map(plain);
+            if let Some(name) = name.filter(|name| files.iter().all(|file| file.name != *name)) {
+                files.push(SealedFile::of(name, blob, &mut tensors, progress)?);
+            }
+        }
+        Ok(Self { format: model.format.clone(), files })
+    }
+}
+
+/// Where the tensors of a model are in its files.
+#[derive(Debug)]
+pub struct TensorRanges(HashMap<PathBuf, Vec<(u64, u64, String)>>);
+
+impl TensorRanges {
+    /// Those of a model.
+    pub fn of(model: &Model) -> Self {
+        let mut ranges: HashMap<_, Vec<_>> = HashMap::new();
+        for (number, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
+            for (file, offset, len) in tensor.blobs().flat_map(Blob::file_ranges) {
+                // Not `entry`: most tensors are in a file that is known.
+                if !ranges.contains_key(file.path()) {
+                    ranges.insert(file.path().to_path_buf(), Vec::new());
+                }
+                let of_file = ranges.get_mut(file.path());
+                of_file.into_iter().for_each(|all| all.push((offset, len, called(name, number))));
+            }
+        }
+        Self(ranges)
+    }
+}
+
+/// What a tensor is called where it needs a name: `#3` if it has none.
+pub fn called(name: &str, number: usize) -> String {
+    if name.is_empty() { format!("#{number}") } else { name.to_owned() }
+}
+
 impl SealedFile {
-    /// A file that is made up of `parts`.
-    pub fn new(name: String, size: u64, parts: &[Part]) -> Self {
-        let stretch = |part: &Part| Stretch {
-            tensor: part.tensor.clone(),
+    /// A file as it is now, in parts: the tensors, and what is between them.
+    ///
+    /// # Errors
+    /// What reading gives, or if the work was cancelled.
+    pub fn of(
+        name: String,
+        file: &Blob,
+        tensors: &mut TensorRanges,
+        progress: &Progress,
+    ) -> Result<Self> {
+        let path = file.file_range().map(|(file, _)| file.path());
+        let mut tensors = path.and_then(|path| tensors.0.remove(path)).unwrap_or_default();
+        tensors.sort_unstable();
+        let (mut stretches, mut end) = (Vec::new(), 0);
+        let mut stretch = |until: u64, tensor: Option<String>| {
+            if until > end {
+                stretches.push((until - end, tensor));
+                end = until;
+            }
+        };
+        for (offset, len, name) in tensors {
+            stretch(offset, None);
+            // Tensors may share bytes: those belong to the first.
+            stretch(offset + len, Some(name));
+        }
+        stretch(file.len(), None);
+        let parts = Part::all_of(file, stretches, progress)?.into_iter().map(|part| Stretch {
+            tensor: part.tensor,
             offset: part.offset,
             size: part.len,
             checksums: part.checksums.iter().map(|sum| format!("{sum:016x}")).collect(),
-        };
-        Self { name, size, parts: parts.iter().map(stretch).collect() }
+        });
+        Ok(Self { name, size: file.len(), parts: parts.collect() })
     }
 
     /// What the file should be; nothing if its parts are not all of it.

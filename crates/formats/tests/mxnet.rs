@@ -30,7 +30,8 @@ fn open(case: &Case) -> Model {
 
 fn write(model: &Model, format: &str, path: &Path, same: bool) -> Result<Vec<PathBuf>> {
     let format = FORMATS.iter().find(|known| known.name == format).expect("a format");
-    (format.write)(model, path, &WriteOptions { same, ..WriteOptions::default() })
+    let options = WriteOptions { same, ..WriteOptions::default() };
+    Ok(format.write(model, path, &options)?.files)
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn read(file: &[u8]) -> Result<Model, Error> {
 fn write(model: &Model) -> Result<Vec<u8>, Error> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.states");
-    let written = (mxnet_states::FORMAT.write)(model, &path, &WriteOptions::default());
+    let written = mxnet_states::FORMAT.write(model, &path, &WriteOptions::default());
     assert_eq!(written.is_ok(), path.exists());
     written.map(|_| bytes(&path))
 }

@@ -55,7 +55,7 @@ fn npz(file: &[u8]) -> Result<Model, Error> {
 fn written(model: &Model, format: &Format) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x").with_extension(format.extension);
-    let files = (format.write)(model, &path, &WriteOptions::default()).unwrap();
+    let files = format.write(model, &path, &WriteOptions::default()).unwrap().files;
     assert_eq!(files.as_slice(), std::slice::from_ref(&path));
     bytes(&path)
 }
@@ -245,7 +245,7 @@ fn values_survive_the_way_through_safetensors_and_back() {
     for case in cases("npz") {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.safetensors");
-        safetensors::write(&opened(&case), &path, &WriteOptions::default()).unwrap();
+        safetensors::FORMAT.write(&opened(&case), &path, &WriteOptions::default()).unwrap();
         let between = safetensors::read(&path, &OpenOptions::default()).unwrap();
         let mut facts = facts_of_all(&npz(&written(&between, &numpy::NPZ)).unwrap());
         facts.sort_by_key(|fact| case.tensors.iter().position(|known| known.name == fact.name));
@@ -582,7 +582,7 @@ fn what_the_format_has_no_place_for_is_refused_and_nothing_is_written() {
     for (format, parameters) in npy.chain(npz) {
         let dir = tempfile::tempdir().unwrap();
         let model = model_of(parameters.clone());
-        let result = (format.write)(&model, &dir.path().join("x"), &WriteOptions::default());
+        let result = format.write(&model, &dir.path().join("x"), &WriteOptions::default());
         assert!(matches!(result, Err(Error::Incompatible { .. })), "{result:?}");
         assert_eq!(list_dir(dir.path()).unwrap(), []);
     }
@@ -603,7 +603,7 @@ fn a_source_that_changed_below_computed_elements_publishes_nothing() {
             model.parameters.retain(|parameter| parameter.name == keep);
             for format in [&numpy::NPY, &numpy::NPZ, &safetensors::FORMAT] {
                 let target = dir.path().join("target");
-                let result = (format.write)(&model, &target, &WriteOptions::default());
+                let result = format.write(&model, &target, &WriteOptions::default());
                 let changed = matches!(result, Err(Error::Store(StoreError::Changed { .. })));
                 assert!(changed, "{keep}: {result:?}");
             }
@@ -667,7 +667,7 @@ fn members_and_archives_beyond_4_gib_are_written_and_read() {
     ]);
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = dir.path().join("x.npz");
-    numpy::write_npz(&model, &path, &WriteOptions::default()).unwrap();
+    numpy::NPZ.write(&model, &path, &WriteOptions::default()).unwrap();
     let again = numpy::read_npz(&path, &OpenOptions::default()).unwrap();
     let facts = |model: &Model| -> Vec<_> {
         model.parameters.iter().map(|p| (p.name.clone(), p.tensor.shape.clone())).collect()

@@ -26,7 +26,7 @@ fn open(case: &Case) -> Model {
 
 fn write(model: &Model, format: &str, path: &Path, options: &WriteOptions) -> Vec<PathBuf> {
     let format = FORMATS.iter().find(|known| known.name == format).expect("a format");
-    (format.write)(model, path, options).unwrap_or_else(|error| panic!("{error}"))
+    format.write(model, path, options).unwrap_or_else(|error| panic!("{error}")).files
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn opened(path: &str) -> Model {
 fn written(model: &Model) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.pdparams");
-    paddle_pickle::write(model, &path, &WriteOptions::default()).unwrap();
+    paddle::PICKLE.write(model, &path, &WriteOptions::default()).unwrap();
     bytes(&path)
 }
 
@@ -180,7 +180,7 @@ fn what_a_pickle_has_no_place_for_is_refused() {
         (of(&["a"], DType::Float8E8M0Fnu), "the float8_e8m0fnu tensor `a`"),
     ];
     for (model, what) in cases {
-        let error = paddle_pickle::write(&model, &path, &WriteOptions::default()).unwrap_err();
+        let error = paddle::PICKLE.write(&model, &path, &WriteOptions::default()).unwrap_err();
         assert!(error.to_string().contains(what), "{error}");
         assert!(!path.exists());
     }
@@ -313,7 +313,7 @@ fn pickles_beside_a_program_keep_each_its_own_values() {
     assert!(model.report.warnings[0].contains("StructuredToParameterName@@"));
     let out = tempfile::tempdir().unwrap();
     let same = WriteOptions { same: true, ..WriteOptions::default() };
-    (paddle::SAVE.write)(&model, &out.path().join("m.pdmodel"), &same).unwrap();
+    paddle::SAVE.write(&model, &out.path().join("m.pdmodel"), &same).unwrap();
     for name in ["m.pdmodel", "m.pdparams", "m.pdopt"] {
         assert!(bytes(&out.path().join(name)) == bytes(&at(name)), "{name}");
     }
@@ -348,7 +348,7 @@ fn whatever_is_taken_is_written_back_and_survives_an_edit() {
         };
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
-        match paddle_pickle::write(&model, &path, &WriteOptions::default()) {
+        match paddle::PICKLE.write(&model, &path, &WriteOptions::default()) {
             Ok(_) => {
                 assert_eq!(names(&read(&bytes(&path)).unwrap()), names(&model), "round {round}")
             }
@@ -381,7 +381,7 @@ fn names_that_are_those_of_other_values_are_refused() {
     {
         let mut model = opened("2.6.2/nested.pdparams");
         model.parameters[0].name = name.to_owned();
-        let error = paddle_pickle::write(&model, &path, &WriteOptions::default()).unwrap_err();
+        let error = paddle::PICKLE.write(&model, &path, &WriteOptions::default()).unwrap_err();
         assert!(error.to_string().contains(what), "{error}");
         assert!(!path.exists());
     }
@@ -428,9 +428,9 @@ fn a_program_takes_its_parameters_from_the_pickles_beside_it() {
     };
     let options = WriteOptions::default();
     let parameters = model("w", tensor(DType::BFloat16, vec![2, 4], 16));
-    paddle_pickle::write(&parameters, &at("m.pdparams"), &options).unwrap();
+    paddle::PICKLE.write(&parameters, &at("m.pdparams"), &options).unwrap();
     let state = model("moment", tensor(DType::Float32, vec![1], 4));
-    paddle_pickle::write(&state, &at("m.pdopt"), &options).unwrap();
+    paddle::PICKLE.write(&state, &at("m.pdopt"), &options).unwrap();
 
     for path in [at("m.pdmodel"), at("m"), dir.path().to_path_buf()] {
         let model = paddle::open(&path, &OpenOptions::default()).unwrap();
@@ -442,14 +442,14 @@ fn a_program_takes_its_parameters_from_the_pickles_beside_it() {
 
         let out = tempfile::tempdir().unwrap();
         let same = WriteOptions { same: true, ..WriteOptions::default() };
-        (paddle::SAVE.write)(&model, &out.path().join("m.pdmodel"), &same).unwrap();
+        paddle::SAVE.write(&model, &out.path().join("m.pdmodel"), &same).unwrap();
         for name in ["m.pdmodel", "m.pdparams", "m.pdopt"] {
             assert!(bytes(&out.path().join(name)) == bytes(&at(name)), "{name}");
         }
         // Edited: each tensor stays in the file it came from.
         let mut edited = model.clone();
         edited.parameters[1].tensor = tensor(DType::Float64, vec![1], 8);
-        (paddle::SAVE.write)(&edited, &out.path().join("m.pdmodel"), &same).unwrap();
+        paddle::SAVE.write(&edited, &out.path().join("m.pdmodel"), &same).unwrap();
         assert!(bytes(&out.path().join("m.pdparams")) == bytes(&at("m.pdparams")));
         let state = read(&bytes(&out.path().join("m.pdopt"))).unwrap();
         assert_eq!(state.parameters[0].tensor.dtype, DType::Float64);
@@ -483,9 +483,9 @@ fn a_pir_program_takes_its_parameters_from_the_pickles_beside_it() {
     };
     let options = WriteOptions::default();
     let parameters = model("w", tensor(DType::BFloat16, vec![2, 4], 16));
-    paddle_pickle::write(&parameters, &at("m.pdparams"), &options).unwrap();
+    paddle::PICKLE.write(&parameters, &at("m.pdparams"), &options).unwrap();
     let state = model("moment", tensor(DType::Float32, vec![1], 4));
-    paddle_pickle::write(&state, &at("m.pdopt"), &options).unwrap();
+    paddle::PICKLE.write(&state, &at("m.pdopt"), &options).unwrap();
     // JSON that is no program, and has a pickle.
     std::fs::write(at("config.json"), "{}").unwrap();
     std::fs::copy(at("m.pdopt"), at("config.pdparams")).unwrap();

@@ -42,7 +42,8 @@ fn write(
     options: &WriteOptions,
 ) -> Result<(tempfile::TempDir, Vec<PathBuf>), Error> {
     let dir = tempfile::tempdir().unwrap();
-    let files = safetensors::write(model, &dir.path().join("model.safetensors"), options)?;
+    let path = dir.path().join("model.safetensors");
+    let files = safetensors::FORMAT.write(model, &path, options)?.files;
     Ok((dir, files))
 }
 
@@ -263,7 +264,8 @@ fn what_the_format_has_no_place_for_is_refused_and_nothing_is_written() {
     for parameters in refused {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.safetensors");
-        let result = safetensors::write(&model_of(parameters), &path, &WriteOptions::default());
+        let result =
+            safetensors::FORMAT.write(&model_of(parameters), &path, &WriteOptions::default());
         assert!(matches!(result, Err(Error::Incompatible { .. })), "{result:?}");
         assert_eq!(list_dir(dir.path()).unwrap(), []);
     }
@@ -280,13 +282,13 @@ fn a_cancelled_write_or_a_source_that_changed_publishes_nothing() {
     let progress = Progress::default();
     progress.cancel();
     let options = WriteOptions { progress, ..WriteOptions::default() };
-    let result = safetensors::write(&model, &target, &options);
+    let result = safetensors::FORMAT.write(&model, &target, &options);
     assert!(matches!(result, Err(Error::Store(StoreError::Cancelled))), "{result:?}");
 
     let mut changed = bytes(&source);
     changed.push(0);
     std::fs::write(&source, changed).unwrap();
-    let result = safetensors::write(&model, &target, &WriteOptions::default());
+    let result = safetensors::FORMAT.write(&model, &target, &WriteOptions::default());
     assert!(matches!(result, Err(Error::Store(StoreError::Changed { .. }))), "{result:?}");
     assert_eq!(list_dir(dir.path()).unwrap().len(), 1);
 }
@@ -383,7 +385,7 @@ fn directories_and_shards_are_written_back_under_the_names_they_had() {
     for (number, original) in [sharded.clone(), alone].into_iter().enumerate() {
         let model = open(&original).unwrap();
         let copy = scratch.path().join(format!("copy-{number}"));
-        let files = (safetensors::FORMAT.write)(&model, &copy, &same).unwrap();
+        let files = safetensors::FORMAT.write(&model, &copy, &same).unwrap().files;
         assert_eq!(files.len(), list_dir(&original).unwrap().len());
         assert_eq!(list_dir(&copy).unwrap(), list_dir(&original).unwrap());
         for file in files {
@@ -393,17 +395,17 @@ fn directories_and_shards_are_written_back_under_the_names_they_had() {
     // An index is written as an index; a single file as a single file.
     let model = open(&sharded.join("model.safetensors.index.json")).unwrap();
     let index = scratch.path().join("other.safetensors.index.json");
-    (safetensors::FORMAT.write)(&model, &index, &same).unwrap();
+    safetensors::FORMAT.write(&model, &index, &same).unwrap();
     assert_eq!(open(&index).unwrap().parameters.len(), model.parameters.len());
     let one = scratch.path().join("one.safetensors");
-    let files = (safetensors::FORMAT.write)(&model, &one, &WriteOptions::default()).unwrap();
+    let files = safetensors::FORMAT.write(&model, &one, &WriteOptions::default()).unwrap().files;
     assert_eq!(files, std::slice::from_ref(&one));
 
     // An edited model is no longer what the headers say.
     let mut model = open(&sharded).unwrap();
     model.metadata.insert("edited".to_owned(), "yes".to_owned());
     let edited = scratch.path().join("edited");
-    let files = (safetensors::FORMAT.write)(&model, &edited, &same).unwrap();
+    let files = safetensors::FORMAT.write(&model, &edited, &same).unwrap().files;
     assert_eq!(files.len(), 1);
 }
 

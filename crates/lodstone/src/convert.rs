@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use lodstone_formats::{FORMATS, Format, OpenOptions, WriteOptions};
 use lodstone_model::{DType, Loss, Model, Report};
 use lodstone_schema::conventions;
-use lodstone_store::exists;
 
 use crate::adapt::{Renames, globs, transpose};
 use crate::cast::cast;
 use crate::fit::{fit, place};
-use crate::seal::{break_seals, seal};
+use crate::seal::{break_seal, seal};
 use crate::{Error, Result};
 
 /// What to convert to, and what of a model.
@@ -32,8 +31,6 @@ pub struct ConvertOptions {
     pub allow: Vec<Loss>,
     /// Leaves out what operators say about the training script, which only [`Target::Same`] keeps.
     pub strip_source: bool,
-    /// Whether to [seal](crate::seal) what was written.
-    pub seal: bool,
     /// How to write; whether to keep what files were like follows from `to`.
     pub write: WriteOptions,
 }
@@ -110,19 +107,21 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
         return Err(Error::Lossy(refused));
     }
     let same = options.to == Some(Target::Same);
-    let files = (format.write)(&model, out, &WriteOptions { same, ..options.write.clone() })?;
+    let written = format.write(&model, out, &WriteOptions { same, ..options.write.clone() })?;
     let (tensors, nbytes) = (model.parameters.len(), model.nbytes());
-    for seal in break_seals(out, &files)? {
+    let mut unsealed: Vec<PathBuf> = written.unsealed.into_iter().collect();
+    if written.through_link {
+        // The seal beside the link knows the file by the name of the link.
+        unsealed.extend(break_seal(out)?);
+        if options.write.seal {
+            seal(out, &OpenOptions::default(), false, &options.write.progress)?;
+        }
+    }
+    for seal in unsealed {
         let what = "has no checksums any more of what was written over";
         report.warn(format!("`{}` {what}", seal.display()));
     }
-    if options.seal {
-        // What is found by the others is written last.
-        let written = if exists(out) { Some(out) } else { files.last().map(PathBuf::as_path) };
-        let open = OpenOptions::default();
-        seal(written.unwrap_or(out), &open, false, &options.write.progress)?;
-    }
-    Ok(Conversion { format: format.name, files, tensors, nbytes, report })
+    Ok(Conversion { format: format.name, files: written.files, tensors, nbytes, report })
 }
 
 fn target(model: &Model, out: &Path, to: Option<&Target>) -> Result<&'static Format> {

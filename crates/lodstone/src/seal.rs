@@ -1,11 +1,10 @@
 //! Writing down what a model is, so that any change of it is found.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::{OpenOptions, Seal, SealedFile, SealedModel};
-use lodstone_model::{Model, Parameter};
-use lodstone_store::{Blob, Commit, Part, Progress, SEAL, SourceFile, is_dir, plain};
+use lodstone_formats::{LARGEST, OpenOptions, Seal, SealedFile, SealedModel, TensorRanges};
+use lodstone_model::Model;
+use lodstone_store::{Blob, Commit, Progress, SEAL, SourceFile, is_dir, plain};
 
 use crate::{Error, Result, open_with};
 
@@ -21,9 +20,6 @@ pub struct Sealing {
     /// Size of the files in bytes.
     pub nbytes: u64,
 }
-
-/// Largest seal that is read: 16 MiB pieces of ten million tensors.
-pub(crate) const LARGEST: u64 = 1 << 30;
 
 /// Writes a checksum for each tensor of a model, for each 16 MiB of it and for everything between
 /// into `lodstone.seal` beside it. Seals of other models in the same directory stay.
@@ -41,17 +37,15 @@ pub fn seal(
     let options = OpenOptions { verify: !replace, ..options.clone() };
     let model = open_with(path, &options)?;
     let mut sealing = Sealing { tensors: model.parameters.len(), ..Sealing::default() };
-    let mut tensors = ranges(&model);
+    let mut tensors = TensorRanges::of(&model);
     for Directory { root, files } in by_directory(path, &model)? {
         let old = Seal::load(&root, LARGEST);
         let mut seal = if replace { old.ok().flatten() } else { old? }.unwrap_or_default();
         let mut sealed = Vec::new();
         for (name, blob) in files {
-            let file = source(&blob)?;
-            let parts = parts(&blob, tensors.remove(file.path()).unwrap_or_default(), progress)?;
             sealing.files += 1;
             sealing.nbytes += blob.len();
-            sealed.push(SealedFile::new(name, blob.len(), &parts));
+            sealed.push(SealedFile::of(name, &blob, &mut tensors, progress)?);
         }
         let names: Vec<String> = sealed.iter().map(|file| file.name.clone()).collect();
         seal.remove(&names);
@@ -112,62 +106,13 @@ pub(crate) fn source(blob: &Blob) -> Result<&SourceFile> {
     file.ok_or_else(|| Error::Absent("the model is not in files".to_owned()))
 }
 
-/// Where tensors are: name, offset and length, by file.
-fn ranges(model: &Model) -> HashMap<PathBuf, Vec<(u64, u64, String)>> {
-    let mut ranges: HashMap<_, Vec<_>> = HashMap::new();
-    for (number, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
-        for (file, offset, len) in tensor.blobs().flat_map(Blob::file_ranges) {
-            let of_file = ranges.entry(file.path().to_path_buf()).or_default();
-            of_file.push((offset, len, called(name, number)));
-        }
-    }
-    ranges
-}
-
-/// What a tensor is called where it needs a name: `#3` if it has none.
-pub(crate) fn called(name: &str, number: usize) -> String {
-    if name.is_empty() { format!("#{number}") } else { name.to_owned() }
-}
-
-/// A file in parts: the tensors, and what is between them.
-fn parts(
-    file: &Blob,
-    mut tensors: Vec<(u64, u64, String)>,
-    progress: &Progress,
-) -> Result<Vec<Part>> {
-    tensors.sort_unstable();
-    let (mut stretches, mut end) = (Vec::new(), 0);
-    let mut stretch = |until: u64, tensor: Option<String>| {
-        if until > end {
-            stretches.push((until - end, tensor));
-            end = until;
-        }
-    };
-    for (offset, len, name) in tensors {
-        stretch(offset, None);
-        // Tensors may share bytes: those belong to the first.
-        stretch(offset + len, Some(name));
-    }
-    stretch(file.len(), None);
-    Ok(Part::all_of(file, stretches, progress)?)
-}
-
-/// Takes models that have one of these files out of the seals that have them; gives those seals.
-/// Who has written new files calls it, so that they are not held against the old ones.
-pub(crate) fn break_seals(out: &Path, files: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut roots: Vec<&Path> = files.iter().filter_map(|file| file.parent()).collect();
-    roots.extend(is_dir(out).then_some(out));
-    roots.sort_unstable();
-    roots.dedup();
-    let mut broken = Vec::new();
-    for root in roots {
-        // One that cannot be read says nothing about any file.
-        let Ok(Some(mut seal)) = Seal::load(root, LARGEST) else { continue };
-        let name = |file: &PathBuf| Some(plain(file.strip_prefix(root).ok()?.to_str()?));
-        let names: Vec<String> = files.iter().filter_map(name).collect();
-        if seal.remove(&names) {
-            broken.push(write(&seal, root)?);
-        }
-    }
-    Ok(broken)
+/// Takes the model that has the file at `path` out of the seal beside it; gives that seal. Who has
+/// written a new file there calls it, so that it is not held against the old one.
+pub(crate) fn break_seal(path: &Path) -> Result<Option<PathBuf>> {
+    let root = path.parent().unwrap_or(Path::new(""));
+    // One that cannot be read says nothing about any file.
+    let Ok(Some(mut seal)) = Seal::load(root, LARGEST) else { return Ok(None) };
+    let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    let broken = seal.remove(name.as_slice());
+    broken.then(|| write(&seal, root)).transpose()
 }

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::{Error as FormatError, OpenOptions, Seal, SealedFile, SealedModel};
+use lodstone_formats::{
+    Error as FormatError, LARGEST, OpenOptions, Seal, SealedFile, SealedModel, called,
+};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
 use lodstone_schema::conventions;
 use lodstone_store::{
@@ -11,7 +13,7 @@ use lodstone_store::{
 };
 use serde::Serialize;
 
-use crate::seal::{LARGEST, by_directory, called};
+use crate::seal::by_directory;
 use crate::{Error, Result, open_with};
 
 /// What was found of a model.

@@ -134,7 +134,8 @@ fn what_moves_a_model_holds_a_constant_of_it() {
             );
         }),
         ("sealed", &|| {
-            let sealed = ConvertOptions { seal: true, ..usual.clone() };
+            let write = WriteOptions { seal: true, ..WriteOptions::default() };
+            let sealed = ConvertOptions { write, ..usual.clone() };
             to("model.pdiparams", "g.safetensors", &sealed);
         }),
         ("from what is sealed", &|| to("g.safetensors", "c.safetensors", &usual)),

@@ -2,10 +2,12 @@
 #![expect(clippy::disallowed_methods, reason = "tests damage files")]
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use lodstone::{
     ConvertOptions, DefectKind, Dialect, Error, FORMATS, Format, Loss, OpenOptions, Progress,
-    Target, Verification, convert, open, open_with, seal, verify,
+    StoreError, Target, Verification, WriteOptions, convert, open, open_with, recover, seal,
+    verify,
 };
 
 fn root() -> PathBuf {
@@ -38,7 +40,7 @@ fn written(format: &Format, dir: &Path, sealed: bool) -> PathBuf {
         to: Some(Target::Format(format.name.to_owned())),
         include: include.iter().map(ToString::to_string).collect(),
         allow: Loss::ALL.to_vec(),
-        seal: sealed,
+        write: WriteOptions { seal: sealed, ..WriteOptions::default() },
         ..ConvertOptions::default()
     };
     if convert(model.clone(), &out, &options(&[])).is_err() {
@@ -304,4 +306,66 @@ fn what_is_no_model_cannot_be_told_to_be_whole() {
         assert_eq!(path.exists(), expected);
         std::fs::write(&path, "nothing of the kind").expect("write");
     }
+}
+
+#[test]
+fn a_model_and_its_seal_are_published_together() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = written(lodstone_format("safetensors"), dir.path(), true);
+    let old = std::fs::read(&path).expect("a file");
+    let mut model = open(&path).expect("a model");
+    model.parameters.truncate(1);
+    // However far it comes, what is there is whole: the old, or, once it is finished, the new.
+    for steps in 0.. {
+        let left = AtomicUsize::new(steps);
+        let count = move |left: usize| left.checked_sub(1);
+        let progress =
+            Progress::watched(move |_| match left.fetch_update(Relaxed, Relaxed, count) {
+                Ok(_) => Ok(()),
+                Err(_) => Err(StoreError::Cancelled),
+            });
+        let write = WriteOptions { seal: true, progress, ..WriteOptions::default() };
+        let options = ConvertOptions { write, ..ConvertOptions::default() };
+        let done = convert(model.clone(), &path, &options);
+        recover(dir.path()).expect("recovered");
+        let found = checked(&path);
+        assert!(found.whole && found.sealed, "after {steps} steps: {:?}", found.findings);
+        match &done {
+            Ok(_) => {
+                assert_eq!(found.tensors, 1);
+                assert!(steps > 10, "{steps}");
+                break;
+            }
+            Err(_) if found.tensors == 1 => {
+                std::fs::write(&path, &old).expect("written");
+                seal(&path, &OpenOptions::default(), true, &Progress::default()).expect("sealed");
+            }
+            Err(_) => assert!(std::fs::read(&path).expect("a file") == old),
+        }
+    }
+}
+
+#[test]
+fn what_is_written_through_a_link_is_known_to_the_seals_on_both_sides() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (store, links) = (dir.path().join("store"), dir.path().join("links"));
+    for path in [&store, &links] {
+        std::fs::create_dir(path).expect("a directory");
+    }
+    let real = written(lodstone_format("safetensors"), &store, true);
+    let link = links.join("m.safetensors");
+    std::os::unix::fs::symlink(&real, &link).expect("a link");
+    sealed(&link);
+    assert!(checked(&real).sealed && checked(&link).sealed);
+    let mut model = open(&real).expect("a model");
+    model.parameters.truncate(1);
+    let conversion = convert(model.clone(), &link, &ConvertOptions::default()).expect("converted");
+    assert_eq!(conversion.report.warnings.len(), 2, "{:?}", conversion.report.warnings);
+    for path in [&real, &link] {
+        let found = checked(path);
+        assert!(found.whole && !found.sealed && found.tensors == 1, "{found:?}");
+    }
+    let write = WriteOptions { seal: true, ..WriteOptions::default() };
+    convert(model, &link, &ConvertOptions { write, ..ConvertOptions::default() }).expect("sealed");
+    assert!(checked(&link).sealed && std::fs::read_link(&link).is_ok());
 }

@@ -37,7 +37,7 @@ pub static BUNDLE: Format = Format {
     prefix: Some(Prefix { endings: &["-symbol.json", "-0000.params"], find: detect::by_prefix }),
     detect: detect::detect,
     read: read::open,
-    write: write::write_bundle,
+    stage: write::write_bundle,
 };
 
 /// A program alone.
@@ -49,6 +49,6 @@ pub static SYMBOL: Format = Format {
     prefix: None,
     // Detected as the bundle, whose reader finds out which it is.
     detect: |_| false,
-    write: write::write_symbol,
+    stage: write::write_symbol,
     ..BUNDLE
 };

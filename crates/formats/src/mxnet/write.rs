@@ -1,26 +1,21 @@
 //! Models to files. The program is published last, so that one that is there has its parameters.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lodstone_model::{Model, Program, some};
 use lodstone_schema::mxnet::variable_of;
-use lodstone_store::{Commit, is_dir};
+use lodstone_store::is_dir;
 
 use super::bundle::Bundle;
 use super::detect::SYMBOL;
 use super::{BUNDLE, SYMBOL as ALONE};
-use crate::format::publish;
 use crate::mxnet_params::{self, Layout};
 use crate::mxnet_symbol;
-use crate::{Error, Result, WriteOptions};
+use crate::{Error, Result, Staged, WriteOptions};
 
 /// Writes `X-symbol.json` and `X-0000.params`, or into a directory under the names they had.
-pub(super) fn write_bundle(
-    model: &Model,
-    path: &Path,
-    options: &WriteOptions,
-) -> Result<Vec<PathBuf>> {
+pub(super) fn write_bundle(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
     let program = program_of(model, BUNDLE.name)?;
     check(model, program)?;
     let encoded = mxnet_symbol::write(program, options.same)?;
@@ -45,37 +40,25 @@ pub(super) fn write_bundle(
         let names = (format!("{prefix}{SYMBOL}"), format!("{prefix}{epoch}"));
         (directory.unwrap_or(Path::new(".")), names.0, names.1)
     };
-    let mut commit = if into {
-        Commit::directory(directory, options.progress.clone())?
-    } else {
-        Commit::existing(directory, options.progress.clone())?
+    let mut staged = match into {
+        true => Staged::directory(directory, options)?,
+        false => Staged::beside(directory, options)?,
     };
-    let mut files = Vec::new();
     if !model.parameters.is_empty() || bundle.params.is_some() {
         let fits = options.same && bundle.layout.fits(model);
         let layout = if fits { bundle.layout } else { Layout::usual(model) };
-        commit.write(&params, |out| {
+        staged.write(&params, |out| {
             mxnet_params::put(out, &model.parameters, &layout, options.same)
         })?;
-        files.push(directory.join(params));
     }
-    commit.write(&symbol, |out| out.put(&encoded))?;
-    files.push(directory.join(symbol));
-    publish(commit, model)?;
-    Ok(files)
+    staged.write(&symbol, |out| out.put(&encoded))?;
+    Ok(if into { staged } else { staged.opened_by(symbol) })
 }
 
 /// Writes a program alone.
-pub(super) fn write_symbol(
-    model: &Model,
-    path: &Path,
-    options: &WriteOptions,
-) -> Result<Vec<PathBuf>> {
+pub(super) fn write_symbol(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
     let encoded = mxnet_symbol::write(program_of(model, ALONE.name)?, options.same)?;
-    let (mut commit, name) = Commit::file(path, options.progress.clone())?;
-    commit.write(&name, |out| out.put(&encoded))?;
-    commit.publish()?;
-    Ok(vec![path.to_path_buf()])
+    Staged::file(path, options, |out| out.put(&encoded))
 }
 
 fn program_of<'a>(model: &'a Model, format: &'static str) -> Result<&'a Program> {

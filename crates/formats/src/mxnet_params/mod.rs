@@ -83,7 +83,7 @@ pub static PARAMS: Format = Format {
     prefix: None,
     detect: |probe| is_params(probe.head, probe.len),
     read,
-    write: write::write,
+    stage: write::write,
 };
 
 /// Arrays in an archive of NumPy's, as MXNet 2 writes them.
@@ -93,7 +93,7 @@ pub static NPZ: Format = Format {
     holds: Holds { unnamed: false, dtype: npz::has_code, ..HOLDS },
     detect: npz::detect,
     read: npz::read,
-    write: npz::write,
+    stage: npz::write,
     ..PARAMS
 };
 

@@ -1,17 +1,16 @@
 //! Arrays in an archive of NumPy's, as MXNet 2 writes them: a sparse array is a folder.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lodstone_model::{DType, Indices, Kind, Limits, Model, Parameter, Tensor};
-use lodstone_store::{Blob, Commit, Cursor, Output, SourceFile};
+use lodstone_store::{Blob, Cursor, Output, SourceFile};
 
 use super::bools::{normalized, stored};
 use super::layout::Layout;
 use super::{HOLDS, NPZ};
-use crate::format::publish;
 use crate::numpy::{self, BFLOAT16, Member, Writer, encode_as, members};
-use crate::{Error, OpenOptions, Probe, Result, WriteOptions};
+use crate::{Error, OpenOptions, Probe, Result, Staged, WriteOptions};
 
 /// What the name of a member that is an array ends in.
 const SUFFIX: &str = ".npy";
@@ -169,12 +168,9 @@ pub(super) fn has_code(dtype: DType) -> bool {
     dtype == DType::BFloat16 || (numpy::NPZ.holds.dtype)(dtype) && (HOLDS.dtype)(dtype)
 }
 
-pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Vec<PathBuf>> {
+pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
     let layout = Layout::usual(model);
-    let (mut commit, name) = Commit::file(path, options.progress.clone())?;
-    commit.write(&name, |out| put(out, &model.parameters, &layout, options.same))?;
-    publish(commit, model)?;
-    Ok(vec![path.to_path_buf()])
+    Staged::file(path, options, |out| put(out, &model.parameters, &layout, options.same))
 }
 
 /// Writes an archive of stored members, sparse arrays as folders.

@@ -1,30 +1,26 @@
 //! Tensors to bytes, as MXNet writes them.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lodstone_model::{Kind, Model, Parameter, Tensor};
 use lodstone_schema::mxnet::type_flag;
-use lodstone_store::{Commit, Output};
+use lodstone_store::Output;
 
 use super::PARAMS;
 use super::bools::stored;
 use super::detect::MAGIC;
 use super::layout::Layout;
 use super::record::{Version, as_it_was, encode};
-use crate::format::publish;
-use crate::{Error, Result, WriteOptions};
+use crate::{Error, Result, Staged, WriteOptions};
 
 /// Writes a list if no tensor has a name, and a dict otherwise.
 ///
 /// # Errors
 /// If MXNet has no place for a tensor, or could not load it; or what reading and writing give.
-pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Vec<PathBuf>> {
+pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
     let layout = if options.same { Layout::of(model) } else { Layout::usual(model) };
-    let (mut commit, name) = Commit::file(path, options.progress.clone())?;
-    commit.write(&name, |out| put(out, &model.parameters, &layout, options.same))?;
-    publish(commit, model)?;
-    Ok(vec![path.to_path_buf()])
+    Staged::file(path, options, |out| put(out, &model.parameters, &layout, options.same))
 }
 
 /// Writes parameters in the layout of a file, as they were or as they are written today.

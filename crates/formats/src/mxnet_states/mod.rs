@@ -63,7 +63,7 @@ pub static FORMAT: Format = Format {
     prefix: None,
     detect: detect::detect,
     read: read::read,
-    write: write::write,
+    stage: write::write,
 };
 
 /// What protocols 0 and 1 make instances with, in Python 3 and 2.

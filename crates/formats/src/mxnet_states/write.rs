@@ -1,24 +1,23 @@
 //! States back to where they came from.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lodstone_model::{Limits, Model};
-use lodstone_store::{Blob, Commit};
+use lodstone_store::Blob;
 
 use super::NAME;
 use super::contents::{Array, Contents, Elements};
 use super::read::look;
-use crate::format::publish;
 use crate::mxnet_params::{same_head, stored_blobs};
 use crate::pickle::{Kept, Latin1, Piece, Spelling, is_one};
-use crate::{Error, Result, WriteOptions};
+use crate::{Error, Result, Staged, WriteOptions};
 
 /// Writes states as they were, with the elements that they have now.
 ///
 /// # Errors
 /// If they were not read from such a file, or are others now; or what reading and writing give.
-pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Vec<PathBuf>> {
+pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
     let refuse = |what: &str| Error::Incompatible { format: NAME, what: what.to_owned() };
     let kept = model.residual.of(NAME).and_then(Kept::decode);
     let kept =
@@ -28,8 +27,7 @@ pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Resul
     let holes = holes(model, &contents);
     let edited = "states that were edited, but for elements: they are written back as they were";
     let holes = holes.ok_or_else(|| refuse(edited))?;
-    let (mut commit, name) = Commit::file(path, options.progress.clone())?;
-    commit.write(&name, |out| {
+    Staged::file(path, options, |out| {
         kept.pieces().try_for_each(|piece| match piece {
             Piece::Bytes(bytes) => Ok::<_, Error>(out.put(&bytes)?),
             Piece::Hole(start) => {
@@ -37,9 +35,7 @@ pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Resul
                 Ok(blobs.try_for_each(|blob| out.copy(blob))?)
             }
         })
-    })?;
-    publish(commit, model)?;
-    Ok(vec![path.to_path_buf()])
+    })
 }
 
 /// What to put into each hole, by its beginning, if everything else is as it was.

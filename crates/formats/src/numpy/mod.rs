@@ -50,7 +50,6 @@ pub(crate) use zip::{Member, Writer, members};
 
 pub use detect::{is_npy, is_npz};
 pub use read::{read_npy, read_npy_blob, read_npz, read_npz_blob};
-pub use write::{write_npy, write_npz};
 
 use lodstone_model::DType;
 
@@ -67,7 +66,7 @@ pub static NPY: Format = Format {
     prefix: None,
     detect: detect::detect_npy,
     read: read_npy,
-    write: write_npy,
+    stage: write::write_npy,
 };
 
 /// An archive of arrays.
@@ -81,7 +80,7 @@ pub static NPZ: Format = Format {
     prefix: None,
     detect: detect::detect_npz,
     read: read_npz,
-    write: write_npz,
+    stage: write::write_npz,
 };
 
 const HOLDS: Holds = Holds {

@@ -1,33 +1,29 @@
 //! Tensors to bytes, as NumPy writes them.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lodstone_model::{Kind, Model, Parameter, Tensor};
-use lodstone_store::{Blob, Commit};
+use lodstone_store::Blob;
 
 use super::elements::Elements;
 use super::header::{Header, encode};
 use super::zip::Writer;
 use super::{DIMENSIONS, NPY, NPZ, RESIDUAL, SUFFIX};
-use crate::format::publish;
-use crate::{Error, Result, WriteOptions};
+use crate::{Error, Result, Staged, WriteOptions};
 
 /// Writes the one tensor of a model.
 ///
 /// # Errors
 /// If there are none or several, or the format has no place for it; or what reading and writing
 /// give.
-pub fn write_npy(model: &Model, path: &Path, options: &WriteOptions) -> Result<Vec<PathBuf>> {
+pub(super) fn write_npy(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
     let [parameter] = model.parameters.as_slice() else {
         let what = format!("{} tensors, but exactly one", model.parameters.len());
         return Err(Error::Incompatible { format: NPY.name, what });
     };
     let parts = parts(NPY.name, parameter)?;
-    let (mut commit, name) = Commit::file(path, options.progress.clone())?;
-    commit.write(&name, |out| parts.iter().try_for_each(|part| out.copy(part)))?;
-    publish(commit, model)?;
-    Ok(vec![path.to_path_buf()])
+    Staged::file(path, options, |out| parts.iter().try_for_each(|part| out.copy(part)))
 }
 
 /// Writes all tensors of a model.
@@ -35,7 +31,7 @@ pub fn write_npy(model: &Model, path: &Path, options: &WriteOptions) -> Result<V
 /// # Errors
 /// If names repeat or cannot be names of members, or the format has no place for a tensor; or
 /// what reading and writing give.
-pub fn write_npz(model: &Model, path: &Path, options: &WriteOptions) -> Result<Vec<PathBuf>> {
+pub(super) fn write_npz(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
     let mut names = HashSet::new();
     for Parameter { name, .. } in &model.parameters {
         let refuse = |what| Err(Error::Incompatible { format: NPZ.name, what });
@@ -50,16 +46,13 @@ pub fn write_npz(model: &Model, path: &Path, options: &WriteOptions) -> Result<V
     let tensors =
         model.parameters.iter().map(|parameter| Ok((parameter, parts("npz", parameter)?)));
     let tensors = tensors.collect::<Result<Vec<_>>>()?;
-    let (mut commit, name) = Commit::file(path, options.progress.clone())?;
-    commit.write(&name, |out| {
+    Staged::file(path, options, |out| {
         let mut writer = Writer::default();
         for (parameter, parts) in &tensors {
             writer.add(out, &format!("{}{SUFFIX}", parameter.name), parts)?;
         }
         writer.finish(out)
-    })?;
-    publish(commit, model)?;
-    Ok(vec![path.to_path_buf()])
+    })
 }
 
 /// An array: what is before its elements, and the elements.

@@ -51,11 +51,11 @@ const TENSORS: Holds = Holds { program: None, names: false, ..ALL };
 
 /// A format that is detected as [`BUNDLE`], whose reader finds out which it is.
 const fn part(name: &'static str, title: &'static str, extension: &'static str) -> Format {
-    let (read, write) = (read::open, write::write_bundle);
+    let (read, stage) = (read::open, write::write_bundle);
     let (splits, aligns) = (false, true);
     let detect = |_: &Probe<'_>| false;
     let prefix = None;
-    Format { name, title, holds: TENSORS, splits, aligns, extension, prefix, detect, read, write }
+    Format { name, title, holds: TENSORS, splits, aligns, extension, prefix, detect, read, stage }
 }
 
 /// A program and its parameters in one file each; also whatever is found of them.
@@ -69,7 +69,7 @@ pub static BUNDLE: Format = Format {
 /// A directory with a program and a file for each variable.
 pub static VARS: Format = Format {
     holds: ALL,
-    write: write::write_vars,
+    stage: write::write_vars,
     ..part("paddle-vars", "Paddle program and one file a variable", "")
 };
 
@@ -77,7 +77,7 @@ pub static VARS: Format = Format {
 pub static SAVE: Format = Format {
     holds: ALL,
     aligns: false,
-    write: write::write_saved,
+    stage: write::write_saved,
     ..part(SAVED, "Paddle program and pickles (`static.save`)", "")
 };
 
@@ -86,24 +86,24 @@ const SAVED: &str = "paddle-save";
 
 /// Parameters end to end in one file.
 pub static PARAMS: Format = Format {
-    write: write::write_params,
+    stage: write::write_params,
     ..part("paddle-params", "Paddle combined parameters", "pdiparams")
 };
 
 /// Parameters in one file, each behind its size.
 pub static PARAMS_SIZED: Format = Format {
-    write: write::write_params_sized,
+    stage: write::write_params_sized,
     ..part("paddle-params-sized", "Paddle size-prefixed parameters", "")
 };
 
 /// One tensor.
 pub static TENSOR: Format =
-    Format { write: write::write_tensor, ..part("paddle-tensor", "Paddle tensor stream", "") };
+    Format { stage: write::write_tensor, ..part("paddle-tensor", "Paddle tensor stream", "") };
 
 /// One tensor in the layout of 2017.
 pub static TENSOR_LOD_LAST: Format = Format {
     holds: Holds { selected_rows: false, vocabulary: false, ..TENSORS },
-    write: write::write_tensor_lod_last,
+    stage: write::write_tensor_lod_last,
     ..part("paddle-tensor-lod-last", "Paddle tensor stream, LoD last (2017)", "")
 };
 
@@ -118,20 +118,20 @@ pub static PICKLE: Format = Format {
         ..TENSORS
     },
     aligns: false,
-    write: crate::paddle_pickle::write,
+    stage: crate::paddle_pickle::write,
     ..part(crate::paddle_pickle::NAME, "Paddle pickle (`paddle.save`)", "pdparams")
 };
 
 /// A program alone.
 pub static PROGRAM: Format = Format {
     holds: Holds { tensors: false, ..ALL },
-    write: write::write_program,
+    stage: write::write_program,
     ..part("paddle-program", "Paddle program", "pb")
 };
 
 /// A program alone, in text form.
 pub static PROGRAM_TEXT: Format = Format {
     holds: Holds { tensors: false, ..ALL },
-    write: write::write_program_text,
+    stage: write::write_program_text,
     ..part("paddle-program-text", "Paddle program as text", "pbtxt")
 };

@@ -1,25 +1,20 @@
 //! Models to files. The program is published last, so that one that is there has its parameters.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lodstone_model::{Model, Parameter, Program, Tensor};
 use lodstone_schema::paddle::saved;
-use lodstone_store::{Commit, is_dir};
+use lodstone_store::is_dir;
 
 use super::bundle::Bundle;
 use super::{SAVED, pickles};
-use crate::format::publish;
 use crate::paddle_stream::{self, Layout};
-use crate::{Error, Result, WriteOptions};
+use crate::{Error, Result, Staged, WriteOptions};
 use crate::{paddle_pickle, paddle_program};
 
 /// Writes `X.pdmodel` and `X.pdiparams`, or into a directory under the names they had.
-pub(super) fn write_bundle(
-    model: &Model,
-    path: &Path,
-    options: &WriteOptions,
-) -> Result<Vec<PathBuf>> {
+pub(super) fn write_bundle(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
     let program = program_of(model, "paddle")?;
     let bundle = remembered(model, options);
     let extension = bundle.program.as_ref().and_then(|name| name.rsplit_once('.'));
@@ -42,26 +37,17 @@ pub(super) fn write_bundle(
         let directory = directory.unwrap_or(Path::new("."));
         (directory, format!("{name}.{extension}"), format!("{name}.pdiparams"))
     };
-    let mut commit = if into {
-        Commit::directory(directory, options.progress.clone())?
-    } else {
-        Commit::existing(directory, options.progress.clone())?
-    };
+    let mut staged = begin(directory, into, options)?;
     let layout = Layout { align: options.align, ..bundle.layout };
     let parameters = in_order(model, program)?;
-    commit.write(&params_name, |out| paddle_stream::write(out, parameters, layout))?;
+    staged.write(&params_name, |out| paddle_stream::write(out, parameters, layout))?;
     let encoded = encode(program, &program_name, options)?;
-    commit.write(&program_name, |out| Ok::<_, Error>(out.put(&encoded)?))?;
-    publish(commit, model)?;
-    Ok(vec![directory.join(params_name), directory.join(program_name)])
+    staged.write(&program_name, |out| out.put(&encoded))?;
+    Ok(if into { staged } else { staged.opened_by(program_name) })
 }
 
 /// Writes `X.pdparams`, `X.pdopt` and `X.pdmodel` of a model that had them.
-pub(super) fn write_saved(
-    model: &Model,
-    path: &Path,
-    options: &WriteOptions,
-) -> Result<Vec<PathBuf>> {
+pub(super) fn write_saved(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
     let program = program_of(model, SAVED)?;
     let bundle = Bundle::of(model).filter(|bundle| !bundle.pickles.is_empty());
     let bundle = bundle.ok_or_else(|| {
@@ -79,37 +65,23 @@ pub(super) fn write_saved(
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         (directory.unwrap_or(Path::new(".")), format!("{stem}.pdmodel"))
     };
-    let mut commit = if into {
-        Commit::directory(directory, options.progress.clone())?
-    } else {
-        Commit::existing(directory, options.progress.clone())?
-    };
+    let mut staged = begin(directory, into, options)?;
     let stem = program_name.strip_suffix(".pdmodel").unwrap_or(&program_name);
-    let mut files = Vec::new();
     for (extension, part) in pickles::split(model, &bundle) {
-        let name = format!("{stem}.{extension}");
-        paddle_pickle::write_model(&mut commit, &name, &part)?;
-        files.push(directory.join(name));
+        staged.write(&format!("{stem}.{extension}"), |out| paddle_pickle::put_model(out, &part))?;
     }
     let encoded = encode(program, &program_name, options)?;
-    commit.write(&program_name, |out| Ok::<_, Error>(out.put(&encoded)?))?;
-    files.push(directory.join(&program_name));
-    publish(commit, model)?;
-    Ok(files)
+    staged.write(&program_name, |out| out.put(&encoded))?;
+    Ok(if into { staged } else { staged.opened_by(program_name) })
 }
 
 /// Writes a directory: a file for each variable, then the program, if there is one.
-pub(super) fn write_vars(
-    model: &Model,
-    path: &Path,
-    options: &WriteOptions,
-) -> Result<Vec<PathBuf>> {
+pub(super) fn write_vars(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
     if model.program.is_none() {
         some_tensor(model, "paddle-vars")?;
     }
     let bundle = remembered(model, options);
-    let mut commit = Commit::directory(path, options.progress.clone())?;
-    let mut files = Vec::new();
+    let mut staged = Staged::directory(path, options)?;
     for Parameter { name, tensor } in &model.parameters {
         if name.is_empty() {
             let what = "a tensor without a name: names are names of files".to_owned();
@@ -117,19 +89,21 @@ pub(super) fn write_vars(
         }
         let layout = bundle.layouts.get(name).copied().unwrap_or_default();
         let layout = Layout { align: options.align, ..layout };
-        commit.write(name, |out| paddle_stream::write_record(out, name, tensor, layout))?;
-        files.push(path.join(name));
+        staged.write(name, |out| paddle_stream::write_record(out, name, tensor, layout))?;
     }
     if let Some(program) = &model.program {
         // What was not in such a directory may have a name by which nobody looks in one.
         let known = bundle.directory && bundle.params.is_none();
         let name = bundle.program.filter(|_| known).unwrap_or_else(|| "__model__".to_owned());
         let encoded = encode(program, &name, options)?;
-        commit.write(&name, |out| Ok::<_, Error>(out.put(&encoded)?))?;
-        files.push(path.join(name));
+        staged.write(&name, |out| out.put(&encoded))?;
     }
-    publish(commit, model)?;
-    Ok(files)
+    Ok(staged)
+}
+
+/// Files into a directory, or beside others in one.
+fn begin(directory: &Path, into: bool, options: &WriteOptions) -> Result<Staged> {
+    if into { Staged::directory(directory, options) } else { Staged::beside(directory, options) }
 }
 
 /// How the files were, if that is to be kept.
@@ -137,11 +111,7 @@ fn remembered(model: &Model, options: &WriteOptions) -> Bundle {
     Bundle::of(model).filter(|_| options.same).unwrap_or_default()
 }
 
-pub(super) fn write_params(
-    model: &Model,
-    path: &Path,
-    options: &WriteOptions,
-) -> Result<Vec<PathBuf>> {
+pub(super) fn write_params(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
     let lod_last = remembered(model, options).layout.lod_last;
     let layout = Layout { lod_last, sized: false, align: options.align };
     write_stream(model, path, layout, options)
@@ -151,17 +121,13 @@ pub(super) fn write_params_sized(
     model: &Model,
     path: &Path,
     options: &WriteOptions,
-) -> Result<Vec<PathBuf>> {
+) -> Result<Staged> {
     let lod_last = remembered(model, options).layout.lod_last;
     let layout = Layout { lod_last, sized: true, align: options.align };
     write_stream(model, path, layout, options)
 }
 
-pub(super) fn write_tensor(
-    model: &Model,
-    path: &Path,
-    options: &WriteOptions,
-) -> Result<Vec<PathBuf>> {
+pub(super) fn write_tensor(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
     one_tensor(model, "paddle-tensor")?;
     write_stream(model, path, Layout { align: options.align, ..Layout::default() }, options)
 }
@@ -170,17 +136,13 @@ pub(super) fn write_tensor_lod_last(
     model: &Model,
     path: &Path,
     options: &WriteOptions,
-) -> Result<Vec<PathBuf>> {
+) -> Result<Staged> {
     one_tensor(model, "paddle-tensor-lod-last")?;
     let layout = Layout { lod_last: true, align: options.align, ..Layout::default() };
     write_stream(model, path, layout, options)
 }
 
-pub(super) fn write_program(
-    model: &Model,
-    path: &Path,
-    options: &WriteOptions,
-) -> Result<Vec<PathBuf>> {
+pub(super) fn write_program(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
     let encoded = paddle_program::write(program_of(model, "paddle-program")?)?;
     write_bytes(path, &encoded, options)
 }
@@ -189,16 +151,13 @@ pub(super) fn write_program_text(
     model: &Model,
     path: &Path,
     options: &WriteOptions,
-) -> Result<Vec<PathBuf>> {
+) -> Result<Staged> {
     let encoded = paddle_program::write_text(program_of(model, "paddle-program-text")?)?;
     write_bytes(path, &encoded, options)
 }
 
-fn write_bytes(path: &Path, bytes: &[u8], options: &WriteOptions) -> Result<Vec<PathBuf>> {
-    let (mut commit, name) = Commit::file(path, options.progress.clone())?;
-    commit.write(&name, |out| out.put(bytes))?;
-    commit.publish()?;
-    Ok(vec![path.to_path_buf()])
+fn write_bytes(path: &Path, bytes: &[u8], options: &WriteOptions) -> Result<Staged> {
+    Staged::file(path, options, |out| out.put(bytes))
 }
 
 fn write_stream(
@@ -206,7 +165,7 @@ fn write_stream(
     path: &Path,
     layout: Layout,
     options: &WriteOptions,
-) -> Result<Vec<PathBuf>> {
+) -> Result<Staged> {
     some_tensor(model, "paddle-params")?;
     let mut tensors: Vec<_> =
         model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect();
@@ -214,10 +173,7 @@ fn write_stream(
     if tensors.iter().all(|(name, _)| !name.is_empty()) {
         tensors.sort_by_key(|(name, _)| *name);
     }
-    let (mut commit, name) = Commit::file(path, options.progress.clone())?;
-    commit.write(&name, |out| paddle_stream::write(out, tensors, layout))?;
-    publish(commit, model)?;
-    Ok(vec![path.to_path_buf()])
+    Staged::file(path, options, |out| paddle_stream::write(out, tensors, layout))
 }
 
 /// Encodes a program in the form it had, or the one that a name asks for.

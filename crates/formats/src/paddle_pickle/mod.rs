@@ -39,10 +39,10 @@ mod read;
 mod write;
 
 pub use read::read_blob;
-pub use write::write;
+pub(crate) use write::write;
 
 pub(crate) use read::{Early, is_pickle, read_early, warn_bits};
-pub(crate) use write::write_model;
+pub(crate) use write::put_model;
 
 use lodstone_model::DType;
 

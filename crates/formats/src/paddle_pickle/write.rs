@@ -1,51 +1,45 @@
 //! Tensors to a pickle: as it was, as the same objects with other tensors, or a new one.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lodstone_model::{DType, Kind, Limits, Model, Parameter, Tensor};
-use lodstone_store::{Blob, Commit, Output};
+use lodstone_store::{Blob, Output};
 
 use super::array::{same_bits, written};
 use super::contents::{Contents, contents};
 use super::{AS_INTEGERS, CUT, NAME, TABLE, builds, edit};
-use crate::format::publish;
 use crate::numpy::{DIMENSIONS, code};
 use crate::pickle::write as put;
 use crate::pickle::{self, Kept, Node, Piece, Shapes, is_one};
-use crate::{Error, Result, WriteOptions};
+use crate::{Error, Result, Staged, WriteOptions};
 
 /// Writes one file.
 ///
 /// # Errors
 /// If the format has no place for a tensor; or what reading and writing give.
-pub fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Vec<PathBuf>> {
-    let (mut commit, name) = Commit::file(path, options.progress.clone())?;
-    write_model(&mut commit, &name, model)?;
-    publish(commit, model)?;
-    Ok(vec![path.to_path_buf()])
+pub(crate) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+    Staged::file(path, options, |out| put_model(out, model))
 }
 
-/// Stages the pickle of a model under `name`.
+/// Writes the pickle of a model.
 ///
 /// # Errors
 /// As [`write`].
-pub(crate) fn write_model(commit: &mut Commit, name: &str, model: &Model) -> Result<()> {
+pub(crate) fn put_model(out: &mut Output, model: &Model) -> Result<()> {
     check(model)?;
     let Some(kept) = model.residual.of(NAME).and_then(Kept::decode) else {
-        return commit.write(name, |out| fresh(out, &model.parameters));
+        return fresh(out, &model.parameters);
     };
     let (shapes, contents) = read(&kept)?;
     let places = places(model, &contents);
     if let Some(pieces) = unedited(model, &contents, &places) {
-        return commit.write(name, |out| {
-            kept.pieces().try_for_each(|piece| match piece {
-                Piece::Bytes(bytes) => Ok(out.put(&bytes)?),
-                Piece::Hole(start) => match pieces.get(&start) {
-                    Some(blob) => Ok(out.copy(blob)?),
-                    None => Ok(()),
-                },
-            })
+        return kept.pieces().try_for_each(|piece| match piece {
+            Piece::Bytes(bytes) => Ok(out.put(&bytes)?),
+            Piece::Hole(start) => match pieces.get(&start) {
+                Some(blob) => Ok(out.copy(blob)?),
+                None => Ok(()),
+            },
         });
     }
     let plan = Plan::new(model, &contents, &places);
@@ -57,13 +51,11 @@ pub(crate) fn write_model(commit: &mut Commit, name: &str, model: &Model) -> Res
     }
     if !is_dict && !plan.moved.is_empty() {
         // There is no dict in which they would have a name.
-        return commit.write(name, |out| fresh(out, &model.parameters));
+        return fresh(out, &model.parameters);
     }
-    commit.write(name, |out| {
-        put::begin(out)?;
-        edit::Writer::new(out, model, &shapes, &contents, &plan).root()?;
-        Ok(put::end(out)?)
-    })
+    put::begin(out)?;
+    edit::Writer::new(out, model, &shapes, &contents, &plan).root()?;
+    Ok(put::end(out)?)
 }
 
 /// What a pickle that was kept holds: all but the elements.

@@ -2,16 +2,15 @@
 //! it can be written back the same way.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lodstone_model::{Model, Parameter};
-use lodstone_store::Commit;
 use serde::{Deserialize, Serialize};
 
 use super::header::Header;
 use super::write::put;
-use crate::format::{self, publish};
-use crate::{Error, Result, WriteOptions};
+use crate::format;
+use crate::{Result, Staged, WriteOptions};
 
 /// Owner of the residual of a model: a layout, as JSON.
 const OWNER: &str = "safetensors layout";
@@ -61,7 +60,7 @@ impl Layout {
         model: &Model,
         path: &Path,
         options: &WriteOptions,
-    ) -> Result<Vec<PathBuf>> {
+    ) -> Result<Staged> {
         let (root, index_name) = match path.file_name().filter(|_| !self.directory) {
             Some(name) => {
                 let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -69,20 +68,19 @@ impl Layout {
             }
             None => (path, None),
         };
-        let mut commit = Commit::directory(root, options.progress.clone())?;
-        let mut written = Vec::new();
+        let mut staged = Staged::directory(root, options)?;
+        let mut main = String::new();
         for (file, tensors) in self.files.iter().zip(self.split(model).unwrap_or_default()) {
             let tensors: Vec<&Parameter> = tensors.iter().collect();
-            commit.write(&file.name, |out| put(out, file.text.as_bytes(), &tensors))?;
-            written.push(root.join(&file.name));
+            staged.write(&file.name, |out| put(out, file.text.as_bytes(), &tensors))?;
+            main.clone_from(&file.name);
         }
         if let Some(index) = &self.index {
             let name = index_name.unwrap_or_else(|| index.name.clone());
-            commit.write(&name, |out| Ok::<_, Error>(out.put(index.text.as_bytes())?))?;
-            written.push(root.join(name));
+            staged.write(&name, |out| out.put(index.text.as_bytes()))?;
+            main = name;
         }
-        publish(commit, model)?;
-        Ok(written)
+        Ok(if self.directory { staged } else { staged.opened_by(main) })
     }
 
     /// The tensors of each file; none if the headers do not describe the model.

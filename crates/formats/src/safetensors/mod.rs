@@ -35,7 +35,6 @@ mod write;
 
 pub use detect::{is_file, is_index};
 pub use read::{read, read_blob};
-pub use write::write;
 
 use lodstone_model::DType;
 
@@ -63,7 +62,7 @@ pub static FORMAT: Format = Format {
     prefix: None,
     detect: detect::detect,
     read,
-    write,
+    stage: write::write,
 };
 
 /// Name of the format, and owner of the residual of a model in one file: the header as it was.

@@ -1,25 +1,24 @@
 //! Tensors to bytes, as the reference writes them.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bytes::Bytes;
 use lodstone_model::{Kind, Model, Parameter};
-use lodstone_store::{Commit, Output};
+use lodstone_store::Output;
 use serde::Serialize;
 
 use super::header::Header;
 use super::layout::Layout;
 use super::{CODES, HEADER, INDEX, METADATA, NAME, code, size_of};
-use crate::format::publish;
-use crate::{Error, Result, WriteOptions};
+use crate::{Error, Result, Staged, WriteOptions};
 
 /// Writes one file, or with [`max_shard_size`](WriteOptions::max_shard_size) as many as are
 /// needed, and then an index.
 ///
 /// # Errors
 /// If the format has no place for a tensor; or what reading and writing give.
-pub fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Vec<PathBuf>> {
+pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
     check(model)?;
     let keep = options.same && options.max_shard_size.is_none();
     if let Some(layout) = Layout::unedited(model).filter(|_| keep) {
@@ -37,10 +36,7 @@ pub fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Vec<P
         Some(header) => (header.to_vec(), tensors),
         None => plan(tensors, &model.metadata)?,
     };
-    let (mut commit, name) = Commit::file(path, options.progress.clone())?;
-    commit.write(&name, |out| put(out, &header, &tensors))?;
-    publish(commit, model)?;
-    Ok(vec![path.to_path_buf()])
+    Staged::file(path, options, |out| put(out, &header, &tensors))
 }
 
 fn write_shards(
@@ -48,27 +44,23 @@ fn write_shards(
     shards: &[Vec<&Parameter>],
     path: &Path,
     options: &WriteOptions,
-) -> Result<Vec<PathBuf>> {
+) -> Result<Staged> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.strip_suffix(".safetensors").unwrap_or(&name);
     let parent = path.parent().unwrap_or(Path::new(""));
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-    let mut commit = Commit::directory(parent, options.progress.clone())?;
-    let mut written = Vec::new();
+    let mut staged = Staged::directory(parent, options)?;
     let mut weight_map = BTreeMap::new();
     for (number, shard) in (1..).zip(shards) {
         let name = format!("{stem}-{number:05}-of-{:05}.safetensors", shards.len());
         let (header, tensors) = plan(shard.clone(), &model.metadata)?;
-        commit.write(&name, |out| put(out, &header, &tensors))?;
+        staged.write(&name, |out| put(out, &header, &tensors))?;
         weight_map.extend(shard.iter().map(|tensor| (tensor.name.as_str(), name.clone())));
-        written.push(path.with_file_name(name));
     }
     let index = Index { metadata: IndexMetadata { total_size: model.nbytes() }, weight_map };
     let name = format!("{stem}{INDEX}");
-    commit.write(&name, |out| out.put(index_text(&index).as_bytes()))?;
-    written.push(path.with_file_name(name));
-    publish(commit, model)?;
-    Ok(written)
+    staged.write(&name, |out| out.put(index_text(&index).as_bytes()))?;
+    Ok(staged.opened_by(name))
 }
 
 pub(super) fn put(out: &mut Output, header: &[u8], tensors: &[&Parameter]) -> Result<()> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lodstone::{
     Blob, ConvertOptions, DType, DiffOptions, Loss, Model, OpenOptions, Parameter, Progress,
-    Target, Tensor,
+    Target, Tensor, WriteOptions,
 };
 
 use crate::limits;
@@ -223,7 +223,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         target: Some(0.95),
         limits: &[("convert alone", |files| convert_to(files, PADDLE, SAFETENSORS, &plain()))],
         ours: &[("paddle to safetensors", |files| {
-            convert_to(files, PADDLE, SAFETENSORS, &ConvertOptions { seal: true, ..plain() })
+            let write = WriteOptions { seal: true, ..WriteOptions::default() };
+            convert_to(files, PADDLE, SAFETENSORS, &ConvertOptions { write, ..plain() })
         })],
         asked: None,
     },

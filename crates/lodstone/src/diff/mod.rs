@@ -7,13 +7,13 @@
 mod compare;
 mod pair;
 
+use lodstone_formats::called;
 use lodstone_model::{Attribute, Block, DType, Model, Op, Parameter, Program};
 use lodstone_schema::conventions;
 use lodstone_store::Progress;
 use serde::{Serialize, Serializer};
 
 use crate::adapt::{Renames, transpose};
-use crate::seal::called;
 use crate::{Error, Result};
 use pair::Pairing;
 

@@ -51,6 +51,7 @@ pub struct Commit {
     staged: Vec<Staged>,
     /// The targets of what is staged.
     names: HashSet<PathBuf>,
+    through_link: bool,
     progress: Progress,
 }
 
@@ -119,7 +120,7 @@ impl Commit {
     /// # Errors
     /// If its directory cannot be opened or written to, or the path names no file.
     pub fn file(path: &Path, progress: Progress) -> Result<(Self, String)> {
-        let path = follow(path);
+        let (given, path) = (path, follow(path));
         let refuse = |found| Error::NotAFile { path: path.clone(), found };
         if let Ok(there) = std::fs::symlink_metadata(&path)
             && !there.is_file()
@@ -130,7 +131,8 @@ impl Commit {
         let name = name.ok_or_else(|| refuse("a name that is not UTF-8"))?;
         let parent = parent_of(&path);
         let root = parent.canonicalize().map_err(Error::io("open the directory", parent))?;
-        Ok((Self::begin(&root, false, progress)?, name.to_owned()))
+        let commit = Self::begin(&root, false, progress)?;
+        Ok((Self { through_link: path != given, ..commit }, name.to_owned()))
     }
 
     fn begin(root: &Path, whole: bool, progress: Progress) -> Result<Self> {
@@ -150,7 +152,8 @@ impl Commit {
     }
 
     fn of(staging: Staging, root: Root, progress: Progress) -> Self {
-        Self { staging, root, staged: Vec::new(), names: HashSet::new(), progress }
+        let (staged, names, through_link) = Default::default();
+        Self { staging, root, staged, names, through_link, progress }
     }
 
     /// Writes the file `name` (relative; subdirectories are made) with `fill`. It is on disk when it
@@ -180,11 +183,32 @@ impl Commit {
     }
 
     /// Where the file `name` is until it is published, if it was written: to be opened, and compared
-    /// with what it should be. Its neighbours have their names there too.
+    /// with what it should be. Its neighbours have their names there too; the empty name is that of
+    /// the directory that they are in.
     pub fn staged(&self, name: &str) -> Option<PathBuf> {
         let target = target_of(name);
         let written = self.staged.iter().any(|staged| staged.target == target);
-        written.then(|| self.staging.path(&target))
+        (written || name.is_empty()).then(|| self.staging.path(&target))
+    }
+
+    /// The names of what was written, in that order, without `.` and doubled slashes.
+    pub fn names(&self) -> Vec<String> {
+        let names = self.staged.iter().map(|staged| staged.target.to_string_lossy().into_owned());
+        names.collect()
+    }
+
+    /// The directory that is written to, if it exists.
+    pub fn root(&self) -> Option<&Path> {
+        match &self.root {
+            Root::Existing { path, .. } => Some(path),
+            Root::New { .. } => None,
+        }
+    }
+
+    /// Whether the path of [`file`](Self::file) is a symbolic link: what it leads to has another
+    /// name, and may be in another directory.
+    pub fn is_through_link(&self) -> bool {
+        self.through_link
     }
 
     /// Makes everything that was written visible.

@@ -1,0 +1,129 @@
+//! Models that are written, and not published yet.
+
+use std::path::{Path, PathBuf};
+
+use lodstone_model::Model;
+use lodstone_store::{Commit, Output, SEAL};
+
+use crate::seal::LARGEST;
+use crate::{Error, Format, OpenOptions, Result, Seal, SealedModel, WriteOptions};
+
+/// What a format has written of a model.
+#[derive(Debug)]
+pub struct Staged {
+    commit: Commit,
+    /// The directory of the files, as the caller calls it.
+    root: PathBuf,
+    files: Vec<PathBuf>,
+    /// The name of what the model is opened by; empty for the directory.
+    main: String,
+}
+
+/// What was written.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// The files, in the order in which they were written; without a seal.
+    pub files: Vec<PathBuf>,
+    /// The seal that has no checksums any more of what was written over.
+    pub unsealed: Option<PathBuf>,
+    /// Whether the path is a symbolic link to the file that was written. Then that was not sealed:
+    /// its seal belongs beside the link.
+    pub through_link: bool,
+}
+
+impl Staged {
+    /// One file that `fill` writes.
+    pub(crate) fn file<E>(
+        path: &Path,
+        options: &WriteOptions,
+        fill: impl FnOnce(&mut Output) -> Result<(), E>,
+    ) -> Result<Self>
+    where
+        E: From<lodstone_store::Error>,
+        Error: From<E>,
+    {
+        let (mut commit, name) = Commit::file(path, options.progress.clone())?;
+        commit.write(&name, fill)?;
+        let root = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        Ok(Self { commit, root, files: vec![path.to_path_buf()], main: name })
+    }
+
+    /// Files in a directory that they may make up alone, or that does not exist yet.
+    pub(crate) fn directory(root: &Path, options: &WriteOptions) -> Result<Self> {
+        Ok(Self::new(Commit::directory(root, options.progress.clone())?, root))
+    }
+
+    /// Files in a directory that exists.
+    pub(crate) fn beside(root: &Path, options: &WriteOptions) -> Result<Self> {
+        Ok(Self::new(Commit::existing(root, options.progress.clone())?, root))
+    }
+
+    fn new(commit: Commit, root: &Path) -> Self {
+        Self { commit, root: root.to_path_buf(), files: Vec::new(), main: String::new() }
+    }
+
+    /// Writes one of several files: who has the last has all of them.
+    ///
+    /// # Errors
+    /// As [`Commit::write`].
+    pub(crate) fn write<E>(
+        &mut self,
+        name: &str,
+        fill: impl FnOnce(&mut Output) -> Result<(), E>,
+    ) -> Result<()>
+    where
+        E: From<lodstone_store::Error>,
+        Error: From<E>,
+    {
+        self.commit.write(name, fill)?;
+        self.files.push(self.root.join(name));
+        Ok(())
+    }
+
+    /// The same, to be opened by the file called `main` rather than by its directory.
+    pub(crate) fn opened_by(self, main: impl Into<String>) -> Self {
+        Self { main: main.into(), ..self }
+    }
+
+    /// Publishes it, with the seal that belongs to it, if what the tensors were read from is still
+    /// what it was. A seal that there was forgets what is written over.
+    ///
+    /// # Errors
+    /// If it is not, or publishing fails.
+    pub(crate) fn publish(
+        mut self,
+        format: &Format,
+        model: &Model,
+        options: &WriteOptions,
+    ) -> Result<Written> {
+        model.parameters.iter().try_for_each(|parameter| parameter.tensor.check_unchanged())?;
+        let through_link = self.commit.is_through_link();
+        let sealed = options.seal && !through_link;
+        let old = self.commit.root().map_or(Ok(None), |root| Seal::load(root, LARGEST));
+        // One that cannot be read says nothing about any file; another model's is not lost.
+        let mut seal = if sealed { old? } else { old.ok().flatten() }.unwrap_or_default();
+        let unsealed = seal.remove(&self.commit.names());
+        if sealed {
+            seal.models.push(self.sealed(format, options)?);
+        }
+        if sealed || unsealed {
+            let encoded = seal.encode()?;
+            self.commit.write(SEAL, |out| out.put(&encoded))?;
+        }
+        self.commit.publish()?;
+        let unsealed = unsealed.then(|| self.root.join(SEAL));
+        Ok(Written { files: self.files, unsealed, through_link })
+    }
+
+    /// The checksums of what was written, while the system writes it to the disk.
+    fn sealed(&self, format: &Format, options: &WriteOptions) -> Result<SealedModel> {
+        let staged = self.commit.staged(&self.main).ok_or_else(|| Error::NoModel {
+            path: self.root.join(&self.main),
+            why: "it was not written".to_owned(),
+        })?;
+        let open = OpenOptions { verify: false, ..OpenOptions::default() };
+        let model = (format.read)(&staged, &open)?;
+        let root = self.commit.staged("").unwrap_or(staged);
+        SealedModel::of(&model, &root, &options.progress)
+    }
+}
