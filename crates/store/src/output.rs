@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use crate::blob::{CHUNK, to_usize};
 use crate::{Blob, Error, Progress, Result, Step};
 
 /// A staged file: buffered, knows its position, and copies blobs without holding them.
@@ -11,22 +12,22 @@ use crate::{Blob, Error, Progress, Result, Step};
 pub struct Output {
     file: File,
     path: PathBuf,
-    buffer: Vec<u8>,
+    buffer: Box<[u8]>,
+    /// How much of the buffer is to be written.
+    filled: usize,
     position: u64,
     /// Up to where the system was asked to begin to write to the disk.
     begun: u64,
     progress: Progress,
 }
 
-const BUFFER: usize = 256 << 10;
-
 /// Bytes that are left to the disk at once.
 const SHARE: u64 = 16 << 20;
 
 impl Output {
     pub(crate) fn new(file: File, path: PathBuf, progress: Progress) -> Self {
-        let buffer = Vec::with_capacity(BUFFER);
-        Self { file, path, buffer, position: 0, begun: 0, progress }
+        let (buffer, filled, position, begun) = (vec![0; CHUNK].into_boxed_slice(), 0, 0, 0);
+        Self { file, path, buffer, filled, position, begun, progress }
     }
 
     /// Bytes written so far.
@@ -39,21 +40,23 @@ impl Output {
     /// # Errors
     /// If the system fails or the work was cancelled.
     pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.buffer.len() + bytes.len() > BUFFER {
-            self.drain()?;
+        if bytes.len() < CHUNK {
+            let mut rest = bytes;
+            return self.append(bytes.len() as u64, |room| {
+                let (now, later) = rest.split_at(room.len());
+                room.copy_from_slice(now);
+                rest = later;
+                Ok(())
+            });
         }
-        if bytes.len() >= BUFFER {
-            self.progress.step(Step::Write(&self.path))?;
-            self.file.write_all(bytes).map_err(Error::io("write", &self.path))?;
-        } else {
-            self.buffer.extend_from_slice(bytes);
-        }
-        self.position += bytes.len() as u64;
-        self.begin_to_sync();
-        self.progress.advance(bytes.len() as u64)
+        self.drain()?;
+        self.progress.step(Step::Write(&self.path))?;
+        self.file.write_all(bytes).map_err(Error::io("write", &self.path))?;
+        self.advance(bytes.len() as u64)
     }
 
-    /// Appends all bytes of `blob`; a range of a file is copied inside the kernel where it can be.
+    /// Appends all bytes of `blob`; a range of a file is copied inside the kernel where that is a
+    /// copy of pages.
     ///
     /// # Errors
     /// What reading the blob or writing gives.
@@ -61,18 +64,54 @@ impl Output {
         if let Some(parts) = blob.parts() {
             return parts.iter().try_for_each(|part| self.copy(part));
         }
-        let copied = self.copy_in_kernel(blob)?;
-        let rest = blob.slice(copied, blob.len() - copied)?;
-        rest.for_each_chunk(|piece| self.put(piece))
+        if let Some(bytes) = blob.in_memory() {
+            return bytes.chunks(to_usize(SHARE)).try_for_each(|share| self.put(share));
+        }
+        let mut read = self.copy_in_kernel(blob)?;
+        self.append(blob.len() - read, |room| {
+            blob.read_at(read, room)?;
+            read += room.len() as u64;
+            Ok(())
+        })
+    }
+
+    /// Appends `len` bytes, of which `fill` writes as many as there is room for.
+    fn append(&mut self, len: u64, mut fill: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        let mut left = len;
+        while left > 0 {
+            if self.filled == self.buffer.len() {
+                self.drain()?;
+            }
+            let (_, room) = self.buffer.split_at_mut(self.filled);
+            let (room, _) = room.split_at_mut(room.len().min(to_usize(left)));
+            fill(room)?;
+            let filled = room.len();
+            self.filled += filled;
+            left -= filled as u64;
+            self.advance(filled as u64)?;
+        }
+        Ok(())
+    }
+
+    /// Counts bytes that were appended.
+    fn advance(&mut self, len: u64) -> Result<()> {
+        self.position += len;
+        self.begin_to_sync();
+        self.progress.advance(len)
     }
 
     /// Copies as much as the kernel will and says how much that was.
     #[cfg(target_os = "linux")]
     fn copy_in_kernel(&mut self, blob: &Blob) -> Result<u64> {
-        // Below this a system call costs more than the copy.
-        const WORTH_IT: u64 = BUFFER as u64;
-        const STEP: u64 = SHARE;
-        let Some((source, start)) = blob.file_range().filter(|_| blob.len() >= WORTH_IT) else {
+        /// Below this a system call costs more than the copy.
+        const WORTH_IT: u64 = 256 << 10;
+        /// Pages, and blocks of file systems that can share them. Where bytes have to be shifted
+        /// against these, the kernel takes twice as long as a buffer in the cache of a processor.
+        const BLOCK: u64 = 4096;
+        let shifted = |start: u64| start % BLOCK != self.position % BLOCK;
+        let Some((source, start)) =
+            blob.file_range().filter(|(_, start)| blob.len() >= WORTH_IT && !shifted(*start))
+        else {
             return Ok(0);
         };
         self.drain()?;
@@ -80,7 +119,7 @@ impl Output {
         let mut copied = 0;
         while copied < blob.len() {
             let mut offset = start + copied;
-            let step = usize::try_from(STEP.min(blob.len() - copied)).unwrap_or(0);
+            let step = to_usize(SHARE.min(blob.len() - copied));
             self.progress.step(Step::Write(&self.path))?;
             let moved = source.with(|source| {
                 rustix::fs::copy_file_range(source, Some(&mut offset), &self.file, None, step)
@@ -91,9 +130,7 @@ impl Output {
                 break;
             }
             copied += moved as u64;
-            self.position += moved as u64;
-            self.begin_to_sync();
-            self.progress.advance(moved as u64)?;
+            self.advance(moved as u64)?;
         }
         Ok(copied)
     }
@@ -127,12 +164,13 @@ impl Output {
     }
 
     fn drain(&mut self) -> Result<()> {
-        if self.buffer.is_empty() {
+        if self.filled == 0 {
             return Ok(());
         }
         self.progress.step(Step::Write(&self.path))?;
-        self.file.write_all(&self.buffer).map_err(Error::io("write", &self.path))?;
-        self.buffer.clear();
+        let (filled, _) = self.buffer.split_at(self.filled);
+        self.file.write_all(filled).map_err(Error::io("write", &self.path))?;
+        self.filled = 0;
         Ok(())
     }
 

@@ -26,7 +26,7 @@ const KILLS: &str = "LODSTONE_KILLS";
 const LARGE: usize = 64 << 20;
 
 /// Several pieces for each file, so that there are several writes.
-pub(crate) const SMALL: usize = 8 * 200_000;
+pub(crate) const SMALL: usize = 8 * 900_000;
 
 /// What was found after the writers were killed.
 #[derive(Debug, Default)]
