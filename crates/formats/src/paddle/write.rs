@@ -9,7 +9,7 @@ use lodstone_store::{Commit, is_dir};
 
 use super::bundle::Bundle;
 use super::{SAVED, pickles};
-use crate::format::publish;
+use crate::format::{check_free, publish};
 use crate::paddle_stream::{self, Layout};
 use crate::{Error, Result, WriteOptions};
 use crate::{paddle_pickle, paddle_program};
@@ -115,6 +115,7 @@ pub(super) fn write_vars(
             let what = "a tensor without a name: names are names of files".to_owned();
             return Err(Error::Incompatible { format: "paddle-vars", what });
         }
+        check_free("paddle-vars", name)?;
         let layout = bundle.layouts.get(name).copied().unwrap_or_default();
         let layout = Layout { align: options.align, ..layout };
         commit.write(name, |out| paddle_stream::write_record(out, name, tensor, layout))?;

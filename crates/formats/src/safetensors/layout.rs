@@ -8,9 +8,10 @@ use lodstone_model::{Model, Parameter};
 use lodstone_store::Commit;
 use serde::{Deserialize, Serialize};
 
+use super::NAME;
 use super::header::Header;
 use super::write::put;
-use crate::format::{self, publish};
+use crate::format::{self, check_free, publish};
 use crate::{Error, Result, WriteOptions};
 
 /// Owner of the residual of a model: a layout, as JSON.
@@ -73,6 +74,7 @@ impl Layout {
         let mut written = Vec::new();
         for (file, tensors) in self.files.iter().zip(self.split(model).unwrap_or_default()) {
             let tensors: Vec<&Parameter> = tensors.iter().collect();
+            check_free(NAME, &file.name)?;
             commit.write(&file.name, |out| put(out, file.text.as_bytes(), &tensors))?;
             written.push(root.join(&file.name));
         }
