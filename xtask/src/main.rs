@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `test` | all tests of the workspace |
 //! | `interop` | writes files with `lodstone` and loads them with the real frameworks |
+//! | `fuzz` | runs the fuzz targets, or one of them, for a while |
 //! | `bench` | the benchmarks, beside their physical limits |
 //!
 //! Exit codes: 0 passed, 1 failed, 2 could not run.
@@ -11,6 +12,7 @@
 #![expect(clippy::print_stderr, reason = "a task talks to who runs it")]
 #![expect(clippy::disallowed_methods, reason = "tasks prepare files for other programs")]
 
+mod fuzz;
 mod interop;
 mod run;
 
@@ -25,8 +27,11 @@ fn main() -> ExitCode {
     let outcome = match task.as_str() {
         "test" => test(&rest),
         "interop" => interop::interop(),
+        "fuzz" => fuzz::fuzz(&rest),
         "bench" => cargo(&["bench", "--quiet", "--package", "lodstone", "--bench", "io"], &rest),
-        _ => Err(Outcome::CouldNotRun("usage: cargo xtask test | interop | bench".to_owned())),
+        _ => {
+            Err(Outcome::CouldNotRun("usage: cargo xtask test | interop | fuzz | bench".to_owned()))
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
