@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `test` | all tests of the workspace |
 //! | `interop` | writes files with `lodstone` and loads them with the real frameworks |
+//! | `fuzz` | runs the fuzz targets, or one of them, for a while |
 //! | `bench` | the benchmarks, beside their physical limits and the other libraries |
 //!
 //! Exit codes: 0 passed, 1 failed, 2 could not run.
@@ -12,6 +13,7 @@
 #![expect(clippy::disallowed_methods, reason = "tasks prepare files for other programs")]
 
 mod bench;
+mod fuzz;
 mod interop;
 mod python;
 mod run;
@@ -27,8 +29,11 @@ fn main() -> ExitCode {
     let outcome = match task.as_str() {
         "test" => test(&rest),
         "interop" => interop::interop(),
+        "fuzz" => fuzz::fuzz(&rest),
         "bench" => bench::bench(&rest),
-        _ => Err(Outcome::CouldNotRun("usage: cargo xtask test | interop | bench".to_owned())),
+        _ => {
+            Err(Outcome::CouldNotRun("usage: cargo xtask test | interop | fuzz | bench".to_owned()))
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

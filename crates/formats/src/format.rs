@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use lodstone_model::{Model, Residual};
+use lodstone_store::SEAL;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    Holds, OpenOptions, Result, Staged, WriteOptions, Written, mxnet, mxnet_params, mxnet_states,
-    numpy, paddle, safetensors,
+    Error, Holds, OpenOptions, Result, Staged, WriteOptions, Written, mxnet, mxnet_params,
+    mxnet_states, numpy, paddle, safetensors,
 };
 
 /// A format: what it looks like, what it holds, how it is read and written.
@@ -105,6 +106,20 @@ impl Format {
 /// The format called `name`.
 pub fn named(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name)
+}
+
+/// Fails if a name out of a model is one that no file of a model has: that of a seal, or of files that
+/// are being written. It would be taken for one, and never for a part of the model.
+///
+/// # Errors
+/// [`Error::Incompatible`].
+pub(crate) fn check_free(format: &'static str, name: &str) -> Result<()> {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    if last == SEAL || (last.starts_with('.') && last.ends_with(".lodstone")) {
+        let what = format!("a file called `{name}`, which is not a name of a part of a model");
+        return Err(Error::Incompatible { format, what });
+    }
+    Ok(())
 }
 
 /// What `owner` remembers of a model as JSON.

@@ -6,7 +6,7 @@ use lodstone_model::Limits;
 use lodstone_store::{Blob, check_relative};
 
 use crate::pickle::{self, Finding};
-use crate::{Result, numpy, tar};
+use crate::{Error, Result, numpy, tar};
 
 /// What the pickles in a file would do, and what is odd about what holds them.
 #[derive(Clone, Debug, Default)]
@@ -32,8 +32,21 @@ const ENDINGS: [&str; 20] = [
 /// Levels of archives in archives that are looked into.
 const DEEP: usize = 3;
 
-/// Largest archive that is inflated to be looked into, in bytes.
+/// Bytes of a deflated member that are inflated to be looked into.
 const LARGEST: u64 = 256 << 20;
+
+/// Bytes that are inflated of one file at most, members of members among them: archives in archives
+/// multiply, and so does the time.
+const INFLATED: u64 = 512 << 20;
+
+/// The same for each byte of the file, which honest ones need no more of.
+const RATIO: u64 = 16;
+
+/// Values of pickles in a small file: deflated, they are a thousand for each byte.
+const VALUES: usize = 1 << 20;
+
+/// Bytes of numbers that are looked at, deflated: who loads them loads no pickle.
+const NUMBERS: u64 = 1 << 20;
 
 /// Lists what the pickles in a file would do when its own framework loads it. Files are looked at
 /// by content: a name can hide a pickle, and not make one of what is none.
@@ -41,7 +54,11 @@ const LARGEST: u64 = 256 << 20;
 /// # Errors
 /// What reading the file gives.
 pub fn pickles(path: &Path, blob: &Blob, limits: &Limits) -> Result<Pickles> {
-    let mut look = Look { found: Pickles::default(), limits };
+    let most = blob.len().saturating_mul(RATIO);
+    let values = usize::try_from(most).unwrap_or(usize::MAX).saturating_add(VALUES);
+    let limits = Limits { nodes: limits.nodes.min(values), ..*limits };
+    let left = most.saturating_add(INFLATED);
+    let mut look = Look { found: Pickles::default(), limits: &limits, left };
     look.at(&Place { name: &path.to_string_lossy(), member: None, blob, left: DEEP })?;
     Ok(look.found)
 }
@@ -50,6 +67,8 @@ pub fn pickles(path: &Path, blob: &Blob, limits: &Limits) -> Result<Pickles> {
 struct Look<'a> {
     found: Pickles,
     limits: &'a Limits,
+    /// Bytes that may still be inflated.
+    left: u64,
 }
 
 /// A file, or a member of an archive.
@@ -66,40 +85,76 @@ struct Place<'a> {
 impl Look<'_> {
     fn at(&mut self, place: &Place<'_>) -> Result<()> {
         let Place { name, blob, left, .. } = *place;
-        let head = blob.head(tar::BLOCK as u64)?;
+        let block = tar::BLOCK as u64;
+        // What is deflated may be damaged right there.
+        let head = self.inflated(blob, block)?.0.head(block)?;
         let is_zip = head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06");
         if let Some(how) = compressed(&head, name) {
             self.unread(place, format!("it is compressed by {how}: what is in it is not known"));
         } else if (is_zip || tar::is_tar(&head)) && left == 0 {
             self.unread(place, "it is an archive in archives in an archive".to_owned());
-        } else if is_zip {
-            self.members_of_zip(place)?;
-        } else if tar::is_tar(&head) {
-            let inside = tar::members(blob, self.limits)?;
+        } else if is_zip || tar::is_tar(&head) {
+            let (there, damage) = self.inflated(blob, LARGEST)?;
+            damage.map_or(Ok(()), Err)?;
+            if there.len() < blob.len() {
+                let what = format!("it is an archive of {} bytes, itself deflated", blob.len());
+                self.unread(place, what);
+                return Ok(());
+            }
+            let place = &Place { blob: &there, ..*place };
+            if is_zip {
+                return self.members_of_zip(place);
+            }
+            let inside = tar::members(&there, self.limits)?;
             self.found.is_archive = true;
             self.found.ambiguous = inside.ambiguous.or(self.found.ambiguous.take());
             for (name, data) in inside.members {
                 self.at_member(place, &name, &data);
             }
         } else {
-            self.add(place, in_file(name, &head, blob, self.limits)?);
+            let numbers = is_numbers(&head, blob).unwrap_or(false);
+            let most = if numbers { NUMBERS } else { LARGEST };
+            let (there, damage) = self.inflated(blob, most)?;
+            if there.len() < blob.len() && most == LARGEST && damage.is_none() {
+                let (all, some) = (blob.len(), there.len());
+                self.unread(place, format!("of its {all} bytes, deflated, {some} were looked at"));
+            }
+            self.add(place, in_file(name, &head, &there, self.limits)?);
+            damage.map_or(Ok(()), Err)?;
         }
         Ok(())
     }
 
-    fn members_of_zip(&mut self, place: &Place<'_>) -> Result<()> {
-        let Place { name, member, mut blob, .. } = *place;
-        // The directory is at the end: deflated bytes would be inflated again and again.
-        let inflated;
-        if member.is_some() && blob.file_range().is_none() {
-            if blob.len() > LARGEST {
-                let what = format!("it is an archive of {} bytes, itself deflated", blob.len());
-                self.unread(place, what);
-                return Ok(());
-            }
-            inflated = Blob::memory(blob.read()?);
-            blob = &inflated;
+    /// What is deflated in memory, up to `most` bytes, and why there is no more if it is damaged there.
+    /// It is inflated from the beginning whenever somebody goes back, as who looks for something does.
+    fn inflated(&mut self, blob: &Blob, most: u64) -> Result<(Blob, Option<Error>)> {
+        const PIECE: u64 = 64 << 10;
+        if blob.file_range().is_some() || blob.in_memory().is_some() {
+            return Ok((blob.clone(), None));
         }
+        let size = blob.len().min(most).min(self.left);
+        self.left -= size;
+        let (mut bytes, mut damage) = (Vec::new(), None);
+        let (mut at, mut step) = (0, PIECE);
+        while at < size && step > 0 {
+            let piece = blob.slice(at, step.min(size - at))?;
+            match piece.read() {
+                Ok(piece) => bytes.extend_from_slice(&piece),
+                // Up to the very byte: a loader may act on it before it knows of the damage.
+                Err(error) => {
+                    damage = Some(error.into());
+                    step = if at <= self.left { step / 2 } else { 0 };
+                    self.left = self.left.saturating_sub(at);
+                    continue;
+                }
+            }
+            at += piece.len();
+        }
+        Ok((Blob::memory(bytes), damage))
+    }
+
+    fn members_of_zip(&mut self, place: &Place<'_>) -> Result<()> {
+        let Place { name, blob, .. } = *place;
         let members = match numpy::members(blob, self.limits) {
             Ok(members) => members,
             Err(error) => {
@@ -207,24 +262,41 @@ fn is_old(blob: &Blob, limits: &Limits) -> bool {
 
 /// In an array of Python objects, the elements are a pickle.
 fn in_array(head: &[u8], blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
-    let (start, size) = match *head {
-        [_, _, _, _, _, _, 1, _, a, b, ..] => (10, u32::from_le_bytes([a, b, 0, 0])),
-        [_, _, _, _, _, _, _, _, a, b, c, d, ..] => (12, u32::from_le_bytes([a, b, c, d])),
-        _ => return Ok(Vec::new()),
-    };
-    let start = start + u64::from(size);
-    if start >= blob.len() {
-        return Ok(Vec::new());
-    }
-    // Not only by what the header says of the elements, which might be spelled in another way:
-    // numbers look like pickles as rarely as any bytes do, and then have no readable names.
-    let first = blob.slice(start, blob.len() - start)?;
-    let has_objects = head.windows(2).any(|pair| matches!(pair, b"O'" | b"O\""));
-    let mut findings = match first.head(16)?.as_slice() {
-        [0x80, 2..=5, ..] => pickle::scan(&first, limits)?,
-        _ if has_objects => pickle::scan(&first, limits)?,
-        _ => pickle::scan_calls(&first, limits),
+    let Some((start, elements)) = elements(head, blob)? else { return Ok(Vec::new()) };
+    let mut findings = match are_objects(head, &elements)? {
+        true => pickle::scan(&elements, limits)?,
+        false => pickle::scan_calls(&elements, limits),
     };
     findings.iter_mut().for_each(|finding| finding.offset += start);
     Ok(findings)
+}
+
+/// Whether a file is an array of anything but objects.
+fn is_numbers(head: &[u8], blob: &Blob) -> Result<bool> {
+    if !numpy::is_npy(head) {
+        return Ok(false);
+    }
+    Ok(match elements(head, blob)? {
+        Some((_, elements)) => !are_objects(head, &elements)?,
+        None => true,
+    })
+}
+
+/// The elements of an array, and where they begin; nothing if there are none.
+fn elements(head: &[u8], blob: &Blob) -> Result<Option<(u64, Blob)>> {
+    let (start, size) = match *head {
+        [_, _, _, _, _, _, 1, _, a, b, ..] => (10, u32::from_le_bytes([a, b, 0, 0])),
+        [_, _, _, _, _, _, _, _, a, b, c, d, ..] => (12, u32::from_le_bytes([a, b, c, d])),
+        _ => return Ok(None),
+    };
+    let start = start + u64::from(size);
+    let there = blob.len().checked_sub(start).filter(|left| *left > 0);
+    Ok(there.map(|left| blob.slice(start, left)).transpose()?.map(|elements| (start, elements)))
+}
+
+/// Whether elements are a pickle. Not only by what the header says of them, which might be spelled in
+/// another way: numbers look like pickles as rarely as any bytes do, and then have no readable names.
+fn are_objects(head: &[u8], elements: &Blob) -> Result<bool> {
+    let said = head.windows(2).any(|pair| matches!(pair, b"O'" | b"O\""));
+    Ok(said || matches!(elements.head(16)?.as_slice(), [0x80, 2..=5, ..]))
 }

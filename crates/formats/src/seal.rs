@@ -18,7 +18,7 @@
 //! A seal tells that nothing was damaged. It does not tell who wrote it: somebody who can change
 //! the model can seal it again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -108,8 +108,16 @@ impl Seal {
         if (seal.schema, seal.checksum.as_str(), seal.piece) != (SCHEMA, ALGORITHM, PIECE) {
             return fail("it is of another version than this one");
         }
+        let mut names = HashSet::new();
         for file in seal.models.iter().flat_map(|model| &model.files) {
             check_relative(&file.name)?;
+            // Of two that say different things, one would be believed here and the other there.
+            if plain(&file.name) != file.name {
+                return fail(&format!("`{}` is another name of a file", file.name));
+            }
+            if !names.insert(&file.name) {
+                return fail(&format!("it has `{}` twice", file.name));
+            }
             if file.checks().is_none() {
                 return fail(&format!("the parts of `{}` are not the whole file", file.name));
             }

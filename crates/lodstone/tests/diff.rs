@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use lodstone::{
-    Blob, Change, ConvertOptions, DType, Dialect, Diff, DiffOptions, FORMATS, Format, Indices,
-    Kind, Lod, Loss, Model, Parameter, Renames, Target, Tensor, Values, convert, diff, open,
+    Attribute, AttributeValue, Blob, Change, ConvertOptions, DType, Dialect, Diff, DiffOptions,
+    FORMATS, Format, Indices, Kind, Lod, Loss, Model, Parameter, Renames, Target, Tensor, Values,
+    convert, diff, open,
 };
 
 /// Whether the digits model can be written in a format: not where its program is of another
@@ -344,6 +345,16 @@ fn a_renamed_parameter_is_renamed_in_the_program_too() {
         ConvertOptions { transpose: vec!["*".to_owned()], ..ConvertOptions::default() };
     let refused = convert(digits(), &dir.path().join("n.pdmodel"), &transposed);
     assert!(refused.expect_err("no").to_string().contains("would not fit the program"));
+}
+
+#[test]
+fn a_program_with_a_constant_that_is_no_number_is_the_same_as_itself() {
+    let mut model = digits();
+    let program = model.program.as_mut().expect("a program");
+    let op = program.blocks[0].ops.last_mut().expect("an operator");
+    let value = AttributeValue::Float(f32::NAN);
+    op.attributes.push(Attribute { name: "threshold".to_owned(), value });
+    assert!(compared(model.clone(), &model).same);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! A graph as its JSON has it.
 
+use std::collections::HashMap;
 use std::fmt;
 
-use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 /// A graph: the whole program, or one that a node runs.
 #[derive(Debug, Deserialize)]
@@ -14,8 +14,9 @@ pub(super) struct Graph {
     pub(super) arg_nodes: Vec<usize>,
     pub(super) node_row_ptr: Option<Vec<usize>>,
     pub(super) heads: Vec<Entry>,
+    /// Settings as `["int", 10901]`; those that have another form say nothing.
     #[serde(default)]
-    pub(super) attrs: Map<String, Value>,
+    attrs: HashMap<String, Setting>,
 }
 
 /// A variable or an operator.
@@ -24,11 +25,11 @@ pub(super) struct Node {
     pub(super) op: String,
     pub(super) name: String,
     #[serde(default)]
-    pub(super) attrs: Map<String, Value>,
+    pub(super) attrs: Texts,
     #[serde(default)]
-    pub(super) attr: Map<String, Value>,
+    pub(super) attr: Texts,
     #[serde(default)]
-    pub(super) param: Map<String, Value>,
+    pub(super) param: Texts,
     #[serde(default)]
     pub(super) inputs: Vec<Entry>,
     #[serde(default)]
@@ -66,23 +67,134 @@ impl<'de> Visitor<'de> for EntryVisitor {
         let node = numbers.next_element()?.ok_or_else(|| A::Error::invalid_length(0, &self))?;
         let output = numbers.next_element()?.ok_or_else(|| A::Error::invalid_length(1, &self))?;
         let version = numbers.next_element()?.unwrap_or(0);
-        if numbers.next_element::<Value>()?.is_some() {
+        if numbers.next_element::<IgnoredAny>()?.is_some() {
             return Err(A::Error::invalid_length(4, &self));
         }
         Ok(Entry { node, output, version })
     }
 }
 
+/// Attributes by name, each a text; `None` for what is none. Where a name is there twice, the last
+/// counts, as for MXNet.
+#[derive(Debug, Default)]
+pub(super) struct Texts(pub(super) Vec<(String, Option<String>)>);
+
+/// The number in a setting.
+#[derive(Debug)]
+struct Setting(Option<i64>);
+
+/// A value that is kept if it is a text or a number, and dropped without being built otherwise: of
+/// two bytes, any other would be a structure.
+struct Plain {
+    text: Option<String>,
+    number: Option<i64>,
+    /// The second number of a list.
+    second: Option<i64>,
+}
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(TextsVisitor)
+    }
+}
+
+struct TextsVisitor;
+
+impl<'de> Visitor<'de> for TextsVisitor {
+    type Value = Texts;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of texts")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Texts, A::Error> {
+        let (mut texts, mut places) = (Vec::new(), HashMap::new());
+        while let Some((name, value)) = map.next_entry::<String, Plain>()? {
+            let place = *places.entry(name.clone()).or_insert(texts.len());
+            match texts.get_mut(place) {
+                Some(known) => *known = (name, value.text),
+                None => texts.push((name, value.text)),
+            }
+        }
+        Ok(Texts(texts))
+    }
+}
+
+impl<'de> Deserialize<'de> for Setting {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Plain::deserialize(deserializer).map(|plain| Self(plain.second))
+    }
+}
+
+impl<'de> Deserialize<'de> for Plain {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PlainVisitor)
+    }
+}
+
+impl Plain {
+    const OTHER: Self = Self { text: None, number: None, second: None };
+}
+
+struct PlainVisitor;
+
+impl<'de> Visitor<'de> for PlainVisitor {
+    type Value = Plain;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Plain, E> {
+        Ok(Plain { text: Some(text.to_owned()), ..Plain::OTHER })
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Plain, E> {
+        Ok(Plain { text: Some(text), ..Plain::OTHER })
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Plain, E> {
+        Ok(Plain { number: Some(number), ..Plain::OTHER })
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Plain, E> {
+        Ok(Plain { number: i64::try_from(number).ok(), ..Plain::OTHER })
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Plain, E> {
+        Ok(Plain::OTHER)
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Plain, E> {
+        Ok(Plain::OTHER)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Plain, E> {
+        Ok(Plain::OTHER)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Plain, A::Error> {
+        items.next_element::<IgnoredAny>()?;
+        let second = items.next_element::<Self::Value>()?.and_then(|plain| plain.number);
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Plain { second, ..Plain::OTHER })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Plain, A::Error> {
+        while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Plain::OTHER)
+    }
+}
+
 impl Graph {
     /// MXNet's version, as it encodes it.
     pub(super) fn version(&self) -> Option<i64> {
-        self.attrs.get("mxnet_version")?.as_array()?.get(1)?.as_i64()
+        self.attrs.get("mxnet_version")?.0
     }
 
     /// Whether extents of 0 mean 0, and not that they are unknown.
     pub(super) fn has_numpy_shapes(&self) -> bool {
-        let flag =
-            self.attrs.get("is_np_shape").and_then(|value| value.as_array()?.get(1)?.as_i64());
+        let flag = self.attrs.get("is_np_shape").and_then(|setting| setting.0);
         flag.is_some_and(|flag| flag != 0)
     }
 }

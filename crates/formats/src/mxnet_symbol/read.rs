@@ -8,7 +8,6 @@ use lodstone_model::{
 };
 use lodstone_schema::mxnet::{dtype_of, is_auxiliary, likely_parameters, output_suffix};
 use lodstone_store::Blob;
-use serde_json::Value;
 
 use super::graph::{Entry, Graph, Node};
 use super::upgrade::upgrade;
@@ -222,8 +221,8 @@ impl<'a> Reader<'a> {
         let mut merged: Vec<Attribute> = Vec::new();
         let mut known = HashSet::new();
         // Where a key is there twice, the parameters of the operator are what counts.
-        for (name, value) in node.param.iter().chain(&node.attrs).chain(&node.attr) {
-            let Value::String(text) = value else {
+        for (name, value) in node.param.0.iter().chain(&node.attrs.0).chain(&node.attr.0) {
+            let Some(text) = value else {
                 let expected = format!("a text as the attribute `{name}`");
                 return Err(self.wrong(expected, "another value"));
             };

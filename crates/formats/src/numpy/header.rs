@@ -6,7 +6,7 @@ use lodstone_model::DType;
 use lodstone_store::{Blob, Cursor};
 
 use super::elements::Stored;
-use super::{CODES, HEADER, MAGIC, code};
+use super::{CODES, DIMENSIONS, HEADER, MAGIC, code};
 use crate::{Error, Result};
 
 /// How MXNet spells bfloat16: a structure of one number.
@@ -216,6 +216,10 @@ impl<'a> Parser<'a, '_> {
         while !self.take(b')') {
             if !comma {
                 return Err(self.error(self.position, "`,` or `)`", self.found()));
+            }
+            if shape.len() == DIMENSIONS {
+                let expected = format!("at most {DIMENSIONS} extents");
+                return Err(self.error(self.position, expected, "more"));
             }
             shape.push(self.number(long)?);
             comma = self.take(b',');

@@ -5,7 +5,7 @@ use std::io;
 
 use flate2::Crc;
 use lodstone_model::Limits;
-use lodstone_store::{Blob, Output};
+use lodstone_store::{Blob, Cursor, Output};
 use rawzip::{CompressionMethod, ReaderAt, ZipArchive, ZipLocator};
 
 use crate::{Error, Result};
@@ -50,6 +50,7 @@ pub(crate) fn members(blob: &Blob, limits: &Limits) -> Result<Vec<Member>> {
     let mut local = vec![0; ENTRY];
     let mut members = Vec::new();
     let mut ranges = Vec::new();
+    let (mut directory, mut end) = (None, None);
     let mut entries = archive.entries(&mut buffer);
     while let Some(entry) = entries.next_entry().map_err(wrong)? {
         if members.len() >= limits.tensors {
@@ -57,6 +58,11 @@ pub(crate) fn members(blob: &Blob, limits: &Limits) -> Result<Vec<Member>> {
             return Err(malformed(blob, entry.central_directory_offset(), expected, "more"));
         }
         let start = entry.local_header_offset();
+        let place = entry.central_directory_offset();
+        directory.get_or_insert(place);
+        let fields = entry.extra_fields().remaining_bytes().len();
+        let comment = entry.comment().as_bytes().len();
+        end = Some(place + (46 + entry.file_path().as_ref().len() + fields + comment) as u64);
         let raw = entry.file_path().as_ref().to_vec();
         let name = String::from_utf8(raw).map_err(|error| {
             let found = error.as_bytes().escape_ascii().to_string();
@@ -68,6 +74,7 @@ pub(crate) fn members(blob: &Blob, limits: &Limits) -> Result<Vec<Member>> {
         members.push(member);
     }
     check_ranges(&archive, ranges)?;
+    check_end(&archive, directory.zip(end))?;
     if members.len() as u64 != archive.entries_hint() {
         let expected = format!("{} members, as the archive says", archive.entries_hint());
         let found = members.len().to_string();
@@ -91,6 +98,15 @@ fn member(
     let blob = archive.get_ref().0;
     let offset = entry.local_header_offset();
     let wrong = |error: rawzip::Error| malformed(blob, offset, "a member", error.to_string());
+    if offset >= blob.len() {
+        let found = format!("one at {offset}");
+        return Err(malformed(
+            blob,
+            entry.central_directory_offset(),
+            "a member inside the file",
+            found,
+        ));
+    }
     let place = archive.get_entry(entry.wayfinder()).map_err(wrong)?;
     let local = place.local_header(buffer).map_err(wrong)?;
     // What says one thing here and another there is read differently by different readers.
@@ -114,6 +130,19 @@ fn member(
     let (start, end) = place.compressed_data_range();
     let data = blob.slice(start, end - start)?;
     let size = entry.uncompressed_size_hint();
+    let here = (local.compressed_size_hint(), local.uncompressed_size_hint(), local.crc32());
+    // Who writes without going back says all three behind the bytes.
+    let later = local.flags().has_data_descriptor() && here == (0, 0, 0);
+    if here != (data.len(), size, entry.crc32()) && !later {
+        let found =
+            format!("{} bytes, {} stored, with the CRC-32 {:#010x}", here.1, here.0, here.2);
+        return Err(malformed(
+            blob,
+            offset,
+            "the sizes and checksum that the directory has",
+            found,
+        ));
+    }
     if !deflated && size != data.len() {
         let expected = format!("{size} bytes, stored");
         return Err(malformed(blob, start, expected, data.len().to_string()));
@@ -144,6 +173,59 @@ fn check_ranges(archive: &ZipArchive<At<'_>>, mut ranges: Vec<(u64, u64)>) -> Re
         }
     }
     Ok(())
+}
+
+/// Whether the end of the archive says of the directory what is there: readers find it by its size,
+/// by its offset, or by both. `directory` is where it begins and ends.
+fn check_end(archive: &ZipArchive<At<'_>>, directory: Option<(u64, u64)>) -> Result<()> {
+    const CLASSIC: u64 = 22;
+    const LOCATOR: u64 = 20;
+    const LARGE: u64 = 56;
+    let blob = archive.get_ref().0;
+    let tail = archive.eocd_offset();
+    let mut cursor = Cursor::at(blob, tail.saturating_sub(LOCATOR));
+    let mut stop = tail;
+    let large = tail >= LOCATOR && cursor.array("a locator")? == *b"PK\x06\x07";
+    if large {
+        cursor.u32("a disk")?;
+        stop = cursor.u64("an offset")?;
+    }
+    let (start, end) = directory.unwrap_or((stop, stop));
+    let wrong =
+        |at, expected: String, found: u64| Err(malformed(blob, at, expected, found.to_string()));
+    if end != stop {
+        return wrong(end, format!("the end of the directory at {stop}"), end);
+    }
+    let length = end - start;
+    let mut said = Vec::new();
+    let record = blob.slice(tail, CLASSIC)?;
+    let mut cursor = Cursor::at(&record, 8);
+    let counts: [u8; 4] = cursor.array("numbers of members")?;
+    if counts[..2] != counts[2..] {
+        let found = u64::from(u16::from_le_bytes([counts[0], counts[1]]));
+        return wrong(tail + 8, "as many members on this disk as in all".to_owned(), found);
+    }
+    for actual in [length, start] {
+        let number = cursor.u32("the directory")?;
+        said.push((tail + cursor.position() - 4, u64::from(number), actual, number == ELSEWHERE));
+    }
+    if large {
+        let record = blob.slice(stop, LARGE)?;
+        let mut cursor = Cursor::at(&record, 40);
+        for actual in [length, start] {
+            let number = cursor.u64("the directory")?;
+            said.push((stop + cursor.position() - 8, number, actual, false));
+        }
+    }
+    match said
+        .into_iter()
+        .find(|(_, number, actual, elsewhere)| number != actual && !(large && *elsewhere))
+    {
+        Some((at, number, actual, _)) => {
+            wrong(at, format!("{actual}, size or offset of the directory"), number)
+        }
+        None => Ok(()),
+    }
 }
 
 fn malformed(

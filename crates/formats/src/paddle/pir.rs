@@ -4,13 +4,16 @@
 //! is an operator `{"#":"p","A":[_,_,_,"name"],"OA":[persistable,_,_],..}`, and another saved value is
 //! a `1.data` operator whose `OA` says that it is persistable. The file of the parameters has them sorted by name.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
 use lodstone_model::{DType, Limits};
 use lodstone_store::Blob;
 use serde::Deserialize;
+use serde::de::Error as _;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::{Error, Result};
 
@@ -20,35 +23,79 @@ pub(super) fn is_pir(head: &[u8]) -> bool {
 }
 
 #[derive(Deserialize)]
-struct File {
-    program: Program,
+struct File<'a> {
+    #[serde(borrow)]
+    program: Program<'a>,
 }
 
 #[derive(Deserialize)]
-struct Program {
-    regions: Vec<Region>,
+struct Program<'a> {
+    #[serde(borrow)]
+    regions: Vec<Region<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Region {
-    blocks: Vec<Block>,
+struct Region<'a> {
+    #[serde(borrow)]
+    blocks: Vec<Block<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Block {
-    ops: Vec<Op>,
+struct Block<'a> {
+    #[serde(borrow)]
+    ops: Vec<Text<'a>>,
 }
 
+/// An operator as it is written: what values it has is looked at where one is a parameter, and not
+/// kept, for a value of two bytes is a structure of many.
 #[derive(Deserialize)]
-struct Op {
-    #[serde(rename = "#")]
-    kind: String,
-    #[serde(rename = "A", default)]
+struct Text<'a> {
+    #[serde(rename = "#", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(rename = "A", borrow)]
+    attributes: Option<&'a RawValue>,
+    #[serde(rename = "O", borrow)]
+    outputs: Option<&'a RawValue>,
+    #[serde(rename = "OA", borrow)]
+    output_attributes: Option<&'a RawValue>,
+}
+
+/// An operator that may be a parameter.
+struct Op<'a> {
+    kind: &'a str,
     attributes: Vec<Value>,
-    #[serde(rename = "O", default)]
     outputs: Value,
-    #[serde(rename = "OA", default)]
     output_attributes: Vec<Value>,
+}
+
+impl Text<'_> {
+    /// The operator, if it is of a kind that parameters are.
+    fn op(&self) -> serde_json::Result<Option<Op<'_>>> {
+        /// Bytes of one list of its attributes. Those of a parameter are a name and some flags.
+        const MOST: usize = 64 << 10;
+        if !matches!(&*self.kind, "p" | "1.data") {
+            return Ok(None);
+        }
+        let some = |raw: Option<&RawValue>| match raw.map(RawValue::get) {
+            Some(text) if text.len() > MOST => {
+                let what = format!("a parameter with {} bytes of attributes", text.len());
+                Err(serde_json::Error::custom(what))
+            }
+            Some(text) => serde_json::from_str(text),
+            None => Ok(Value::Null),
+        };
+        let list = |raw| match some(raw)? {
+            Value::Array(items) => Ok(items),
+            Value::Null => Ok(Vec::new()),
+            _ => Err(serde_json::Error::custom("attributes that are no list")),
+        };
+        Ok(Some(Op {
+            kind: &self.kind,
+            attributes: list(self.attributes)?,
+            outputs: some(self.outputs)?,
+            output_attributes: list(self.output_attributes)?,
+        }))
+    }
 }
 
 /// Names of what is saved with a PIR program, in the order of the parameter file.
@@ -69,11 +116,19 @@ pub(super) fn parameters(
         let expected = format!("a program of at most {} bytes", limits.structure_bytes);
         return Err(blob.malformed(0, expected, format!("{} bytes", blob.len())).into());
     }
-    let file: File = serde_json::from_slice(&blob.read()?)
-        .map_err(|source| Error::Json { path: path.to_path_buf(), source })?;
+    let wrong = |source| Error::Json { path: path.to_path_buf(), source };
+    let bytes = blob.read()?;
+    let file: File<'_> = serde_json::from_slice(&bytes).map_err(wrong)?;
     let regions = file.program.regions.iter();
     let ops = regions.flat_map(|region| &region.blocks).flat_map(|block| &block.ops);
-    Ok(ops.filter_map(|op| Some((saved_name(op)?.to_owned(), op.dtype()))).collect())
+    let mut found = HashMap::new();
+    for text in ops {
+        let Some(op) = text.op().map_err(wrong)? else { continue };
+        if let Some(name) = saved_name(&op) {
+            found.insert(name.to_owned(), op.dtype());
+        }
+    }
+    Ok(found)
 }
 
 /// Element types that only a program tells, and what PIR calls them.
@@ -85,7 +140,7 @@ const DTYPES: [(DType, &str); 5] = [
     (DType::Float32, "0.t_f32"),
 ];
 
-impl Op {
+impl Op<'_> {
     /// The element type of its first output: `{"TT": {"D": [{"#": type}, ..]}}`, alone or in a list.
     fn dtype(&self) -> Option<DType> {
         let first = self.outputs.get(0).unwrap_or(&self.outputs);
@@ -94,8 +149,8 @@ impl Op {
     }
 }
 
-fn saved_name(op: &Op) -> Option<&str> {
-    match op.kind.as_str() {
+fn saved_name<'a>(op: &'a Op<'_>) -> Option<&'a str> {
+    match op.kind {
         // A state that no run needs from another, of dropout for one, is a parameter and not
         // persistable.
         "p" if op.output_attributes.first().is_some_and(is_false) => None,

@@ -1,5 +1,6 @@
 //! What a pickle holds: tensors and plain values, each with its path.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use lodstone_model::Limits;
@@ -289,10 +290,14 @@ impl Seeker<'_> {
     }
 
     fn note(&mut self, path: String, value: String) {
-        if let Some(before) = self.contents.metadata.insert(path.clone(), value.clone())
-            && before != value
-        {
-            self.contents.clashes.push(format!("`{path}`"));
+        match self.contents.metadata.entry(path) {
+            Entry::Vacant(free) => drop(free.insert(value)),
+            Entry::Occupied(mut taken) => {
+                if *taken.get() != value {
+                    self.contents.clashes.push(format!("`{}`", taken.key()));
+                }
+                taken.insert(value);
+            }
         }
     }
 }

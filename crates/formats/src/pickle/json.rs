@@ -22,8 +22,10 @@ pub(crate) struct Budget {
 impl Budget {
     /// Honest pickles share names, element types and a few tensors.
     pub(crate) fn of(shapes: &Shapes) -> Self {
+        /// Bytes of text that any file may say. A text that grows takes several times its bytes.
+        const TEXT: u64 = 256 << 10;
         let steps = shapes.tree.len().saturating_mul(16).saturating_add(65_536);
-        let text = shapes.tree.blob().len().saturating_mul(8).saturating_add(1 << 20);
+        let text = shapes.tree.blob().len().saturating_mul(8).saturating_add(TEXT);
         Self { steps, text }
     }
 

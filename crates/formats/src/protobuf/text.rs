@@ -39,10 +39,19 @@ impl Printer {
         schema: &'static schema::Message,
         level: usize,
     ) -> Result<()> {
+        let mut once = Vec::new();
         for field in message.fields() {
             let field = field?;
             match schema.field(field.number) {
-                Some(known) => self.known(&field, known, level)?,
+                // Text that says it twice is refused by who reads it.
+                Some(known) if !known.repeated && once.contains(&known.number) => {
+                    let expected = format!("`{}` once", known.name(self.generation));
+                    return Err(field.error(&expected, "it again"));
+                }
+                Some(known) => {
+                    once.extend((!known.repeated).then_some(known.number));
+                    self.known(&field, known, level)?;
+                }
                 None => self.unknown(&field, level)?,
             }
         }
@@ -163,7 +172,7 @@ pub(crate) fn parse(
     limits: &Limits,
 ) -> Result<Vec<u8>> {
     let mut tokens = Tokens { source, text, position: 0 };
-    let mut open = vec![Frame { schema, number: 0, close: 0, encoder: Encoder::default() }];
+    let mut open = vec![Frame::new(schema, 0, 0)];
     loop {
         tokens.blank();
         let at = tokens.position;
@@ -207,6 +216,14 @@ struct Frame {
     number: u32,
     close: u8,
     encoder: Encoder,
+    /// Fields that may be there once, and were.
+    once: Vec<u32>,
+}
+
+impl Frame {
+    fn new(schema: &'static schema::Message, number: u32, close: u8) -> Self {
+        Self { schema, number, close, encoder: Encoder::default(), once: Vec::new() }
+    }
 }
 
 /// Reads one field; gives the message that it opens, if it is one.
@@ -227,6 +244,12 @@ fn field(tokens: &mut Tokens<'_>, frame: &mut Frame) -> Result<Option<Frame>> {
             }
         };
     };
+    if !known.repeated {
+        if frame.once.contains(&known.number) {
+            return Err(tokens.error(at, format!("`{name}` once"), "it again"));
+        }
+        frame.once.push(known.number);
+    }
     tokens.blank();
     let colon = tokens.take(b':');
     tokens.blank();
@@ -237,8 +260,7 @@ fn field(tokens: &mut Tokens<'_>, frame: &mut Frame) -> Result<Option<Frame>> {
             _ => return Err(tokens.error(tokens.position, "`{`", tokens.here())),
         };
         tokens.position += 1;
-        let encoder = Encoder::default();
-        return Ok(Some(Frame { schema, number: known.number, close, encoder }));
+        return Ok(Some(Frame::new(schema, known.number, close)));
     }
     if !colon {
         return Err(tokens.error(tokens.position, format!("`:` after `{name}`"), tokens.here()));

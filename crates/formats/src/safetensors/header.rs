@@ -6,9 +6,9 @@ use std::fmt;
 use lodstone_model::{DType, Limits, Parameter};
 use lodstone_store::Blob;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::{CODES, METADATA, size_of};
+use super::{CODES, DIMENSIONS, METADATA, size_of};
 use crate::Result;
 
 /// What a header says.
@@ -166,7 +166,7 @@ impl<'de> Visitor<'de> for EntryVisitor {
         while let Some(key) = map.next_key::<String>()? {
             let again = match key.as_str() {
                 "dtype" => dtype.replace(map.next_value::<Code>()?.0).is_some(),
-                "shape" => shape.replace(map.next_value()?).is_some(),
+                "shape" => shape.replace(map.next_value::<Extents>()?.0).is_some(),
                 "data_offsets" => offsets.replace(map.next_value()?).is_some(),
                 _ => {
                     let known = &["dtype", "shape", "data_offsets"];
@@ -182,6 +182,36 @@ impl<'de> Visitor<'de> for EntryVisitor {
             shape: shape.ok_or_else(|| A::Error::missing_field("shape"))?,
             offsets: offsets.ok_or_else(|| A::Error::missing_field("data_offsets"))?,
         })
+    }
+}
+
+/// A shape.
+struct Extents(Vec<u64>);
+
+impl<'de> Deserialize<'de> for Extents {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(ExtentsVisitor)
+    }
+}
+
+struct ExtentsVisitor;
+
+impl<'de> Visitor<'de> for ExtentsVisitor {
+    type Value = Extents;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of at most {DIMENSIONS} extents")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Extents, A::Error> {
+        let mut extents = Vec::new();
+        while let Some(extent) = items.next_element()? {
+            if extents.len() == DIMENSIONS {
+                return Err(A::Error::invalid_length(DIMENSIONS + 1, &self));
+            }
+            extents.push(extent);
+        }
+        Ok(Extents(extents))
     }
 }
 

@@ -77,6 +77,9 @@ const METADATA: &str = "__metadata__";
 /// Size in bytes that a header or an index may have: the reference's own limit.
 const HEADER: u64 = 100_000_000;
 
+/// Extents that a tensor may have. The reference has no limit; frameworks stop at 64.
+const DIMENSIONS: usize = 256;
+
 /// Element types and their codes, in the order in which the reference sorts tensors, last first.
 const CODES: &[(DType, &str)] = &[
     (DType::Bool, "BOOL"),

@@ -69,7 +69,9 @@ fn one_or_many(blob: &Blob, path: &Path, dir: &Dir, options: &OpenOptions) -> Re
 /// Reads the files that an index names, in the order of their names.
 fn sharded(blob: &Blob, path: &Path, dir: &Dir, limits: &Limits) -> Result<Model> {
     let json = Cursor::new(blob).bytes(limited(blob, 0, blob.len(), limits)?, "an index")?;
-    let index: Index = serde_json::from_slice(&json)
+    // What the parser passes over need not be text for it, and could not be kept.
+    let text = utf8(blob, 0, json)?;
+    let index: Index = serde_json::from_str(&text)
         .map_err(|source| Error::Json { path: path.to_path_buf(), source })?;
     let (format, files) = (NAME.to_owned(), vec![blob.clone()]);
     let mut model = Model { format, files, ..Model::default() };
@@ -82,7 +84,6 @@ fn sharded(blob: &Blob, path: &Path, dir: &Dir, limits: &Limits) -> Result<Model
         shards.entry(file.clone()).or_default().push(name.clone());
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let text = String::from_utf8(json).unwrap_or_default();
     let mut layout = Layout { index: Some(Text { name, text }), ..Layout::default() };
     let mut opened = HashSet::new();
     let (mut unlisted, mut elsewhere) = (0, 0);
@@ -102,7 +103,7 @@ fn sharded(blob: &Blob, path: &Path, dir: &Dir, limits: &Limits) -> Result<Model
             return Err(blob.malformed(8, expected, "none of that name").into());
         }
         let start = 8 + json.len() as u64;
-        let text = String::from_utf8(json.to_vec()).unwrap_or_default();
+        let text = utf8(&blob, 8, json.to_vec())?;
         layout.files.push(Text { name: shard.clone(), text });
         for parameter in parameters(&blob, header.tensors, start)? {
             let name = &parameter.name;
@@ -154,6 +155,14 @@ fn header(blob: &Blob, limits: &Limits) -> Result<(Bytes, Header)> {
     let json = cursor.bytes(limited(blob, 0, size, limits)?, "a header")?;
     let header = Header::parse(&json, blob, limits)?;
     Ok((json.into(), header))
+}
+
+/// The text that bytes from offset `start` are.
+fn utf8(blob: &Blob, start: u64, bytes: Vec<u8>) -> Result<String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to() as u64;
+        blob.malformed(start + at, "text in UTF-8", "other bytes").into()
+    })
 }
 
 /// `size` if a JSON text may have it.

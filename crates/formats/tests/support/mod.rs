@@ -10,6 +10,7 @@
 pub mod counting;
 pub mod damage;
 pub mod facts;
+pub mod subjects;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

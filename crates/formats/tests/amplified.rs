@@ -1,0 +1,147 @@
+//! Small files that would become large ones, or long work: what is deflated, what is in archives in
+//! archives, and values of a byte that are structures in memory.
+
+#![expect(clippy::disallowed_methods, reason = "tests make files directly")]
+
+#[path = "support/generate/mod.rs"]
+mod generate;
+mod support;
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use generate::build::zip;
+use lodstone_formats::{OpenOptions, Pickles, paddle, pickles};
+use lodstone_model::Limits;
+use support::blob;
+use support::counting::{Counting, peak_of};
+use support::subjects::subject;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const MIB: usize = 1 << 20;
+
+/// What the pickles in a file are, and how much was held to see it; whatever takes long hangs.
+fn looked_through(file: Vec<u8>) -> (Pickles, usize) {
+    let (say, hear) = mpsc::channel();
+    std::thread::spawn(move || {
+        let blob = blob(&file);
+        let looked = peak_of(|| pickles(Path::new("model.pt"), &blob, &Limits::default()));
+        say.send((looked.0.expect("a look"), looked.1)).expect("somebody hears");
+    });
+    hear.recv_timeout(Duration::from_secs(60)).expect("a scan that ends")
+}
+
+fn hows(found: &Pickles) -> Vec<&str> {
+    found.findings.iter().map(|(_, finding)| finding.how).collect()
+}
+
+#[test]
+fn values_of_a_deflated_pickle_are_bounded_by_the_file() {
+    let values = [b"\x80\x02", &b"N".repeat(64 * MIB)[..], b"."].concat();
+    let file = zip([(&b"data.pkl"[..], &values[..])], true);
+    assert!(file.len() < 128 << 10, "{}", file.len());
+    let (found, peak) = looked_through(file);
+    // It is said that not all was looked at, as what follows could do anything.
+    assert!(hows(&found).contains(&"limit"), "{:?}", hows(&found));
+    assert!(peak < 400 * MIB, "{peak}");
+}
+
+#[test]
+fn a_deflated_pickle_is_inflated_once_however_often_it_goes_back() {
+    let lines = b"cos\nsystem\n0".repeat(400_000);
+    let late = b"cposix\nsystem\n.";
+    let file = zip([(&b"data.pkl"[..], &[b"\x80\x02", &lines[..], late].concat()[..])], true);
+    let (found, _) = looked_through(file);
+    assert!(found.findings.len() > 50_000, "{}", found.findings.len());
+}
+
+/// A tape archive.
+fn tar<'a>(members: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Vec<u8> {
+    let mut file = Vec::new();
+    for (name, bytes) in members {
+        let mut header = [0; 512];
+        header[..name.len()].copy_from_slice(name.as_bytes());
+        header[124..135].copy_from_slice(format!("{:011o}", bytes.len()).as_bytes());
+        header[148..156].fill(b' ');
+        header[156] = b'0';
+        header[257..263].copy_from_slice(b"ustar\0");
+        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        file.extend(header);
+        file.extend(bytes);
+        file.resize(file.len().next_multiple_of(512), 0);
+    }
+    file
+}
+
+#[test]
+fn a_deflated_archive_of_many_members_is_inflated_once() {
+    let names: Vec<String> = (0..20_000).map(|number| format!("{number}.pkl")).collect();
+    let attack = b"\x80\x02cos\nsystem\n.";
+    let inner = tar(names.iter().map(|name| (name.as_str(), &attack[..])));
+    let (found, _) = looked_through(zip([(&b"a.tar"[..], &inner[..])], true));
+    assert_eq!(found.findings.len(), 20_000);
+}
+
+#[test]
+fn archives_in_archives_do_not_multiply() {
+    let zeros = vec![0; 32 * MIB];
+    let inner = zip([(&b"x.npy"[..], &zeros[..]), (b"y.pkl", &zeros)], true);
+    let names: Vec<String> = (0..200).map(|number| format!("{number}.zip")).collect();
+    let members = names.iter().map(|name| (name.as_bytes(), &inner[..]));
+    let file = zip(members, true);
+    assert!(file.len() < MIB, "{}", file.len());
+    // Each would be inflated: 200 times 64 MiB.
+    let (found, peak) = looked_through(file);
+    assert!(peak < 800 * MIB, "{peak}");
+    let unread = found.unread.iter().filter(|(_, why)| why.contains("deflated"));
+    assert!(unread.count() > 100, "{:?}", found.unread.len());
+}
+
+#[test]
+fn what_a_damaged_member_would_call_is_listed_up_to_the_damage() {
+    let attack = b"\x80\x02cos\nsystem\nX\x02\0\0\0id\x85R.";
+    let mut wrong = zip([(&b"data.pkl"[..], &attack[..])], true);
+    // The checksum, in both headers.
+    let directory = wrong.windows(4).position(|window| window == b"PK\x01\x02").expect("there");
+    for place in [14, directory + 16] {
+        wrong[place] ^= 1;
+    }
+    let (found, _) = looked_through(wrong);
+    assert_eq!(hows(&found), ["import", "reduce"]);
+    assert!(found.ambiguous.is_some_and(|why| why.contains("CRC-32")));
+}
+
+#[test]
+fn a_value_of_two_bytes_is_no_structure_in_memory() {
+    let many = format!("[0{}]", ",0".repeat(MIB));
+    let node = format!(r#"{{"op":"null","name":"x","attrs":{{"a":{many}}}}}"#);
+    let graph = |nodes: &str, attrs: &str| {
+        format!(r#"{{"nodes":[{nodes}],"arg_nodes":[],"heads":[],"attrs":{attrs}}}"#)
+    };
+    let symbol = subject("mxnet-symbol");
+    assert!(!symbol.takes(graph(&node, "{}").as_bytes(), "values in an attribute"));
+    let settings = graph("", &format!(r#"{{"mxnet_version":{many}}}"#));
+    assert!(symbol.takes(settings.as_bytes(), "values in a setting"));
+
+    let scratch = tempfile::tempdir().expect("a directory");
+    let path = scratch.path().join("net.json");
+    let stream = [&[0; 16][..], &2u32.to_le_bytes(), &[8, 5], &[0; 4]].concat();
+    std::fs::write(scratch.path().join("net.pdiparams"), stream).expect("a file");
+    for kind in ["p", "1.data", "1.add"] {
+        for key in ["A", "O", "OA"] {
+            let text = format!(
+                r##"{{"base_code":{{"magic":"pir"}},"program":{{"regions":[{{"blocks":[{{"ops":[{{"#":"{kind}","{key}":{many}}}]}}]}}]}}}}"##
+            );
+            std::fs::write(&path, &text).expect("a file");
+            let (result, peak) = peak_of(|| paddle::open(&path, &OpenOptions::default()));
+            let error = result.expect_err("no parameters").to_string();
+            assert!(peak < 4 * text.len(), "{kind} {key}: {peak} for {}", text.len());
+            let word = if kind == "1.add" { "names 0" } else { "bytes of attributes" };
+            assert!(error.contains(word), "{kind} {key}: {error}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Every format that reads bytes, as something to be damaged: how it is read, and what that may hold.
+
+use lodstone_formats::{
+    Result, mxnet_params, mxnet_states, mxnet_symbol, numpy, paddle_pickle, paddle_program,
+    paddle_stream, safetensors,
+};
+use lodstone_model::{Limits, Model};
+
+use super::blob;
+use super::damage::Subject;
+
+/// Bytes that change the meaning of a binary file: ends of ranges, tags.
+const BINARY: &[u8] = &[0, 1, 8, 0x7f, 0x80, 0xfe, 0xff, 0x0a];
+
+/// Opcodes of pickles.
+const PICKLE: &[u8] = b"(.012RbceiohjqrstuX\x80\x81\x85\x86\x87\x8c\x93\x94\x95";
+
+/// Records of tensors. A tensor is a struct of some hundred bytes, and the smallest record, an empty
+/// vocabulary, has 8.
+const fn stream(format: &'static str) -> Subject {
+    let read =
+        |bytes: &[u8]| paddle_stream::read(&blob(bytes), &[], &Limits::default()).map(|_| ());
+    let (constant, telling, rules) = (64 << 10, BINARY, (128, 0));
+    Subject { format, read, factor: 40, constant, telling, rules }
+}
+
+/// Every format that reads bytes, and what it may hold. A new one joins here.
+pub const SUBJECTS: &[Subject] = &[
+    stream("paddle-tensor"),
+    stream("paddle-tensor-lod-last"),
+    stream("paddle-params"),
+    stream("paddle-params-sized"),
+    // The nodes of a program are larger than their bytes: an operator of five bytes is a struct.
+    Subject {
+        format: "paddle-program",
+        read: |bytes| paddle_program::read(&blob(bytes), "p", &Limits::default()).map(|_| ()),
+        factor: 72,
+        ..stream("")
+    },
+    Subject {
+        format: "paddle-program-text",
+        read: |bytes| paddle_program::read_text(&blob(bytes), "p", &Limits::default()).map(|_| ()),
+        factor: 72,
+        telling: b"0123456789{}[]<>:\"\\#,;-.ef",
+        ..stream("")
+    },
+    // The bytes themselves are copied for the test.
+    Subject {
+        format: "safetensors",
+        read: |bytes| safetensors::read_blob(&blob(bytes), &Limits::default()).map(|_| ()),
+        factor: 2,
+        constant: 256 << 10,
+        telling: b"0123456789[]{},:\"-",
+        rules: (600, 0),
+    },
+    Subject {
+        format: "npy",
+        read: |bytes| numpy::read_npy_blob(&blob(bytes), &Limits::default()).and_then(touch),
+        factor: 2,
+        constant: 768 << 10,
+        telling: b"0123456789(){},:'<>\xff",
+        rules: (600, 0),
+    },
+    Subject {
+        format: "npz",
+        read: |bytes| numpy::read_npz_blob(&blob(bytes), &Limits::default()).and_then(touch),
+        factor: 2,
+        constant: 768 << 10,
+        telling: b"0123456789(){},:'<>\xff",
+        rules: (600, 600),
+    },
+    // A tensor is a struct of some hundred bytes, and the smallest record that holds one has 20.
+    Subject {
+        format: "mxnet-params",
+        read: |bytes| mxnet_params::read_blob(&blob(bytes), &Limits::default()).and_then(touch),
+        factor: 64,
+        constant: 256 << 10,
+        telling: &[0, 1, 2, 3, 6, 7, 0x12, 0xc8, 0xc9, 0xca, 0xf9, 0xff],
+        rules: (300, 200),
+    },
+    Subject {
+        format: "mxnet-npz",
+        read: |bytes| mxnet_params::read_npz_blob(&blob(bytes), &Limits::default()).and_then(touch),
+        factor: 2,
+        constant: 768 << 10,
+        telling: b"0123456789(){},:'<>\xff",
+        rules: (600, 600),
+    },
+    // Names are repeated wherever a value is used, up to 16 times the bytes and a mebibyte.
+    Subject {
+        format: "mxnet-symbol",
+        read: |bytes| {
+            let program = mxnet_symbol::read(&blob(bytes), &Limits::default())?;
+            // What was read can be written, or is refused.
+            let _ = mxnet_symbol::write(&program, false);
+            Ok(())
+        },
+        factor: 64,
+        constant: 3 << 20,
+        telling: b"0123456789[]{},:\"-\\ntf",
+        rules: (4000, 600),
+    },
+    // A value of one byte is a struct, an object a larger one; what is said of values is text.
+    Subject {
+        format: "paddle-pickle",
+        read: |bytes| paddle_pickle::read_blob(&blob(bytes), &Limits::default()).and_then(touch),
+        factor: 200,
+        constant: 1 << 20,
+        telling: PICKLE,
+        rules: (600, 64),
+    },
+    Subject {
+        format: "mxnet-states",
+        read: |bytes| mxnet_states::read_blob(&blob(bytes), &Limits::default()).and_then(touch),
+        factor: 200,
+        constant: 1 << 20,
+        telling: PICKLE,
+        rules: (900, 600),
+    },
+];
+
+/// Reads the first elements, which may be computed: that fails or not, but does no harm.
+fn touch(model: Model) -> Result<()> {
+    for parameter in &model.parameters {
+        let data = &parameter.tensor.data;
+        let _ = data.read_at(0, &mut vec![0; data.len().min(64 << 10) as usize]);
+    }
+    Ok(())
+}
+
+/// The subject of that name.
+pub fn subject(format: &str) -> &'static Subject {
+    SUBJECTS.iter().find(|subject| subject.format == format).expect("a format")
+}

@@ -1,0 +1,58 @@
+//! Every input that fuzzing kept, and every one that was a finding, with the checks of the fuzzer.
+//!
+//! `cargo xtask fuzz` finds them; they lie in `crates/formats/tests/hostile/fuzz`.
+#![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
+#![expect(clippy::print_stdout, reason = "says how much was tried")]
+
+mod fuzzing;
+#[path = "../../formats/tests/support/mod.rs"]
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use fuzzing::{TARGETS, Target, check};
+use support::counting::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Whatever takes longer for a small file hangs.
+const LONGEST: Duration = Duration::from_secs(20);
+
+fn inputs(target: &Target) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/hostile/fuzz");
+    let entries = std::fs::read_dir(folder.join(target.name)).expect("a folder of inputs");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn what_fuzzing_kept_does_no_harm() {
+    for target in TARGETS {
+        let inputs = inputs(target);
+        assert!(!inputs.is_empty(), "{}", target.name);
+        let (say, hear) = mpsc::channel();
+        let count = inputs.len();
+        let work = std::thread::spawn(move || {
+            for path in inputs {
+                let input = std::fs::read(&path).expect("an input");
+                // A name before the work: if it hangs, this is by what.
+                say.send(path).expect("somebody hears");
+                check(target, &input);
+            }
+        });
+        let (mut path, mut since) = (PathBuf::new(), Instant::now());
+        while !work.is_finished() {
+            match hear.recv_timeout(Duration::from_millis(10)) {
+                Ok(next) => (path, since) = (next, Instant::now()),
+                Err(_) => assert!(since.elapsed() < LONGEST, "{} hangs", path.display()),
+            }
+        }
+        path = hear.try_iter().last().unwrap_or(path);
+        assert!(work.join().is_ok(), "{}: the panic is above", path.display());
+        println!("{}: {count} inputs", target.name);
+    }
+}

@@ -1,0 +1,425 @@
+//! What is done with every input of a fuzzer, and again with every input that is kept: all that a
+//! user does with a file, within the bounds of time and memory that the suites have too.
+//!
+//! An input is the file that a target is about. Where files belong together it is all of them, with
+//! [`MARK`] between.
+#![allow(dead_code, unreachable_pub, reason = "the fuzzer and the replay use a part each")]
+#![allow(clippy::disallowed_methods, reason = "tests make files directly")]
+
+use std::fs;
+use std::path::Path;
+
+use lodstone::{
+    Blob, ConvertOptions, DiffOptions, Error, FORMATS, InspectOptions, Kind, Loss, Model,
+    OpenOptions, Parameter, Progress, Target as To, convert, diff, inspect, open_with, scan,
+    verify, write_text,
+};
+use lodstone_formats::{named, pickle, pickles};
+use lodstone_model::Limits;
+
+use crate::support::counting::peak_of;
+use crate::support::subjects::subject;
+
+/// What is fuzzed, and how.
+pub struct Target {
+    /// Its name, and that of its folder of inputs.
+    pub name: &'static str,
+    /// What the files of an input are called.
+    pub files: &'static [&'static str],
+    /// The file that is opened; the directory if it is none of them.
+    pub open: &'static str,
+    /// Formats whose readers are asked, whatever the file looks like.
+    pub formats: &'static [&'static str],
+    /// What the suite of damaged files reads it as, in memory.
+    pub subjects: &'static [&'static str],
+    /// What is done to an input before it is used, to get past checksums.
+    pub repair: fn(&mut Vec<u8>),
+    /// Whether its files are looked through for pickles at any offset, which takes long.
+    pub scans: bool,
+}
+
+/// What is between the files of an input.
+pub const MARK: &[u8] = b"\n--8<--\n";
+
+const PLAIN: Target = Target {
+    name: "",
+    files: &["model"],
+    open: "model",
+    formats: &[],
+    subjects: &[],
+    repair: |_| {},
+    scans: false,
+};
+
+/// Every target. A new format joins one, or is one.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "paddle_stream",
+        files: &["model.pdiparams"],
+        open: "model.pdiparams",
+        formats: &["paddle-params"],
+        subjects: &["paddle-params"],
+        ..PLAIN
+    },
+    Target {
+        name: "paddle_program",
+        files: &["model.pdmodel"],
+        open: "model.pdmodel",
+        formats: &["paddle-program"],
+        subjects: &["paddle-program"],
+        ..PLAIN
+    },
+    Target {
+        name: "paddle_program_text",
+        files: &["model.pbtxt"],
+        open: "model.pbtxt",
+        subjects: &["paddle-program-text"],
+        ..PLAIN
+    },
+    Target {
+        name: "paddle_bundle",
+        files: &["model.pdmodel", "model.pdiparams"],
+        open: "",
+        ..PLAIN
+    },
+    Target { name: "paddle_pir", files: &["net.json", "net.pdiparams"], open: "", ..PLAIN },
+    Target {
+        name: "paddle_pickle",
+        files: &["model.pdparams"],
+        open: "model.pdparams",
+        formats: &["paddle-pickle"],
+        subjects: &["paddle-pickle"],
+        scans: true,
+        ..PLAIN
+    },
+    Target { name: "pickle_scan", files: &["model.bin"], open: "model.bin", scans: true, ..PLAIN },
+    Target {
+        name: "mxnet_states",
+        files: &["model.states"],
+        open: "model.states",
+        formats: &["mxnet-states"],
+        subjects: &["mxnet-states"],
+        ..PLAIN
+    },
+    Target {
+        name: "mxnet_params",
+        files: &["model.params"],
+        open: "model.params",
+        formats: &["mxnet-params"],
+        subjects: &["mxnet-params"],
+        ..PLAIN
+    },
+    Target {
+        name: "mxnet_symbol",
+        files: &["model-symbol.json"],
+        open: "model-symbol.json",
+        formats: &["mxnet-symbol"],
+        subjects: &["mxnet-symbol"],
+        ..PLAIN
+    },
+    Target {
+        name: "mxnet_bundle",
+        files: &["model-symbol.json", "model-0000.params"],
+        open: "",
+        ..PLAIN
+    },
+    Target {
+        name: "safetensors",
+        files: &["model.safetensors"],
+        open: "model.safetensors",
+        formats: &["safetensors"],
+        subjects: &["safetensors"],
+        ..PLAIN
+    },
+    Target {
+        name: "safetensors_index",
+        files: &[
+            "model.safetensors.index.json",
+            "model-00001-of-00003.safetensors",
+            "model-00002-of-00003.safetensors",
+            "model-00003-of-00003.safetensors",
+        ],
+        open: "",
+        formats: &["safetensors"],
+        ..PLAIN
+    },
+    Target {
+        name: "npy",
+        files: &["model.npy"],
+        open: "model.npy",
+        formats: &["npy"],
+        subjects: &["npy"],
+        ..PLAIN
+    },
+    Target {
+        name: "npz",
+        files: &["model.npz"],
+        open: "model.npz",
+        formats: &["npz", "mxnet-npz"],
+        subjects: &["npz", "mxnet-npz"],
+        ..PLAIN
+    },
+    Target {
+        name: "archive",
+        files: &["model.pt"],
+        open: "model.pt",
+        repair: sum_headers,
+        scans: true,
+        ..PLAIN
+    },
+    Target {
+        name: "seal",
+        files: &["lodstone.seal", "model.npy"],
+        open: "model.npy",
+        formats: &["npy"],
+        repair: sum_seal,
+        ..PLAIN
+    },
+];
+
+/// What is held while a model is opened, listed or written: this many times the bytes, since programs
+/// are held several times then, and texts are made of them ...
+const FACTOR: usize = 500;
+
+/// ... and pieces that are read at once.
+const CONSTANT: usize = 16 << 20;
+
+/// What a scan may hold beside: an archive in an archive is inflated, up to a bound.
+const INFLATED: usize = 768 << 20;
+
+/// Does with an input what a user does with a file.
+///
+/// # Panics
+/// If something is wrong with what that gives, or with what it costs.
+pub fn check(target: &Target, input: &[u8]) {
+    let mut input = input.to_vec();
+    (target.repair)(&mut input);
+    for format in target.subjects {
+        subject(format).takes(&input, target.name);
+    }
+    if target.scans {
+        look_through(target, &input);
+    }
+    with_scratch(|scratch| {
+        let directory = scratch.join("in");
+        let mut rest = &input[..];
+        for (number, name) in target.files.iter().enumerate() {
+            let last = number + 1 == target.files.len();
+            let end = rest.windows(MARK.len()).position(|window| window == MARK);
+            let end = end.filter(|_| !last).unwrap_or(rest.len());
+            fs::write(directory.join(name), &rest[..end]).expect("a file");
+            rest = rest.get(end + MARK.len()..).unwrap_or_default();
+        }
+        let path = directory.join(target.open);
+        use_file(target, &path, &scratch.join("out"), input.len());
+    });
+}
+
+/// What `work` gives, if it does not hold more than an input of so many bytes justifies.
+fn bounded<T>(what: &str, bytes: usize, work: impl FnOnce() -> T) -> T {
+    let (result, peak) = peak_of(work);
+    let allowed = bytes * FACTOR + CONSTANT + if what == "scan" { INFLATED } else { 0 };
+    assert!(peak <= allowed, "{what} held {peak} bytes for {bytes}");
+    result
+}
+
+/// What a scan finds has a place in the file, and costs no more than the file justifies.
+fn look_through(target: &Target, input: &[u8]) {
+    let (blob, limits) = (Blob::memory(input.to_vec()), Limits::default());
+    let (findings, peak) = peak_of(|| pickle::scan(&blob, &limits));
+    assert!(peak <= input.len() * 200 + (4 << 20), "a scan held {peak} for {}", input.len());
+    for found in findings.expect("a scan of memory") {
+        assert!(found.offset < input.len() as u64, "{found:?}");
+        assert!(found.arguments.len() < 2000, "{found:?}");
+    }
+    pickle::scan_calls(&blob, &limits);
+    let path = Path::new(target.files[0]);
+    let (found, peak) = peak_of(|| pickles(path, &blob, &limits));
+    assert!(peak <= input.len() * 200 + INFLATED, "pickles held {peak} for {}", input.len());
+    drop(found);
+}
+
+fn use_file(target: &Target, path: &Path, out: &Path, bytes: usize) {
+    let options = OpenOptions::default();
+    let mut models = Vec::new();
+    match bounded("open", bytes, || open_with(path, &options)) {
+        Ok(model) => models.push(model),
+        Err(error) => says_enough(&error),
+    }
+    for name in target.formats {
+        let format = named(name).expect("a format");
+        match bounded(name, bytes, || (format.read)(path, &options)) {
+            Ok(model) if models.iter().any(|known| known.format == model.format) => {}
+            Ok(model) => models.push(model),
+            Err(error) => says_enough(&error.into()),
+        }
+    }
+    if let Ok(found) = bounded("verify", bytes, || verify(path, &options, &Progress::default())) {
+        serde_json::to_string(&found).expect("JSON");
+    }
+    if target.scans || !models.is_empty() {
+        match bounded("scan", bytes, || scan(path, &options)) {
+            Ok(found) => drop(serde_json::to_string(&found).expect("JSON")),
+            Err(error) => says_enough(&error),
+        }
+    }
+    for model in models {
+        bounded("read", bytes, || read(&model));
+        bounded("same", bytes, || write_back(&model, path, out));
+        bounded("convert", bytes, || write_as_another(&model, path, out));
+    }
+}
+
+/// An error says something, and not the whole file.
+fn says_enough(error: &Error) {
+    let message = error.to_string();
+    assert!(!message.is_empty());
+    assert!(message.len() < 16 << 10, "{} bytes: {}", message.len(), &message[..1000]);
+}
+
+/// Most bytes of a tensor that are read.
+const READ: u64 = 64 << 10;
+
+fn is_small(model: &Model) -> bool {
+    let blobs = model.parameters.iter().flat_map(|parameter| parameter.tensor.blobs());
+    blobs.map(Blob::len).fold(0, u64::saturating_add) <= 16 * READ
+}
+
+fn read(model: &Model) {
+    let options = InspectOptions { hash: is_small(model), operators: true };
+    if let Ok(found) = inspect(model, options) {
+        serde_json::to_string(&found).expect("JSON");
+    }
+    for parameter in &model.parameters {
+        for blob in parameter.tensor.blobs() {
+            let size = usize::try_from(blob.len().min(READ)).expect("small");
+            let _ = blob.read_at(0, &mut vec![0; size]);
+            let _ = blob.read_at(blob.len() - size as u64, &mut vec![0; size]);
+        }
+        let small = parameter.tensor.blobs().all(|blob| blob.len() <= READ);
+        if small && let Err(error) = write_text(&parameter.tensor, &mut std::io::sink()) {
+            says_enough(&error);
+        }
+    }
+}
+
+/// What can be opened comes back as it was, or is refused by name.
+fn write_back(model: &Model, path: &Path, out: &Path) {
+    if !is_small(model) {
+        return;
+    }
+    let name = path.file_name().filter(|_| path.is_file()).unwrap_or("model".as_ref());
+    let target = out.join(name);
+    let options = ConvertOptions { to: Some(To::Same), ..ConvertOptions::default() };
+    let written = match convert(model.clone(), &target, &options) {
+        Ok(conversion) => conversion.files,
+        Err(error) => return says_enough(&error),
+    };
+    let mut anew = false;
+    for file in written {
+        let name = file.file_name().expect("a name");
+        let source = model.files.iter().find(|blob| {
+            let ranges = blob.file_ranges().next();
+            ranges.is_some_and(|(source, ..)| source.path().file_name() == Some(name))
+        });
+        // A single file has the name that it is asked to have.
+        let source = source.or(model.files.first()).expect("a file");
+        let (was, is) = (source.read().expect("a file"), fs::read(&file).expect("a file"));
+        if was.starts_with(b"PK\x03\x04") || was.starts_with(b"PK\x05\x06") {
+            anew = true;
+            continue;
+        }
+        let place = was.iter().zip(&is).position(|(was, is)| was != is);
+        assert!(was == is, "{}: {} bytes of {}, {place:?}", model.format, is.len(), was.len());
+    }
+    if anew {
+        // Archives are, with the same arrays in them.
+        let format = named(&model.format).expect("a format");
+        let back = (format.read)(&target, &OpenOptions::default()).expect("what was written");
+        if let Ok(diff) = diff(model.clone(), &back, &DiffOptions::default()) {
+            assert!(diff.same, "{diff:?}");
+        }
+    }
+    empty(out);
+}
+
+/// What is written in another format can be opened as it.
+fn write_as_another(model: &Model, path: &Path, out: &Path) {
+    // Eight zeros alone are not believed to be a vocabulary without tokens.
+    let is_nothing = |parameter: &Parameter| matches!(&parameter.tensor.kind, Kind::Vocabulary { tokens } if tokens.is_empty());
+    if !is_small(model) || model.parameters.iter().any(is_nothing) {
+        return;
+    }
+    // Any will do, the same one each time.
+    let sum =
+        model.files.iter().map(Blob::len).fold(model.parameters.len() as u64, u64::wrapping_add);
+    let format = FORMATS[usize::try_from(sum % FORMATS.len() as u64).expect("small")];
+    let stem = path.file_stem().unwrap_or("model".as_ref());
+    let target = out.join(stem).with_extension(format.extension);
+    let to = Some(To::Format(format.name.to_owned()));
+    let options = ConvertOptions { to, allow: Loss::ALL.to_vec(), ..ConvertOptions::default() };
+    match convert(model.clone(), &target, &options) {
+        Ok(conversion) => {
+            let back = (format.read)(&target, &OpenOptions::default());
+            let back = back.unwrap_or_else(|error| panic!("{}: {error}", format.name));
+            assert_eq!(back.parameters.len(), conversion.tensors, "{}", format.name);
+        }
+        Err(error) => says_enough(&error),
+    }
+    empty(out);
+}
+
+/// Calls `work` with a directory that has an empty `in` and an empty `out`: one for each thread.
+fn with_scratch(work: impl FnOnce(&Path)) {
+    thread_local! {
+        static SCRATCH: tempfile::TempDir = tempfile::tempdir().expect("a directory");
+    }
+    SCRATCH.with(|scratch| {
+        for name in ["in", "out"] {
+            let directory = scratch.path().join(name);
+            if directory.exists() {
+                empty(&directory);
+            } else {
+                fs::create_dir(&directory).expect("a directory");
+            }
+        }
+        work(scratch.path());
+    });
+}
+
+fn empty(directory: &Path) {
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let is_dir = path.is_dir();
+        let removed = if is_dir { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.expect("removed");
+    }
+}
+
+/// Gives the headers of a tape archive the sums that they should have.
+#[expect(clippy::ptr_arg, reason = "as the table asks for")]
+fn sum_headers(input: &mut Vec<u8>) {
+    if input.starts_with(b"PK") {
+        return;
+    }
+    for header in input.chunks_exact_mut(512) {
+        // Where one says that it is a header, as every writer since 1988 does.
+        if header[257..262] == *b"ustar" {
+            header[148..156].fill(b' ');
+            let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+            header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        }
+    }
+}
+
+/// Gives a seal the checksum of itself that it should have.
+fn sum_seal(input: &mut Vec<u8>) {
+    let end = input.windows(MARK.len()).position(|window| window == MARK).unwrap_or(input.len());
+    let rest = input.split_off(end);
+    if let Some(line) = input.windows(8).rposition(|window| window == b"\"self\": ") {
+        input.truncate(line);
+    }
+    let sum = lodstone_store::checksum(input);
+    input.extend(format!("\"self\": \"{sum:016x}\"}}\n").bytes());
+    input.extend(rest);
+}

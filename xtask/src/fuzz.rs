@@ -1,0 +1,322 @@
+//! Fuzzing with libFuzzer, on stable Rust and a C++ compiler.
+//!
+//! `cargo xtask fuzz [TARGET..] [--seconds N] [--keep]` builds the targets of `fuzz/` with the
+//! instrumentation that `cargo fuzz` asks for, and runs each for a while (60 seconds), starting with
+//! the golden files, the attacks, and what was kept of earlier runs. With `--keep` some of the
+//! inputs that reach what the golden files do not are kept in the repository, where ordinary tests try
+//! them again. What is found is left in `target/fuzz/artifacts`, and fails.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::run::{Outcome, root, run, target};
+
+/// What `cargo fuzz --sanitizer none` builds with: the allocator of the targets counts, and there is
+/// no `unsafe` in what they call for an address sanitizer to find.
+const FLAGS: [&str; 6] = [
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Cllvm-args=-simplifycfg-branch-fold-threshold=0",
+];
+
+/// Longest input in bytes: structure is what is fuzzed, and short inputs are tried more often.
+const LONGEST: u64 = 32 << 10;
+
+/// What is between the files of an input; see `crates/lodstone/tests/fuzzing/mod.rs`.
+const MARK: &[u8] = b"\n--8<--\n";
+
+/// Files to start with, below `crates/formats/tests`: those of a folder with an ending, or some that
+/// belong together.
+enum Seeds {
+    Below(&'static str, &'static [&'static str]),
+    Together(&'static [&'static str]),
+}
+
+use Seeds::{Below, Together};
+
+const PICKLES: &[Seeds] = &[
+    Below("golden/paddle_pickle", &["pdparams", "pdopt", "pdtensor", "pkl", "pickle"]),
+    Below("golden/paddle", &["pdparams", "pdopt"]),
+    Below("hostile/pickle", &["pdparams", "bin", "txt"]),
+];
+
+const SEEDS: &[(&str, &[Seeds])] = &[
+    (
+        "paddle_stream",
+        &[Below("golden/paddle", &["lodtensor", "combined", "selectedrows", "vocab", "pdiparams"])],
+    ),
+    ("paddle_program", &[Below("golden/paddle", &["pb", "pdmodel"])]),
+    ("paddle_program_text", &[Below("golden/paddle", &["pbtxt"])]),
+    (
+        "paddle_bundle",
+        &[
+            Together(&[
+                "golden/paddle/2.6.2/lenet/inference/lenet.pdmodel",
+                "golden/paddle/2.6.2/lenet/inference/lenet.pdiparams",
+            ]),
+            Together(&[
+                "golden/paddle/2.6.2/text/text.pdmodel",
+                "golden/paddle/2.6.2/text/text.pdiparams",
+            ]),
+            Together(&[
+                "golden/paddle/3.3.1/old/net.pdmodel",
+                "golden/paddle/3.3.1/old/net.pdiparams",
+            ]),
+            Together(&[
+                "golden/paddle/1.8.5/lenet/combined/model",
+                "golden/paddle/1.8.5/lenet/combined/params",
+            ]),
+        ],
+    ),
+    (
+        "paddle_pir",
+        &[Together(&["golden/paddle/3.3.1/pir/net.json", "golden/paddle/3.3.1/pir/net.pdiparams"])],
+    ),
+    ("paddle_pickle", PICKLES),
+    ("pickle_scan", PICKLES),
+    ("mxnet_states", &[Below("golden/mxnet_states", &["states"])]),
+    ("mxnet_params", &[Below("golden/mxnet", &["params"])]),
+    ("mxnet_symbol", &[Below("golden/mxnet", &["json"])]),
+    (
+        "mxnet_bundle",
+        &[
+            Together(&[
+                "golden/mxnet/0.9.5/module/net-symbol.json",
+                "golden/mxnet/0.9.5/module/net-0012.params",
+            ]),
+            Together(&[
+                "golden/mxnet/1.9.1/module/net-symbol.json",
+                "golden/mxnet/1.9.1/module/net-0012.params",
+            ]),
+            Together(&[
+                "golden/mxnet/2.0.0b1/gluon/net-symbol.json",
+                "golden/mxnet/2.0.0b1/gluon/net-0000.params",
+            ]),
+        ],
+    ),
+    ("safetensors", &[Below("golden/safetensors", &["safetensors"])]),
+    (
+        "safetensors_index",
+        &[Together(&[
+            "golden/safetensors/sharded/model.safetensors.index.json",
+            "golden/safetensors/sharded/model-00001-of-00003.safetensors",
+            "golden/safetensors/sharded/model-00002-of-00003.safetensors",
+            "golden/safetensors/sharded/model-00003-of-00003.safetensors",
+        ])],
+    ),
+    ("npy", &[Below("golden/numpy", &["npy"])]),
+    ("npz", &[Below("golden/numpy", &["npz"]), Below("golden/mxnet/2.0.0b1", &["params"])]),
+    (
+        "archive",
+        &[Below("hostile/archive", &["pt", "npz", "bin", "txt"]), Below("golden/numpy", &["npz"])],
+    ),
+];
+
+/// Runs the targets that are named, or all.
+pub(crate) fn fuzz(arguments: &[String]) -> Result<(), Outcome> {
+    let (mut targets, mut seconds, mut keep) = (Vec::new(), 60, false);
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--keep" => keep = true,
+            "--seconds" => {
+                let number = arguments.next().and_then(|number| number.parse::<u64>().ok());
+                seconds = number.ok_or_else(usage)?;
+            }
+            name if name.starts_with('-') => return Err(usage()),
+            name => targets.push(name.to_owned()),
+        }
+    }
+    let known = known()?;
+    if let Some(other) = targets.iter().find(|name| !known.contains(name)) {
+        let known = known.join(", ");
+        return Err(Outcome::CouldNotRun(format!("no target `{other}`; there are {known}")));
+    }
+    if targets.is_empty() {
+        targets = known;
+    }
+    let binaries = build(&targets)?;
+    // Inputs are files: in memory, where there is such a place.
+    let memory = Path::new("/dev/shm");
+    let base = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+    let scratch = base.join(format!("lodstone-fuzz-{}", std::process::id()));
+    fs::create_dir_all(&scratch).map_err(cannot("make a directory"))?;
+    let mut failed = Vec::new();
+    for name in &targets {
+        let outcome = one(&binaries.join(name), name, seconds, keep, &scratch);
+        match outcome {
+            Err(Outcome::Failed(what)) => failed.push(what),
+            other => other?,
+        }
+    }
+    fs::remove_dir_all(&scratch).map_err(cannot("remove a directory"))?;
+    if failed.is_empty() { Ok(()) } else { Err(Outcome::Failed(failed.join("; "))) }
+}
+
+fn usage() -> Outcome {
+    Outcome::CouldNotRun("usage: cargo xtask fuzz [TARGET..] [--seconds N] [--keep]".to_owned())
+}
+
+/// The names of all targets.
+fn known() -> Result<Vec<String>, Outcome> {
+    let mut names: Vec<String> = files_in(&root().join("fuzz/fuzz_targets"))?
+        .iter()
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Builds targets; gives the directory that they are in.
+fn build(targets: &[String]) -> Result<PathBuf, Outcome> {
+    let host = host()?;
+    let products = target().join("fuzz");
+    let mut command = Command::new(env!("CARGO"));
+    // With a target, the flags are not those of build scripts and macros.
+    command.args(["build", "--release", "--locked", "--target", &host, "--target-dir"]);
+    command.arg(&products).current_dir(root().join("fuzz"));
+    for name in targets {
+        command.args(["--bin", name]);
+    }
+    command.env("RUSTFLAGS", format!("{} --cfg fuzzing", FLAGS.join(" ")));
+    run(&mut command)?;
+    Ok(products.join(host).join("release"))
+}
+
+/// The name of this machine for the compiler.
+fn host() -> Result<String, Outcome> {
+    let output = Command::new("rustc").arg("-vV").output().map_err(cannot("run rustc"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| Outcome::CouldNotRun("rustc names no host".to_owned()))
+}
+
+/// Runs one target.
+fn one(binary: &Path, name: &str, seconds: u64, keep: bool, scratch: &Path) -> Result<(), Outcome> {
+    let [corpus, seeds, artifacts] =
+        ["corpus", "seeds", "artifacts"].map(|kind| target().join("fuzz").join(kind).join(name));
+    let kept = root().join("crates/formats/tests/hostile/fuzz").join(name);
+    for directory in [&corpus, &seeds, &artifacts, &kept] {
+        fs::create_dir_all(directory).map_err(cannot("make a directory"))?;
+    }
+    gather(name, &seeds)?;
+    let start = |arguments: &[String]| {
+        let mut command = Command::new(binary);
+        // What a target writes is short-lived, and it may be ended at any time.
+        command.env("TMPDIR", scratch).env("RUST_BACKTRACE", "0").args(arguments);
+        command.args(["-rss_limit_mb=4096", "-timeout=10", "-print_final_stats=1"]);
+        command.arg(format!("-max_len={LONGEST}"));
+        command.arg(format!("-artifact_prefix={}/", artifacts.display()));
+        let dictionary = root().join(format!("fuzz/dictionaries/{name}.dict"));
+        if dictionary.is_file() {
+            command.arg(format!("-dict={}", dictionary.display()));
+        }
+        command
+    };
+    if seconds > 0 {
+        let mut command = start(&[format!("-max_total_time={seconds}")]);
+        run(command.args([&corpus, &seeds, &kept]))?;
+    }
+    if keep {
+        merge(&start, [&kept, &seeds, &corpus], scratch)?;
+    }
+    Ok(())
+}
+
+/// Keeps the fewest short inputs that reach every place which the golden files do not, and all that
+/// were findings.
+fn merge(
+    start: &dyn Fn(&[String]) -> Command,
+    [kept, seeds, corpus]: [&Path; 3],
+    scratch: &Path,
+) -> Result<(), Outcome> {
+    /// Longest input in bytes that is kept, and how many bytes of them are, and how many.
+    const SHORT: u64 = 6 << 10;
+    const BYTES: u64 = 40 << 10;
+    const MANY: usize = 100;
+    let [merged, short] = ["merged", "short"].map(|name| scratch.join(name));
+    for directory in [&merged, &short] {
+        fs::create_dir_all(directory).map_err(cannot("make a directory"))?;
+    }
+    let copy = |from: &Path, to: &Path| fs::copy(from, to).map_err(cannot("copy an input"));
+    // Into a directory that has the seeds already, so that what they reach is not kept again.
+    let mut given = Vec::new();
+    for seed in files_in(seeds)? {
+        let name = seed.file_name().unwrap_or_default().to_owned();
+        copy(&seed, &merged.join(&name))?;
+        given.push(name);
+    }
+    for input in files_in(corpus)?.into_iter().chain(files_in(kept)?) {
+        if fs::metadata(&input).is_ok_and(|metadata| metadata.len() <= SHORT) {
+            copy(&input, &short.join(input.file_name().unwrap_or_default()))?;
+        }
+    }
+    let fewest = ["-set_cover_merge=1", "-use_counters=0"].map(str::to_owned);
+    run(start(&fewest).args([&merged, &short]))?;
+    let mut new = files_in(&merged)?;
+    new.retain(|file| !given.iter().any(|given| Some(given.as_os_str()) == file.file_name()));
+    let size = |file: &PathBuf| fs::metadata(file).map_or(u64::MAX, |metadata| metadata.len());
+    new.sort_by_key(size);
+    // Some of every length: the shortest are those that are refused soonest.
+    let (mut left, step) = (BYTES, new.len().div_ceil(MANY).max(1));
+    for file in new.iter().step_by(step) {
+        let Some(less) = left.checked_sub(size(file)) else { continue };
+        left = less;
+        copy(file, &kept.join(file.file_name().unwrap_or_default()))?;
+    }
+    for directory in [&merged, &short] {
+        fs::remove_dir_all(directory).map_err(cannot("remove a directory"))?;
+    }
+    Ok(())
+}
+
+/// Puts the files to start with into a directory.
+fn gather(name: &str, into: &Path) -> Result<(), Outcome> {
+    let tests = root().join("crates/formats/tests");
+    let mut inputs = Vec::new();
+    let of_target = SEEDS.iter().filter(|(target, _)| *target == name);
+    for seeds in of_target.flat_map(|(_, seeds)| *seeds) {
+        match seeds {
+            Below(folder, endings) => {
+                let mut open = vec![tests.join(folder)];
+                while let Some(directory) = open.pop() {
+                    for path in files_in(&directory)? {
+                        let ending = path.extension().and_then(|ending| ending.to_str());
+                        if path.is_dir() {
+                            open.push(path);
+                        } else if ending.is_some_and(|ending| endings.contains(&ending)) {
+                            inputs.push(fs::read(&path).map_err(cannot("read a golden file"))?);
+                        }
+                    }
+                }
+            }
+            Together(files) => {
+                let read = |file: &&str| fs::read(tests.join(file));
+                let files = files.iter().map(read).collect::<Result<Vec<_>, _>>();
+                inputs.push(files.map_err(cannot("read a golden file"))?.join(MARK));
+            }
+        }
+    }
+    for (number, input) in inputs.iter().enumerate() {
+        // What is longer is cut when it is read, and no seed then.
+        if input.len() as u64 <= LONGEST {
+            let path = into.join(format!("seed-{number}"));
+            fs::write(path, input).map_err(cannot("write a seed"))?;
+        }
+    }
+    Ok(())
+}
+
+fn files_in(directory: &Path) -> Result<Vec<PathBuf>, Outcome> {
+    let entries = fs::read_dir(directory).map_err(cannot("list a directory"))?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>();
+    paths.map_err(cannot("list a directory"))
+}
+
+fn cannot(what: &'static str) -> impl FnOnce(std::io::Error) -> Outcome {
+    move |error| Outcome::CouldNotRun(format!("cannot {what}: {error}"))
+}
