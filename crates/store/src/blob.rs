@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::checks::PIECE;
 use crate::memory::Memory;
-use crate::{Error, Result, SourceFile, parallel};
+use crate::{Error, Result, SourceFile};
 
 /// Bytes that need not be in memory: cheap to clone, slice and hand around.
 #[derive(Clone)]
@@ -178,18 +177,6 @@ impl Blob {
         }
     }
 
-    /// Whether `next` follows in the same file, with no more than a header between.
-    fn is_before(&self, next: &Blob) -> bool {
-        const HEADER: u64 = 64 << 10;
-        let (Repr::File { file, offset, len }, Repr::File { file: other, offset: start, .. }) =
-            (&self.0, &next.0)
-        else {
-            return false;
-        };
-        let between = start.checked_sub(offset + len);
-        Arc::ptr_eq(file, other) && between.is_some_and(|between| between <= HEADER)
-    }
-
     /// Lets the system read the `len` bytes from `offset` before they are asked for, if they are
     /// those of a file; the range may reach beyond these bytes.
     pub(crate) fn will_need(&self, offset: u64, len: u64) {
@@ -232,8 +219,8 @@ impl Blob {
         Ok(Self::read_all(std::slice::from_ref(self))?.pop().unwrap_or_default())
     }
 
-    /// All the bytes of several blobs, read side by side into one stretch of memory, which is freed
-    /// when the last of them is dropped. The address of each is a multiple of 64.
+    /// All the bytes of several blobs, read into one stretch of memory, which is freed when the last of
+    /// them is dropped. The address of each is a multiple of 64.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -243,25 +230,12 @@ impl Blob {
         let mut memory = Memory::new(len.unwrap_or(u64::MAX).saturating_add(ALIGNMENT))?;
         let begin = memory.as_ptr().align_offset(to_usize(ALIGNMENT));
         let (_, mut rest) = memory.split_at_mut(begin);
-        let mut pieces = Vec::new();
         for blob in blobs {
             let (now, later) = rest.split_at_mut(to_usize(room(blob).unwrap_or(0)));
             let (now, _) = now.split_at_mut(to_usize(blob.len()));
-            blob.pieces(now, &mut pieces)?;
+            blob.read_at(0, now)?;
             rest = later;
         }
-        let stretches = together(pieces).into_iter().enumerate().collect();
-        parallel::for_each(
-            stretches,
-            || (),
-            |(), (number, mut stretch)| {
-                if let Some((first, _)) = stretch.first() {
-                    let len = stretch.iter().map(|(piece, _)| piece.len()).sum();
-                    read_ahead(number, (0, len), &|offset, len| first.will_need(offset, len));
-                }
-                stretch.iter_mut().try_for_each(|(piece, buffer)| piece.read_at(0, buffer))
-            },
-        )?;
         let (memory, mut offset) = (memory.freeze(), begin);
         let all = blobs.iter().map(|blob| {
             let start = offset;
@@ -269,29 +243,6 @@ impl Blob {
             memory.slice(start..start + to_usize(blob.len()))
         });
         Ok(all.collect())
-    }
-
-    /// Pieces of these bytes that can be read side by side, and where to.
-    fn pieces<'a>(&self, mut buffer: &'a mut [u8], into: &mut Vec<Fill<'a>>) -> Result<()> {
-        let mut parts = vec![self.clone()];
-        while let Some(part) = parts.pop() {
-            // What is computed may have to be computed from its beginning.
-            let len = if matches!(part.0, Repr::Derived { .. }) { u64::MAX } else { PIECE };
-            match &part.0 {
-                Repr::Concat { parts: inner, .. } => parts.extend(inner.iter().rev().cloned()),
-                _ if part.len() > len => {
-                    parts.push(part.slice(len, part.len() - len)?);
-                    parts.push(part.slice(0, len)?);
-                }
-                _ => {
-                    let (now, later) =
-                        std::mem::take(&mut buffer).split_at_mut(to_usize(part.len()));
-                    into.push((part, now));
-                    buffer = later;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Calls `each` with all the bytes in order, a bounded piece at a time.
@@ -410,40 +361,6 @@ impl Blob {
         let (origin, _) = self.place(0);
         Err(Error::OutOfRange { origin, start: offset, end, len: self.len() })
     }
-}
-
-/// Bytes, and where they are read to.
-type Fill<'a> = (Blob, &'a mut [u8]);
-
-/// Those together that follow each other in a file.
-fn together(pieces: Vec<Fill<'_>>) -> Vec<Vec<Fill<'_>>> {
-    let (mut stretches, mut len) = (Vec::<Vec<Fill<'_>>>::new(), 0);
-    for piece in pieces {
-        len += piece.0.len();
-        let last = stretches.last_mut().filter(|_| len <= PIECE);
-        match last.filter(|last| last.last().is_some_and(|(last, _)| last.is_before(&piece.0))) {
-            Some(stretch) => stretch.push(piece),
-            None => {
-                len = piece.0.len();
-                stretches.push(vec![piece]);
-            }
-        }
-    }
-    stretches
-}
-
-/// Says `ahead` what the system should read while the stretch of that number, offset and length is
-/// worked on: what comes next to whoever begins then.
-pub(crate) fn read_ahead(number: usize, (offset, len): (u64, u64), ahead: &dyn Fn(u64, u64)) {
-    let threads = parallel::threads();
-    // A little is read as soon as it is asked for.
-    if len < PIECE / 2 {
-        return;
-    }
-    if number < threads {
-        ahead(offset, len);
-    }
-    ahead(offset + threads as u64 * PIECE, PIECE);
 }
 
 /// A length that was compared with that of memory.

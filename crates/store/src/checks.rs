@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-use crate::blob::{CHUNK, read_ahead, to_usize};
+use crate::blob::{CHUNK, to_usize};
 use crate::{Blob, Error, Progress, Result, SourceFile, parallel};
 
 /// Most bytes under one checksum.
@@ -21,8 +21,10 @@ pub const SEAL: &str = "lodstone.seal";
 /// The checksum of bytes: CRC-64/NVME, which finds every change of a single bit, every burst of up
 /// to 64 bits, and misses one in 2⁶⁴ of all others.
 pub fn checksum(bytes: &[u8]) -> u64 {
-    crc_fast::checksum(CrcAlgorithm::Crc64Nvme, bytes)
+    crc_fast::checksum(ALGORITHM, bytes)
 }
+
+const ALGORITHM: CrcAlgorithm = CrcAlgorithm::Crc64Nvme;
 
 /// The CRC-32 of all bytes of a blob, as zip archives have it.
 ///
@@ -97,8 +99,7 @@ impl Part {
             progress.advance(buffer.len() as u64)?;
             file.read_at(offset, buffer)
         };
-        let ahead = |offset, len| file.will_need(offset, len);
-        let mut checksums = checksums(pieces, &read, &ahead)?.into_iter();
+        let mut checksums = checksums(pieces, &read)?.into_iter();
         for part in &mut parts {
             let count = to_usize(part.len.div_ceil(PIECE));
             part.checksums = checksums.by_ref().take(count).collect();
@@ -120,70 +121,115 @@ fn pieces(offset: u64, len: u64) -> impl Iterator<Item = Piece> {
     starts.map(move |start| Piece { offset: offset + start, len: PIECE.min(len - start) })
 }
 
-/// The checksums of pieces, in their order. They are computed side by side; pieces that follow each
-/// other are read together, in chunks that stay in the cache of a processor. `ahead` is told what
-/// will be read.
+/// The checksums of pieces, in their order: those of chunks, put together.
 fn checksums(
     pieces: Vec<Piece>,
     read: &(dyn Fn(u64, &mut [u8]) -> Result<()> + Sync),
-    ahead: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Vec<u64>> {
-    let mut checksums = vec![0; pieces.len()];
-    let (mut stretches, mut pieces, mut rest) = (Vec::new(), pieces.as_slice(), &mut *checksums);
-    while !pieces.is_empty() {
-        let (now, later) = pieces.split_at(together(pieces));
-        let (of_now, of_later) = rest.split_at_mut(now.len());
-        stretches.push((stretches.len(), now, of_now));
-        (pieces, rest) = (later, of_later);
+    let (chunks, shares) = chunks(&pieces);
+    let mut of_shares = vec![0; shares.len()];
+    let (mut work, mut left, mut rest) = (Vec::new(), shares.as_slice(), &mut *of_shares);
+    for chunk in chunks {
+        let (shares, later) = left.split_at(chunk.shares);
+        let (checksums, of_later) = rest.split_at_mut(chunk.shares);
+        work.push((chunk, shares, checksums));
+        (left, rest) = (later, of_later);
     }
-    parallel::for_each(stretches, Vec::new, |buffer, (number, pieces, checksums)| {
-        let mut unread: u64 = pieces.iter().map(|piece| piece.len).sum();
-        let mut offset = pieces.first().map_or(0, |piece| piece.offset);
-        read_ahead(number, (offset, unread), ahead);
-        let mut pieces = pieces.iter().zip(checksums);
-        let mut begin = || pieces.next().map(|(piece, sum)| (piece.len, new_digest(), sum));
-        let mut current = begin();
-        while unread > 0 {
-            let size = CHUNK.min(usize::try_from(unread).unwrap_or(CHUNK));
-            buffer.resize(size, 0);
-            read(offset, buffer)?;
-            offset += size as u64;
-            unread -= size as u64;
-            let mut chunk = buffer.as_slice();
-            while let Some((left, digest, checksum)) =
-                current.as_mut().filter(|_| !chunk.is_empty())
-            {
-                let now = chunk.len().min(usize::try_from(*left).unwrap_or(CHUNK));
-                let (now, later) = chunk.split_at(now);
-                digest.update(now);
-                *left -= now.len() as u64;
-                chunk = later;
-                if *left == 0 {
-                    **checksum = digest.finalize();
-                    current = begin();
-                }
-            }
+    parallel::for_each(work, Vec::new, |buffer, (chunk, shares, checksums)| {
+        buffer.resize(chunk.len, 0);
+        read(chunk.offset, buffer)?;
+        let mut rest = buffer.as_slice();
+        for (share, of_share) in shares.iter().zip(checksums) {
+            let (now, later) = rest.split_at(share.len);
+            *of_share = checksum(now);
+            rest = later;
         }
         Ok(())
     })?;
+    // That of nothing, so far.
+    let mut checksums = vec![0; pieces.len()];
+    for (share, of_share) in shares.iter().zip(of_shares) {
+        if let Some(checksum) = checksums.get_mut(share.piece) {
+            *checksum = joined(*checksum, of_share, share.len as u64);
+        }
+    }
     Ok(checksums)
 }
 
-fn new_digest() -> Digest {
-    Digest::new(CrcAlgorithm::Crc64Nvme)
+/// What is read at once, and how many pieces have a share of it.
+struct Chunk {
+    offset: u64,
+    len: usize,
+    shares: usize,
 }
 
-/// How many of the first pieces are one stretch of a file, and no longer than one piece may be.
-fn together(pieces: &[Piece]) -> usize {
-    let mut len = 0;
-    let mut end = pieces.first().map_or(0, |piece| piece.offset);
-    let fits = pieces.iter().take_while(|piece| {
-        let follows = piece.offset == end;
-        end = piece.offset + piece.len;
-        len += piece.len;
-        follows && len <= PIECE
-    });
-    fits.count()
+/// Bytes of a chunk that belong to one piece.
+struct Share {
+    piece: usize,
+    len: usize,
+}
+
+/// Pieces cut into chunks that stay in the cache of a processor; small ones that follow each other
+/// share one.
+fn chunks(pieces: &[Piece]) -> (Vec<Chunk>, Vec<Share>) {
+    let (mut chunks, mut shares) = (Vec::<Chunk>::new(), Vec::new());
+    for (piece, Piece { offset, len }) in pieces.iter().enumerate() {
+        let (mut offset, mut left) = (*offset, *len);
+        while left > 0 {
+            let follows =
+                |chunk: &&mut Chunk| chunk.len < CHUNK && chunk.offset + chunk.len as u64 == offset;
+            let len = match chunks.last_mut().filter(follows) {
+                Some(chunk) => {
+                    let len = to_usize(left).min(CHUNK - chunk.len);
+                    chunk.len += len;
+                    chunk.shares += 1;
+                    len
+                }
+                None => {
+                    let len = to_usize(left).min(CHUNK);
+                    chunks.push(Chunk { offset, len, shares: 1 });
+                    len
+                }
+            };
+            shares.push(Share { piece, len });
+            offset += len as u64;
+            left -= len as u64;
+        }
+    }
+    (chunks, shares)
+}
+
+/// The checksum of bytes by that of their beginning and that of their last `len`: the first,
+/// multiplied with x to the power of `8 * len`, plus the second, modulo the polynomial (as in zlib's
+/// `crc32_combine`; that of our library takes longer than the checksum itself).
+fn joined(first: u64, last: u64, mut len: u64) -> u64 {
+    let (mut power, mut square) = (ONE, ONE >> 8);
+    while len > 0 {
+        if len & 1 == 1 {
+            power = product(power, square);
+        }
+        square = product(square, square);
+        len >>= 1;
+    }
+    product(first, power) ^ last
+}
+
+/// The polynomial 1, whose only coefficient is the highest bit, as in all checksums of this kind.
+const ONE: u64 = 1 << 63;
+
+/// The polynomial of CRC-64/NVME.
+const POLYNOMIAL: u64 = 0x9a6c_9329_ac4b_c9b5;
+
+/// The product of two polynomials modulo that of the checksum.
+fn product(a: u64, mut b: u64) -> u64 {
+    let mut product = 0;
+    for bit in (0..64).rev() {
+        if a >> bit & 1 == 1 {
+            product ^= b;
+        }
+        b = (b >> 1) ^ if b & 1 == 1 { POLYNOMIAL } else { 0 };
+    }
+    product
 }
 
 impl Checks {
@@ -238,7 +284,7 @@ impl Checks {
     pub(crate) fn check(&self, file: &SourceFile, offset: u64, len: u64) -> Result<()> {
         let unproven = self.unproven(offset, len);
         let read = |at, buffer: &mut [u8]| file.read_plain(at, buffer);
-        let checksums = checksums(pieces_in(&unproven), &read, &|_, _| {})?;
+        let checksums = checksums(pieces_in(&unproven), &read)?;
         let mut proven = unproven.iter().zip(checksums);
         proven.try_for_each(|(place, checksum)| self.prove(file, place, checksum))
     }
@@ -263,7 +309,7 @@ impl Checks {
             file.read_plain(start, proven)?;
             let (start, now) = next((begin + len).min(end));
             if now.len() as u64 == len {
-                let mut digest = new_digest();
+                let mut digest = Digest::new(ALGORITHM);
                 for (number, chunk) in now.chunks_mut(CHUNK).enumerate() {
                     file.read_plain(start + (number * CHUNK) as u64, chunk)?;
                     digest.update(chunk);
@@ -288,8 +334,7 @@ impl Checks {
             progress.advance(buffer.len() as u64)?;
             file.read_plain(at, buffer)
         };
-        let ahead = |offset, len| file.will_need(offset, len);
-        let checksums = checksums(pieces_in(&unproven), &read, &ahead)?;
+        let checksums = checksums(pieces_in(&unproven), &read)?;
         let found = unproven.iter().zip(checksums);
         Ok(found.filter_map(|(place, checksum)| self.compare(place, checksum)).collect())
     }

@@ -1,15 +1,16 @@
 //! Work on all processors.
 
 use std::num::NonZero;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
 /// Beyond this memory is no faster.
 const MOST_THREADS: usize = 8;
 
-/// How many threads [`for_each`] uses at most.
-pub(crate) fn threads() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS)
+/// Asking takes longer than many a piece of work.
+fn processors() -> usize {
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
 }
 
 /// Calls `work` for each of the items, on as many threads as there are processors. They are begun
@@ -27,33 +28,29 @@ where
     I: Send,
     E: Send,
 {
-    let threads = threads().min(items.len());
-    if threads < 2 {
-        let mut state = state();
-        return items.into_iter().try_for_each(|item| work(&mut state, item));
-    }
-    // What is left, and what failed; whoever takes an item sees all failures before it.
+    let threads = if items.len() < 2 { 1 } else { processors().min(MOST_THREADS).min(items.len()) };
+    // What is left, and what failed: whatever fails before it was begun before it.
     let shared = Mutex::new((items.into_iter().enumerate(), None::<(usize, E)>));
-    let lock = || shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
     let next = || {
         let (items, failed) = &mut *lock();
         if failed.is_some() { None } else { items.next() }
     };
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let mut state = state();
-                while let Some((number, item)) = next() {
-                    if let Err(error) = work(&mut state, item) {
-                        let (_, failed) = &mut *lock();
-                        if failed.as_ref().is_none_or(|(first, _)| number < *first) {
-                            *failed = Some((number, error));
-                        }
-                    }
+    let all = || {
+        let mut state = state();
+        while let Some((number, item)) = next() {
+            if let Err(error) = work(&mut state, item) {
+                let (_, failed) = &mut *lock();
+                if failed.as_ref().is_none_or(|(first, _)| number < *first) {
+                    *failed = Some((number, error));
                 }
-            });
+            }
         }
+    };
+    thread::scope(|scope| {
+        (1..threads).for_each(|_| drop(scope.spawn(all)));
+        all();
     });
-    let (_, failed) = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (_, failed) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed.map_or(Ok(()), |(_, error)| Err(error))
 }

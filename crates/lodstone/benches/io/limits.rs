@@ -49,6 +49,14 @@ fn sync_parent(path: &Path) {
     File::open(parent).expect("a directory").sync_all().expect("synced");
 }
 
+/// Touches as much memory as is loaded, and gives it back. A virtual machine may have handed its
+/// free memory over to its host: who asks for memory first would pay for all.
+pub(crate) fn warm_memory(len: usize) {
+    let mut memory = memmap2::MmapMut::map_anon(len).expect("memory");
+    let _ = memory.advise(memmap2::Advice::HugePage);
+    memory.chunks_mut(4096).for_each(|page| page.fill(1));
+}
+
 /// Makes the system forget what it keeps of a file in memory.
 pub(crate) fn make_cold(path: &Path) {
     let file = File::open(path).expect("a file");

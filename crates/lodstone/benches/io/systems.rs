@@ -53,6 +53,12 @@ impl Files {
     pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
+
+    /// Size of all tensors.
+    fn nbytes(&self) -> usize {
+        let nbytes = self.tensors * self.shape.iter().product::<u64>() * 4;
+        usize::try_from(nbytes).expect("addressable")
+    }
 }
 
 impl Drop for Files {
@@ -127,6 +133,10 @@ impl System {
         files: &Files,
         peers: &mut [Peer],
     ) -> Duration {
+        if operation.name.starts_with("load") {
+            // For what is loaded, and for the pages of a file that was made cold.
+            limits::warm_memory(2 * files.nbytes());
+        }
         match self.does {
             Does::Itself(does) => {
                 operation.cold.iter().for_each(|name| limits::make_cold(&files.at(name)));
