@@ -87,6 +87,13 @@ class Paddle:
 
     open = load
 
+    def free(self, loaded):
+        # What an executor has run is kept with its variables.
+        program, scope = loaded
+        scope.erase([variable.name for variable in program.list_vars()])
+        self.executor.close()
+        self.executor = self.static.Executor(self.static.cpu_places(1)[0])
+
     def save(self, loaded, path):
         program, scope = loaded
         directory, name = os.path.split(path)
@@ -125,7 +132,10 @@ def seconds(peer, request):
         os.close(file)
     else:
         loaded = getattr(peer, request["operation"])(request)
-    return time.perf_counter() - start
+    seconds = time.perf_counter() - start
+    if hasattr(peer, "free"):
+        peer.free(loaded)
+    return seconds
 
 
 def main():
