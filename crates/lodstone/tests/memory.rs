@@ -1,18 +1,16 @@
 //! How much memory work needs: a constant, whatever the size of the model.
 
 #![expect(unsafe_code, reason = "an allocator is unsafe by nature")]
-#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "makes and reads files")]
+#![expect(clippy::disallowed_methods, reason = "reads what the system says of it")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use lodstone::{
-    ConvertOptions, DType, DiffOptions, Loss, OpenOptions, Progress, Target, WriteOptions, convert,
-    diff, open, seal, verify,
+    Blob, ConvertOptions, DType, DiffOptions, Loss, Model, OpenOptions, Parameter, Progress,
+    Target, Tensor, WriteOptions, convert, diff, open, seal, verify,
 };
 
 /// Counts the bytes that the process holds, on all threads.
@@ -76,28 +74,20 @@ const MIB: u64 = 1 << 20;
 /// Elements of the largest tensor: 96 MiB of float32.
 const LARGEST: [u64; 2] = [3072, 8192];
 
-/// Paddle's parameters, as `save_combine` writes them: a large tensor and many that are not.
+/// Paddle's parameters: a large tensor and many that are not, all of the same bytes in memory.
 fn write_model(path: &Path) {
-    let mut file = BufWriter::new(File::create(path).expect("a file"));
-    let mut tensor = |shape: [u64; 2]| {
-        let mut desc = vec![0x08, 0x05];
-        for mut extent in shape {
-            desc.push(0x10);
-            while extent >= 0x80 {
-                desc.push(extent.to_le_bytes()[0] | 0x80);
-                extent >>= 7;
-            }
-            desc.push(extent.to_le_bytes()[0]);
-        }
-        file.write_all(&[0; 16]).expect("written");
-        file.write_all(&desc.len().to_le_bytes()[..4]).expect("written");
-        file.write_all(&desc).expect("written");
-        let row: Vec<u8> = (0..shape[1]).flat_map(|i| (i as f32).to_le_bytes()).collect();
-        (0..shape[0]).for_each(|_| file.write_all(&row).expect("written"));
+    let row: Vec<u8> = (0..LARGEST[1]).flat_map(|i| (i as f32).to_le_bytes()).collect();
+    let row = Blob::memory(row);
+    let tensor = |(number, shape): (usize, [u64; 2])| {
+        let rows = shape[0] * shape[1] / LARGEST[1];
+        let data = Blob::concat((0..rows).map(|_| row.clone()).collect());
+        let tensor = Tensor::dense(DType::Float32, shape.to_vec(), data);
+        Parameter { name: number.to_string(), tensor }
     };
-    tensor(LARGEST);
-    (0..120).for_each(|_| tensor([96, 1024]));
-    file.into_inner().expect("written");
+    let shapes = std::iter::once(LARGEST).chain((0..120).map(|_| [96, 1024]));
+    let parameters = shapes.enumerate().map(tensor).collect();
+    let options = ConvertOptions { allow: Loss::ALL.to_vec(), ..ConvertOptions::default() };
+    convert(Model { parameters, ..Model::default() }, path, &options).expect("written");
 }
 
 #[test]
