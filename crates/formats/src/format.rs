@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use lodstone_model::{Model, Residual};
-use lodstone_store::SEAL;
+use lodstone_store::{SEAL, is_hidden};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -115,7 +115,7 @@ pub fn named(name: &str) -> Option<&'static Format> {
 /// [`Error::Incompatible`].
 pub(crate) fn check_free(format: &'static str, name: &str) -> Result<()> {
     let last = name.rsplit('/').next().unwrap_or(name);
-    if last == SEAL || (last.starts_with('.') && last.ends_with(".lodstone")) {
+    if last == SEAL || is_hidden(last) {
         let what = format!("a file called `{name}`, which is not a name of a part of a model");
         return Err(Error::Incompatible { format, what });
     }

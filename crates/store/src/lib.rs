@@ -26,7 +26,7 @@ mod step;
 
 pub use blob::{Blob, Derive};
 pub use checks::{Checks, Damage, PIECE, Part, SEAL, checksum, crc32_of};
-pub use commit::{Commit, Recovery, recover};
+pub use commit::{Commit, Recovery, is_hidden, recover};
 pub use cursor::Cursor;
 pub use dir::{Dir, Links, Listing, check_relative, plain};
 pub use error::{Error, Result};

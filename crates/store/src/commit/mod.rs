@@ -41,7 +41,7 @@ use staging::{Staging, stem};
 use target::{check_free, check_name, follow, parent_of, target_of};
 
 pub use clean::{Recovery, recover};
-pub(crate) use staging::is_hidden;
+pub use staging::is_hidden;
 
 /// Files being written, not visible before [`Commit::publish`].
 #[derive(Debug)]

@@ -128,7 +128,7 @@ impl Drop for Staging {
 }
 
 /// Whether a name is one that is kept for what is being written, or was when its writer was killed.
-pub(crate) fn is_hidden(name: &str) -> bool {
+pub fn is_hidden(name: &str) -> bool {
     name.starts_with('.') && name.ends_with(SUFFIX)
 }
 
