@@ -54,11 +54,18 @@ impl Staged {
     }
 
     /// Files in a directory that exists.
-    pub(crate) fn beside(root: &Path, options: &WriteOptions) -> Result<Self> {
+    fn beside(root: &Path, options: &WriteOptions) -> Result<Self> {
         Ok(Self::new(Commit::existing(root, options.progress.clone())?, root))
     }
 
+    /// Files into a directory, or beside others in one.
+    pub(crate) fn begin(root: &Path, into: bool, options: &WriteOptions) -> Result<Self> {
+        if into { Self::directory(root, options) } else { Self::beside(root, options) }
+    }
+
     fn new(commit: Commit, root: &Path) -> Self {
+        // What is written here is called by its name alone.
+        let root = if root == Path::new(".") { Path::new("") } else { root };
         Self { commit, root: root.to_path_buf(), files: Vec::new(), main: String::new() }
     }
 

@@ -40,10 +40,7 @@ pub(super) fn write_bundle(model: &Model, path: &Path, options: &WriteOptions) -
         let names = (format!("{prefix}{SYMBOL}"), format!("{prefix}{epoch}"));
         (directory.unwrap_or(Path::new(".")), names.0, names.1)
     };
-    let mut staged = match into {
-        true => Staged::directory(directory, options)?,
-        false => Staged::beside(directory, options)?,
-    };
+    let mut staged = Staged::begin(directory, into, options)?;
     if !model.parameters.is_empty() || bundle.params.is_some() {
         let fits = options.same && bundle.layout.fits(model);
         let layout = if fits { bundle.layout } else { Layout::usual(model) };

@@ -38,7 +38,7 @@ pub(super) fn write_bundle(model: &Model, path: &Path, options: &WriteOptions) -
         let directory = directory.unwrap_or(Path::new("."));
         (directory, format!("{name}.{extension}"), format!("{name}.pdiparams"))
     };
-    let mut staged = begin(directory, into, options)?;
+    let mut staged = Staged::begin(directory, into, options)?;
     let layout = Layout { align: options.align, ..bundle.layout };
     let parameters = in_order(model, program)?;
     staged.write(&params_name, |out| paddle_stream::write(out, parameters, layout))?;
@@ -66,7 +66,7 @@ pub(super) fn write_saved(model: &Model, path: &Path, options: &WriteOptions) ->
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         (directory.unwrap_or(Path::new(".")), format!("{stem}.pdmodel"))
     };
-    let mut staged = begin(directory, into, options)?;
+    let mut staged = Staged::begin(directory, into, options)?;
     let stem = program_name.strip_suffix(".pdmodel").unwrap_or(&program_name);
     for (extension, part) in pickles::split(model, &bundle) {
         staged.write(&format!("{stem}.{extension}"), |out| paddle_pickle::put_model(out, &part))?;
@@ -101,11 +101,6 @@ pub(super) fn write_vars(model: &Model, path: &Path, options: &WriteOptions) -> 
         staged.write(&name, |out| out.put(&encoded))?;
     }
     Ok(staged)
-}
-
-/// Files into a directory, or beside others in one.
-fn begin(directory: &Path, into: bool, options: &WriteOptions) -> Result<Staged> {
-    if into { Staged::directory(directory, options) } else { Staged::beside(directory, options) }
 }
 
 /// How the files were, if that is to be kept.
