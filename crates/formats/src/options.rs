@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lodstone_model::{DType, Dialect, Limits};
 use lodstone_store::{Blob, Dir, Links, Progress, SourceFile};
 
-use crate::{Result, Seal, SealedFile};
+use crate::{Result, Seal};
 
 /// How to open a model.
 #[derive(Clone, Debug)]
@@ -40,8 +40,8 @@ impl OpenOptions {
         let seal = self.seal(path.parent().unwrap_or(Path::new("")))?;
         let name = path.file_name().and_then(|name| name.to_str());
         let sealed = seal.as_ref().zip(name).and_then(|(seal, name)| seal.file(name));
-        if let Some(checks) = sealed.and_then(SealedFile::checks) {
-            file = file.checked(Arc::new(checks))?;
+        if let Some(sealed) = sealed {
+            file = file.checked(Arc::clone(&sealed.checks))?;
         }
         Ok(Blob::file(Arc::new(file)))
     }

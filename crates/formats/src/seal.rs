@@ -19,6 +19,7 @@
 //! the model can seal it again.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,7 +27,8 @@ use lodstone_model::{Model, Parameter};
 use lodstone_store::{
     Blob, Checks, PIECE, Part, Progress, SEAL, check_relative, checksum, exists, plain,
 };
-use serde::{Deserialize, Serialize};
+use serde::de::{Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Error, Result};
 
@@ -51,23 +53,34 @@ pub struct SealedModel {
 
 /// A file of a model that was sealed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct SealedFile {
     /// Its name, relative to the directory.
     pub name: String,
-    /// Its size in bytes.
-    pub size: u64,
+    /// What it should be.
+    pub checks: Arc<Checks>,
+}
+
+/// A [`SealedFile`] as it is written.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    name: String,
+    size: u64,
     parts: Vec<Stretch>,
 }
 
 /// A [`Part`] as it is written.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Stretch {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     tensor: Option<String>,
     offset: u64,
     size: u64,
-    checksums: Vec<String>,
+    checksums: Vec<Sum>,
 }
+
+/// A checksum as it is written: 16 hexadecimal digits.
+struct Sum(u64);
 
 /// Largest seal that is read: 16 MiB pieces of ten million tensors.
 pub const LARGEST: u64 = 1 << 30;
@@ -118,9 +131,6 @@ impl Seal {
             if !names.insert(&file.name) {
                 return fail(&format!("it has `{}` twice", file.name));
             }
-            if file.checks().is_none() {
-                return fail(&format!("the parts of `{}` are not the whole file", file.name));
-            }
         }
         Ok(Some(seal))
     }
@@ -152,7 +162,7 @@ impl Seal {
     /// What every file should be, by name.
     pub fn checks(&self) -> HashMap<String, Arc<Checks>> {
         let files = self.models.iter().flat_map(|model| &model.files);
-        files.filter_map(|file| Some((file.name.clone(), Arc::new(file.checks()?)))).collect()
+        files.map(|file| (file.name.clone(), Arc::clone(&file.checks))).collect()
     }
 
     /// Takes out the models that have one of these files; says whether there were any.
@@ -236,27 +246,70 @@ impl SealedFile {
             stretch(offset + len, Some(name));
         }
         stretch(file.len(), None);
-        let parts = Part::all_of(file, stretches, progress)?.into_iter().map(|part| Stretch {
-            tensor: part.tensor,
-            offset: part.offset,
-            size: part.len,
-            checksums: part.checksums.iter().map(|sum| format!("{sum:016x}")).collect(),
-        });
-        Ok(Self { name, size: file.len(), parts: parts.collect() })
+        let parts = Part::all_of(file, stretches, progress)?;
+        let checks = whole(&name, parts);
+        let checks = checks.map_err(|what| Error::Seal { path: name.clone().into(), what })?;
+        Ok(Self { name, checks: Arc::new(checks) })
     }
+}
 
-    /// What the file should be; nothing if its parts are not all of it.
-    pub fn checks(&self) -> Option<Checks> {
-        let part = |part: &Stretch| {
-            let number = |sum: &String| u64::from_str_radix(sum, 16).ok();
-            Some(Part {
-                tensor: part.tensor.clone(),
-                offset: part.offset,
-                len: part.size,
-                checksums: part.checksums.iter().map(number).collect::<Option<_>>()?,
-            })
-        };
-        let parts = self.parts.iter().map(part).collect::<Option<_>>()?;
-        Checks::new(parts).filter(|checks| checks.len() == self.size)
+/// The checks of a file whose parts these are, or what is wrong with them.
+fn whole(name: &str, parts: Vec<Part>) -> Result<Checks, String> {
+    Checks::new(parts).ok_or_else(|| format!("the parts of `{name}` are not the whole file"))
+}
+
+impl TryFrom<Written> for SealedFile {
+    type Error = String;
+
+    fn try_from(Written { name, size, parts }: Written) -> Result<Self, String> {
+        let parts = parts.into_iter().map(|Stretch { tensor, offset, size, checksums }| {
+            let checksums = checksums.into_iter().map(|Sum(sum)| sum).collect();
+            Part { tensor, offset, len: size, checksums }
+        });
+        let checks = whole(&name, parts.collect())?;
+        if checks.len() != size {
+            return Err(format!("the parts of `{name}` are {} bytes, not {size}", checks.len()));
+        }
+        Ok(Self { name, checks: Arc::new(checks) })
+    }
+}
+
+impl From<SealedFile> for Written {
+    fn from(SealedFile { name, checks }: SealedFile) -> Self {
+        let parts = checks.parts().iter().map(|Part { tensor, offset, len, checksums }| Stretch {
+            tensor: tensor.clone(),
+            offset: *offset,
+            size: *len,
+            checksums: checksums.iter().copied().map(Sum).collect(),
+        });
+        Self { name, size: checks.len(), parts: parts.collect() }
+    }
+}
+
+impl Serialize for Sum {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:016x}", self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Sum {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Digits;
+
+        impl Visitor<'_> for Digits {
+            type Value = Sum;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("16 hexadecimal digits")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Sum, E> {
+                let digits = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+                let sum = u64::from_str_radix(text, 16).ok().filter(|_| digits);
+                sum.map(Sum).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+            }
+        }
+
+        deserializer.deserialize_str(Digits)
     }
 }

@@ -201,13 +201,14 @@ fn compare(
         return Ok(());
     }
     let file = SourceFile::open(&path, false)?;
-    let Some(checks) = sealed.checks().filter(|checks| checks.len() == file.len()) else {
-        let (sealed, found_len) = (sealed.size, file.len());
+    let checks = &sealed.checks;
+    if checks.len() != file.len() {
+        let (sealed, found_len) = (checks.len(), file.len());
         let error = StoreError::Resized { path: path.clone(), sealed, found: found_len };
         let defect = plain(DefectKind::Seal, error.to_string());
         found.findings.push(Defect { file: Some(path), ..defect });
         return Ok(());
-    };
+    }
     for damage in checks.damages(&file, progress)? {
         found.findings.push(defect_at(&path, damage));
     }

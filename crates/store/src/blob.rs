@@ -177,11 +177,16 @@ impl Blob {
         }
     }
 
-    /// Lets the system read the `len` bytes from `offset` before they are asked for, if they are
-    /// those of a file; the range may reach beyond these bytes.
-    pub(crate) fn will_need(&self, offset: u64, len: u64) {
-        if let Repr::File { file, offset: base, .. } = &self.0 {
-            file.will_need(base + offset, len);
+    /// Fills `buffer` with the bytes from `offset` unless they would have to come from a disk; says
+    /// whether it did. A file with checks is read in any case.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at).
+    pub(crate) fn read_cached(&self, offset: u64, buffer: &mut [u8]) -> Result<bool> {
+        self.check(offset, buffer.len() as u64)?;
+        match &self.0 {
+            Repr::File { file, offset: base, .. } => file.read_cached(base + offset, buffer),
+            _ => self.read_at(offset, buffer).map(|()| true),
         }
     }
 

@@ -203,6 +203,9 @@ fn chunks(pieces: &[Piece]) -> (Vec<Chunk>, Vec<Share>) {
 /// multiplied with x to the power of `8 * len`, plus the second, modulo the polynomial (as in zlib's
 /// `crc32_combine`; that of our library takes longer than the checksum itself).
 fn joined(first: u64, last: u64, mut len: u64) -> u64 {
+    if first == 0 {
+        return last;
+    }
     let (mut power, mut square) = (ONE, ONE >> 8);
     while len > 0 {
         if len & 1 == 1 {

@@ -1,5 +1,6 @@
 //! Reading headers: little-endian, bounds-checked, and never past what is left.
 
+use crate::blob::{CHUNK, to_usize};
 use crate::{Blob, Error, Result};
 
 /// A reader of a [`Blob`] that knows where it is.
@@ -14,8 +15,8 @@ pub struct Cursor<'a> {
     window_start: u64,
     /// How many of the last reads were each not far behind the one before.
     dense: u32,
-    /// To where the system was asked to read ahead.
-    ahead: u64,
+    /// Whether everything is read, to the end of the dense headers.
+    through: bool,
 }
 
 /// Headers are read in pieces of this size at most.
@@ -31,9 +32,6 @@ const DENSE: u64 = 128 << 10;
 /// How many such headers tell that there will be more.
 const SEVERAL: u32 = 8;
 
-/// How far the system is asked to read ahead of headers.
-const AHEAD: u64 = 4 << 20;
-
 impl<'a> Cursor<'a> {
     /// Starts at the first byte.
     pub fn new(blob: &'a Blob) -> Self {
@@ -42,7 +40,14 @@ impl<'a> Cursor<'a> {
 
     /// Starts at `position`.
     pub fn at(blob: &'a Blob, position: u64) -> Self {
-        Self { blob, position, window: Vec::new(), window_start: position, dense: 0, ahead: 0 }
+        Self {
+            blob,
+            position,
+            window: Vec::new(),
+            window_start: position,
+            dense: 0,
+            through: false,
+        }
     }
 
     /// Offset of the next byte from the start of the blob.
@@ -169,31 +174,43 @@ impl<'a> Cursor<'a> {
         let start = match cached {
             Some(start) => start,
             None => {
-                let size = self.next_window().min(self.remaining());
-                let size = self.blob.at_once(self.position, size).max(len as u64);
-                self.window.resize(usize::try_from(size).unwrap_or(0), 0);
-                self.blob.read_at(self.position, &mut self.window)?;
-                self.window_start = self.position;
-                0
+                if let Err(error) = self.refill(len) {
+                    self.window.clear();
+                    return Err(error);
+                }
+                to_usize(self.position - self.window_start)
             }
         };
         Ok(self.window.get(start..start + len).unwrap_or(&[]))
     }
 
-    /// How much to read at the position: more where it goes on than where it hops.
-    fn next_window(&mut self) -> u64 {
-        let window = self.window.len() as u64;
-        let hop = self.position.checked_sub(self.window_start + window);
-        if hop == Some(0) {
-            return (2 * window).clamp(FIRST, WINDOW);
+    /// Reads what the next `len` bytes are among.
+    fn refill(&mut self, len: usize) -> Result<()> {
+        let size = self.window.len() as u64;
+        let end = self.window_start + size;
+        let hop = self.position.checked_sub(end);
+        let near = hop.is_some_and(|hop| hop <= DENSE);
+        self.through &= near;
+        if hop != Some(0) {
+            self.dense = if near { self.dense.saturating_add(1) } else { 0 };
         }
-        let dense = hop.is_some_and(|hop| hop <= DENSE);
-        self.dense = if dense { self.dense.saturating_add(1) } else { 0 };
-        if self.dense >= SEVERAL && self.position + AHEAD / 2 > self.ahead {
-            let start = self.ahead.max(self.position);
-            self.blob.will_need(start, AHEAD);
-            self.ahead = start + AHEAD;
+        if !self.through {
+            // More where it goes on than where it hops.
+            let size = if hop == Some(0) { (2 * size).clamp(FIRST, WINDOW) } else { FIRST };
+            let size = self.blob.at_once(self.position, size.min(self.remaining()));
+            self.window.resize(to_usize(size).max(len), 0);
+            self.window_start = self.position;
+            if self.dense < SEVERAL {
+                return self.blob.read_at(self.position, &mut self.window);
+            }
+            if self.blob.read_cached(self.position, &mut self.window)? {
+                return Ok(());
+            }
+            self.through = true;
         }
-        FIRST
+        // One read after the other, without gaps: the system reads ahead of such.
+        self.window_start = if near { end } else { self.position };
+        self.window.resize(CHUNK.min(to_usize(self.blob.len() - self.window_start)), 0);
+        self.blob.read_at(self.window_start, &mut self.window)
     }
 }

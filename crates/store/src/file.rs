@@ -4,6 +4,8 @@
 //! so that work that reads it for long can ask whether it is still the same before publishing.
 
 use std::fs::{File, Metadata, OpenOptions};
+#[cfg(target_os = "linux")]
+use std::io::IoSliceMut;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -151,14 +153,26 @@ impl SourceFile {
         })
     }
 
-    /// Lets the system read the `len` bytes from `offset` before they are asked for.
-    pub(crate) fn will_need(&self, offset: u64, len: u64) {
+    /// Fills `buffer` from `offset` unless the bytes would have to come from a disk, as far as the
+    /// system tells; says whether it did. A file with checks is read in any case.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at).
+    pub(crate) fn read_cached(&self, offset: u64, buffer: &mut [u8]) -> Result<bool> {
         #[cfg(target_os = "linux")]
-        if let Some(len) = std::num::NonZero::new(len.min(self.len().saturating_sub(offset))) {
-            let advice = rustix::fs::Advice::WillNeed;
-            // Who gets no help reads all the same.
-            let _ = self.with(|file| rustix::fs::fadvise(file, offset, Some(len), advice));
+        if self.checks.is_none() {
+            let read = self.with(|file| {
+                let flags = rustix::io::ReadWriteFlags::NOWAIT;
+                rustix::io::preadv2(file, &mut [IoSliceMut::new(buffer)], offset, flags)
+            })?;
+            match read {
+                Ok(size) if size == buffer.len() => return Ok(true),
+                Ok(_) | Err(rustix::io::Errno::AGAIN) => return Ok(false),
+                // File systems that know no such reads.
+                Err(_) => {}
+            }
         }
+        self.read_at(offset, buffer).map(|()| true)
     }
 
     /// Calls `work` with the file, opened again if it was not kept open.

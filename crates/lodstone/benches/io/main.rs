@@ -1,8 +1,9 @@
 //! How fast bytes move: `cargo xtask bench`.
 //!
 //! Each operation is done by us, by the plainest code that moves the same bytes (its limit), and by
-//! other libraries, in turns: first by each once, then by each again. Ratios are of one turn, and
-//! the median of those of all turns, because the speed of a machine changes while it is measured.
+//! other libraries, in turns: first by each once, then by each again, begun by another one each time
+//! because whoever comes after a write may have to wait for its disk. Ratios are of one turn, and the
+//! median of those of all turns, because the speed of a machine changes while it is measured.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "makes its own files")]
 #![expect(clippy::print_stderr, reason = "a benchmark says how far it is")]
@@ -59,10 +60,11 @@ fn measure(mib: u64, tensors: u64, turns: usize, peers: &mut [Peer], report: &mu
         let mut times = vec![Vec::new(); systems.len()];
         // The first turn is not counted: it warms caches up.
         for turn in 0..=turns {
-            for (system, times) in systems.iter().zip(&mut times) {
-                let time = system.time(operation, &files, peers);
+            for place in 0..systems.len() {
+                let number = (turn + place) % systems.len();
+                let time = systems[number].time(operation, &files, peers);
                 if turn > 0 {
-                    times.push(time);
+                    times[number].push(time);
                 }
             }
         }
