@@ -7,12 +7,12 @@ mod common;
 use std::path::Path;
 
 use common::{DIGITS, dir, good, root, run};
-use lodstone::{ConvertOptions, Progress, StoreError, WriteOptions};
+use lodstone::{ConvertOptions, Progress, StepKind, StoreError, WriteOptions};
 
 /// Stops a conversion into `directory` when its first file is in its place, as a crash would.
 fn interrupt(directory: &Path) {
-    let progress = Progress::watched(|step| match step.name() {
-        "Replace" if step.path().ends_with("m.pdmodel") => Err(StoreError::Cancelled),
+    let progress = Progress::watched(|step| match step.kind {
+        StepKind::Replace if step.path.ends_with("m.pdmodel") => Err(StoreError::Cancelled),
         _ => Ok(()),
     });
     let write = WriteOptions { progress, ..WriteOptions::default() };

@@ -103,17 +103,19 @@ impl Staged {
         model: &Model,
         options: &WriteOptions,
     ) -> Result<Written> {
-        model.parameters.iter().try_for_each(|parameter| parameter.tensor.check_unchanged())?;
         let through_link = self.commit.is_through_link();
-        let sealed = options.seal && !through_link;
+        let seals = options.seal && !through_link;
+        let sealed = if seals { Some(self.sealed(format, options)?) } else { None };
+        self.commit.sync()?;
+        model.parameters.iter().try_for_each(|parameter| parameter.tensor.check_unchanged())?;
+        // Else another would write what it knows of the seal, too.
+        self.commit.alone()?;
         let old = self.commit.root().map_or(Ok(None), |root| Seal::load(root, LARGEST));
         // One that cannot be read says nothing about any file; another model's is not lost.
-        let mut seal = if sealed { old? } else { old.ok().flatten() }.unwrap_or_default();
+        let mut seal = if seals { old? } else { old.ok().flatten() }.unwrap_or_default();
         let unsealed = seal.remove(&self.commit.names());
-        if sealed {
-            seal.models.push(self.sealed(format, options)?);
-        }
-        if sealed || unsealed {
+        seal.models.extend(sealed);
+        if seals || unsealed {
             let encoded = seal.encode()?;
             self.commit.write(SEAL, |out| out.put(&encoded))?;
         }

@@ -44,7 +44,9 @@ pub use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Indices, Kind, Limits, Lod, Loss, Model,
     Op, Operand, Parameter, Program, Report, Tensor, TensorType, Var, VarKind, some,
 };
-pub use lodstone_store::{Blob, Error as StoreError, Links, Progress, Recovery, Step, recover};
+pub use lodstone_store::{
+    Blob, Error as StoreError, Links, Progress, Recovery, Step, StepKind, recover,
+};
 pub use open::{open, open_with};
 pub use scan::{Danger, DangerKind, Scan, scan};
 pub use seal::{Sealing, seal};

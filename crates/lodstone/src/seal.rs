@@ -39,27 +39,37 @@ pub fn seal(
     let mut sealing = Sealing { tensors: model.parameters.len(), ..Sealing::default() };
     let mut tensors = TensorRanges::of(&model);
     for Directory { root, files } in by_directory(path, &model)? {
-        let old = Seal::load(&root, LARGEST);
-        let mut seal = if replace { old.ok().flatten() } else { old? }.unwrap_or_default();
         let mut sealed = Vec::new();
-        for (name, blob) in files {
+        for (name, blob) in &files {
             sealing.files += 1;
             sealing.nbytes += blob.len();
-            sealed.push(SealedFile::of(name, &blob, &mut tensors, progress)?);
+            sealed.push(SealedFile::of(name.clone(), blob, &mut tensors, progress)?);
         }
+        let commit = begin(&root, progress)?;
+        let old = Seal::load(&root, LARGEST);
+        let mut seal = if replace { old.ok().flatten() } else { old? }.unwrap_or_default();
+        // Nobody replaces them now before they are sealed.
+        files
+            .iter()
+            .try_for_each(|(_, blob)| source(blob)?.check_in_place().map_err(Error::from))?;
         let names: Vec<String> = sealed.iter().map(|file| file.name.clone()).collect();
         seal.remove(&names);
         seal.models.push(SealedModel { format: model.format.clone(), files: sealed });
-        sealing.seals.push(write(&seal, &root)?);
+        sealing.seals.push(write(&seal, &root, commit)?);
     }
-    model.files.iter().try_for_each(Blob::check_unchanged)?;
     Ok(sealing)
 }
 
-/// Writes the seal of a directory.
-fn write(seal: &Seal, root: &Path) -> Result<PathBuf> {
+/// Begins to change the seal of a directory, which nobody else does until it is written.
+fn begin(root: &Path, progress: &Progress) -> Result<Commit> {
     let directory = if root.as_os_str().is_empty() { Path::new(".") } else { root };
-    let mut commit = Commit::existing(directory, Progress::default())?;
+    let mut commit = Commit::existing(directory, progress.clone())?;
+    commit.alone()?;
+    Ok(commit)
+}
+
+/// Writes the seal of a directory.
+fn write(seal: &Seal, root: &Path, mut commit: Commit) -> Result<PathBuf> {
     let encoded = seal.encode()?;
     commit.write::<Error>(SEAL, |out| Ok(out.put(&encoded)?))?;
     commit.publish()?;
@@ -110,9 +120,13 @@ pub(crate) fn source(blob: &Blob) -> Result<&SourceFile> {
 /// written a new file there calls it, so that it is not held against the old one.
 pub(crate) fn break_seal(path: &Path) -> Result<Option<PathBuf>> {
     let root = path.parent().unwrap_or(Path::new(""));
+    if matches!(Seal::load(root, LARGEST), Ok(None)) {
+        return Ok(None);
+    }
+    let commit = begin(root, &Progress::default())?;
     // One that cannot be read says nothing about any file.
     let Ok(Some(mut seal)) = Seal::load(root, LARGEST) else { return Ok(None) };
     let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
     let broken = seal.remove(name.as_slice());
-    broken.then(|| write(&seal, root)).transpose()
+    broken.then(|| write(&seal, root, commit)).transpose()
 }

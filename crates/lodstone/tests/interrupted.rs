@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lodstone::{
-    ConvertOptions, Loss, Model, Progress, StoreError, Target, WriteOptions, convert, open, recover,
+    ConvertOptions, Loss, Model, Progress, StepKind, StoreError, Target, WriteOptions, convert,
+    open, recover,
 };
 
 fn examples() -> PathBuf {
@@ -80,7 +81,8 @@ fn values(path: &Path) -> Vec<(String, Vec<u8>)> {
 fn interrupt(case: &Case, directory: &Path, after: usize) -> bool {
     let replaced = AtomicUsize::new(0);
     let progress = Progress::watched(move |step| {
-        let stop = step.name() == "Replace" && replaced.fetch_add(1, Ordering::Relaxed) == after;
+        let stop =
+            step.kind == StepKind::Replace && replaced.fetch_add(1, Ordering::Relaxed) == after;
         if stop { Err(StoreError::Cancelled) } else { Ok(()) }
     });
     write(case, false, directory, progress).is_err()

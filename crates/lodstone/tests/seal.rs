@@ -2,7 +2,9 @@
 #![expect(clippy::disallowed_methods, reason = "tests damage files")]
 
 use std::path::{Path, PathBuf};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::scope;
 
 use lodstone::{
     ConvertOptions, DefectKind, Dialect, Error, FORMATS, Format, Loss, OpenOptions, Progress,
@@ -343,6 +345,64 @@ fn a_model_and_its_seal_are_published_together() {
             Err(_) => assert!(std::fs::read(&path).expect("a file") == old),
         }
     }
+}
+
+#[test]
+fn writers_of_one_directory_leave_each_others_seals_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let model = open(digits()).expect("a model");
+    let write = |name: &str, seal: bool, include: &[&str]| {
+        let options = ConvertOptions {
+            include: include.iter().map(ToString::to_string).collect(),
+            allow: Loss::ALL.to_vec(),
+            write: WriteOptions { seal, ..WriteOptions::default() },
+            ..ConvertOptions::default()
+        };
+        convert(model.clone(), &dir.path().join(name), &options).expect("written");
+    };
+    let is_sealed = |name: &str| {
+        let found = checked(&dir.path().join(name));
+        assert!(found.whole, "{name}: {:?}", found.findings);
+        found.sealed
+    };
+    for _ in 0..20 {
+        let together = Barrier::new(2);
+        let both = |name: &str, seal: bool, include: &[&str]| {
+            together.wait();
+            write(name, seal, include);
+        };
+        scope(|scope| {
+            scope.spawn(|| both("a.npz", true, &[]));
+            both("b.npz", true, &[]);
+        });
+        assert!(is_sealed("a.npz") && is_sealed("b.npz"));
+        // One is not sealed any more, while another is.
+        scope(|scope| {
+            scope.spawn(|| both("a.npz", false, &["conv2d_0.w_0"]));
+            both("b.npz", true, &["conv2d_0.w_0"]);
+        });
+        assert!(!is_sealed("a.npz") && is_sealed("b.npz"));
+    }
+}
+
+#[test]
+fn what_takes_the_place_of_a_file_while_that_is_sealed_is_not_held_against_the_seal() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = written(lodstone_format("npz"), dir.path(), false);
+    let other = dir.path().join("other");
+    std::fs::copy(&path, &other).expect("copied");
+    let (from, to) = (other, path.clone());
+    let moved = AtomicUsize::new(0);
+    // Sealing does nothing that is watched before it has read everything.
+    let progress = Progress::watched(move |_| {
+        if moved.fetch_add(1, Relaxed) == 0 {
+            std::fs::rename(&from, &to).expect("moved");
+        }
+        Ok(())
+    });
+    let error = seal(&path, &OpenOptions::default(), false, &progress).expect_err("replaced");
+    assert!(error.to_string().contains("changed while it was read"), "{error}");
+    assert!(!checked(&path).sealed);
 }
 
 #[test]

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lodstone::{
-    Blob, ConvertOptions, DType, Model, OpenOptions, Parameter, Progress, StoreError, Target,
-    Tensor, WriteOptions, convert, open, open_with,
+    Blob, ConvertOptions, DType, Model, OpenOptions, Parameter, Progress, StepKind, StoreError,
+    Target, Tensor, WriteOptions, convert, open, open_with,
 };
 
 /// A small and a large tensor: what is copied through a buffer, and inside the kernel.
@@ -112,7 +112,7 @@ fn change_in(
         if seen.len() == last {
             change(&source);
         }
-        seen.push(step.name());
+        seen.push(step.kind);
         Ok(())
     });
     let result = convert_to(opened, &out, format, progress);
@@ -124,7 +124,10 @@ fn change_in(
     });
     assert!(hidden.is_none(), "{case}: {hidden:?}");
     let Err(error) = result else {
-        assert!(!matches!(step, Some("Stage" | "Create" | "Write")), "{case}");
+        assert!(
+            !matches!(step, Some(StepKind::Stage | StepKind::Create | StepKind::Write)),
+            "{case}"
+        );
         assert!(same(&open(&out).expect("a model"), &model()), "{case}");
         return if step.is_none() { End::Unchanged } else { End::Written };
     };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::checks::SEAL;
 use crate::commit::is_hidden;
-use crate::commit::pending::{check_below, waiting};
+use crate::commit::waiting::{Log, check_below, target_of};
 use crate::{Blob, Checks, Error, Result, SourceFile};
 
 /// One directory, and everything below it.
@@ -19,6 +19,8 @@ pub struct Dir {
     links: Links,
     mmap: bool,
     checks: HashMap<String, Arc<Checks>>,
+    /// The redo logs above it.
+    logs: Vec<Log>,
 }
 
 /// What is below a directory.
@@ -50,7 +52,8 @@ impl Dir {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let dir = cap_std::fs::Dir::open_ambient_dir(path, cap_std::ambient_authority())
             .map_err(Error::io("open the directory", path))?;
-        Ok(Self { dir, path: path.to_path_buf(), links, mmap, checks: HashMap::new() })
+        let (path, logs) = (path.to_path_buf(), Log::above(path));
+        Ok(Self { dir, path, links, mmap, checks: HashMap::new(), logs })
     }
 
     /// The same directory, in which files of these names, without `.` and doubled slashes, are
@@ -75,6 +78,7 @@ impl Dir {
         check_relative(name)?;
         check_below(&self.dir, &self.path, Path::new(name))?;
         let path = self.path.join(name);
+        self.logs.iter().try_for_each(|log| log.check(Path::new(name), &path))?;
         // Asked first, because opening a pipe or a device can wait or act.
         let metadata = match self.links {
             Links::Confined => self.dir.metadata(name).map(|metadata| metadata.is_file()),
@@ -108,12 +112,11 @@ impl Dir {
     /// # Errors
     /// If a directory cannot be read, or there are more entries.
     pub fn files(&self, most: usize) -> Result<Vec<String>> {
-        let mut files = self.everything(most)?.files;
-        files.retain(|name| {
-            let last = |part: &str| is_hidden(part) || part == SEAL;
-            !name.split('/').any(last)
-        });
-        files.extend(waiting(&self.dir));
+        let there = self.everything(most)?.files.into_iter();
+        let mut files: Vec<_> =
+            there.filter_map(|name| target_of(&self.dir, &name).or(Some(name))).collect();
+        files.extend(self.logs.iter().flat_map(Log::waiting));
+        files.retain(|name| !name.split('/').any(|part| is_hidden(part) || part == SEAL));
         files.sort();
         files.dedup();
         Ok(files)

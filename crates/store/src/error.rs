@@ -112,6 +112,26 @@ pub enum Error {
         /// The directory that was written to.
         directory: PathBuf,
     },
+    /// A file that an interrupted write would replace, and that was changed after it.
+    #[error(
+        "`{}` was changed after a write that would replace it was interrupted: remove it, or `{}`, \
+         whichever is not to be kept", path.display(), log.display()
+    )]
+    Overtaken {
+        /// The file.
+        path: PathBuf,
+        /// The one that was to replace it.
+        log: PathBuf,
+    },
+    /// Somebody else has been publishing into a directory for a long time, or says so.
+    #[error(
+        "another process has kept `{}` locked for a minute, as who publishes into it does",
+        path.display()
+    )]
+    Busy {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Several files that belong together are published, but not all are in their places.
     #[error(
         "{source}: the write into `{}` is unfinished; when nothing is in its way any more, \

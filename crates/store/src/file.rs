@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use crate::checks::SEAL;
 use crate::commit::is_hidden;
-use crate::commit::pending::{check_path, is_expected, waiting_entries};
+use crate::commit::waiting::{check_path, is_expected, waiting_entries};
 use crate::{Checks, Error, Result};
 
 /// A regular file that is read.
@@ -209,6 +209,15 @@ impl SourceFile {
         self.compare(&metadata.map_err(Error::io("inspect", &self.path))?)
     }
 
+    /// Fails if what is called by its path is not what it was when it was opened.
+    ///
+    /// # Errors
+    /// As [`check_unchanged`](Self::check_unchanged), or if there is nothing any more.
+    pub fn check_in_place(&self) -> Result<()> {
+        let metadata = std::fs::metadata(&self.path).map_err(Error::io("inspect", &self.path))?;
+        self.compare(&metadata)
+    }
+
     fn compare(&self, metadata: &Metadata) -> Result<()> {
         let (was, now) = (self.identity, Identity::of(metadata));
         let what = if now.len != was.len {
@@ -291,14 +300,12 @@ pub fn list_dir(path: &Path) -> Result<Vec<Entry>> {
     for entry in std::fs::read_dir(path).map_err(Error::io("list", path))? {
         let entry = entry.map_err(Error::io("list", path))?;
         let is_dir = entry.path().is_dir();
-        if let Ok(name) = entry.file_name().into_string()
-            && !is_hidden(&name)
-            && name != SEAL
-        {
+        if let Ok(name) = entry.file_name().into_string() {
             entries.push(Entry { name, is_dir });
         }
     }
     entries.extend(waiting_entries(path));
+    entries.retain(|entry| !is_hidden(&entry.name) && entry.name != SEAL);
     entries.sort();
     entries.dedup();
     Ok(entries)

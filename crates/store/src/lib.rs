@@ -34,4 +34,4 @@ pub use file::{Entry, SourceFile, exists, is_dir, list_dir};
 pub use output::Output;
 pub use permuted::Permuted;
 pub use progress::Progress;
-pub use step::Step;
+pub use step::{Step, StepKind};

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use crate::blob::{CHUNK, to_usize};
-use crate::{Blob, Error, Progress, Result, Step};
+use crate::{Blob, Error, Progress, Result, StepKind};
 
 /// A staged file: buffered, knows its position, and copies blobs without holding them.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Output {
             });
         }
         self.drain()?;
-        self.progress.step(Step::Write(&self.path))?;
+        self.progress.step(StepKind::Write, &self.path)?;
         self.file.write_all(bytes).map_err(Error::io("write", &self.path))?;
         self.advance(bytes.len() as u64)
     }
@@ -120,7 +120,7 @@ impl Output {
         while copied < blob.len() {
             let mut offset = start + copied;
             let step = to_usize(SHARE.min(blob.len() - copied));
-            self.progress.step(Step::Write(&self.path))?;
+            self.progress.step(StepKind::Write, &self.path)?;
             let moved = source.with(|source| {
                 rustix::fs::copy_file_range(source, Some(&mut offset), &self.file, None, step)
             })?;
@@ -151,7 +151,7 @@ impl Output {
             return Err(Error::OutOfRange { origin, start: offset, end, len: self.position });
         }
         self.drain()?;
-        self.progress.step(Step::Write(&self.path))?;
+        self.progress.step(StepKind::Write, &self.path)?;
         std::os::unix::fs::FileExt::write_all_at(&self.file, bytes, offset)
             .map_err(Error::io("write", &self.path))
     }
@@ -167,7 +167,7 @@ impl Output {
         if self.filled == 0 {
             return Ok(());
         }
-        self.progress.step(Step::Write(&self.path))?;
+        self.progress.step(StepKind::Write, &self.path)?;
         let (filled, _) = self.buffer.split_at(self.filled);
         self.file.write_all(filled).map_err(Error::io("write", &self.path))?;
         self.filled = 0;

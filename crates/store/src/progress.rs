@@ -1,10 +1,11 @@
 //! How far long work has come, and a way to stop it.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::{Error, Result, Step};
+use crate::{Error, Result, Step, StepKind};
 
 /// A handle shared between long work and whoever watches it.
 ///
@@ -48,8 +49,8 @@ impl Progress {
         self.0.cancelled.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn step(&self, step: Step<'_>) -> Result<()> {
-        self.0.watcher.as_ref().map_or(Ok(()), |watcher| watcher(&step))
+    pub(crate) fn step(&self, kind: StepKind, path: &Path) -> Result<()> {
+        self.0.watcher.as_ref().map_or(Ok(()), |watcher| watcher(&Step { kind, path }))
     }
 }
 

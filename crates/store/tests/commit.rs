@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Barrier, Mutex};
 
 use common::{Random, dir, file, names, read};
-use lodstone_store::{Blob, Commit, Derive, Error, Output, Progress, Result, Step};
+use lodstone_store::{Blob, Commit, Derive, Error, Output, Progress, Result, StepKind};
 
 const NONE: [&str; 0] = [];
 
@@ -453,8 +453,8 @@ fn files_are_published_in_the_order_in_which_they_were_written() {
         let replaced = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&replaced);
         let progress = Progress::watched(move |step| {
-            if let Step::Replace(path) = step {
-                seen.lock().expect("no panic").push(path.to_path_buf());
+            if step.kind == StepKind::Replace {
+                seen.lock().expect("no panic").push(step.path.to_path_buf());
             }
             Ok(())
         });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::place::{Below, Lock, Place};
 use super::staging::stem_of;
 use super::{exchange, pending};
-use crate::{Progress, Step};
+use crate::{Progress, StepKind};
 
 /// Removes the staging directories in `home` whose writers are dead, only those beside `stem` if it
 /// is given; says how many there were. Those of the living are locked.
@@ -28,11 +28,11 @@ pub(super) fn clean(home: &Arc<Place>, stem: Option<&str>, progress: &Progress) 
         if place.lock() != Lock::Held || !place.is_at(home, &name) {
             continue;
         }
-        removed += 1;
         match place.dir.is_dir(exchange::REPLACED) {
             true => exchange::retire_left_over(home, &name, of, &place, progress),
             false => remove(home, &name, &place, progress),
         }
+        removed += usize::from(!place.is_at(home, &name));
     }
     // Its writer was killed before it could exchange the directory. A living one has it locked.
     if stem.is_none() && home.dir.is_dir(exchange::REPLACED) && home.lock() == Lock::Held {
@@ -46,7 +46,7 @@ pub(super) fn clean(home: &Arc<Place>, stem: Option<&str>, progress: &Progress) 
 pub(super) fn remove(home: &Place, name: &str, place: &Place, progress: &Progress) {
     let below = Below::of(place).unwrap_or_default();
     for file in &below.files {
-        let removed = progress.step(Step::Remove(&place.path.join(file)));
+        let removed = progress.step(StepKind::Remove, &place.path.join(file));
         let _ = removed.map(|()| place.dir.remove_file(file));
     }
     for directory in below.directories.iter().rev() {
@@ -57,7 +57,7 @@ pub(super) fn remove(home: &Place, name: &str, place: &Place, progress: &Progres
 
 /// Removes a directory if it is empty.
 pub(super) fn remove_directory(home: &Place, name: &Path, progress: &Progress) -> bool {
-    let step = progress.step(Step::Remove(&home.path.join(name)));
+    let step = progress.step(StepKind::Remove, &home.path.join(name));
     step.is_ok() && home.dir.remove_dir(name).is_ok()
 }
 
@@ -81,6 +81,7 @@ pub fn recover(path: &Path) -> crate::Result<Recovery> {
     let path = path.canonicalize().map_err(crate::Error::io("open the directory", path))?;
     let (progress, root) = (Progress::default(), Arc::new(Place::open(&path)?));
     let files = pending::finish(&root, true, &progress)?;
+    pending::check_finished(&root)?;
     let mut left_over = clean(&root, None, &progress);
     if let Some((parent, name)) = path.parent().zip(path.file_name())
         && let Some(name) = name.to_str()

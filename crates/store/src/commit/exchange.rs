@@ -15,8 +15,8 @@ use rustix::io::Errno;
 use super::attributes;
 use super::clean::remove_directory;
 use super::place::{self, Below, Lock, Place};
-use super::staging::{Staging, is_hidden, stem};
-use crate::{Error, Progress, Result, Step};
+use super::staging::{Staging, is_hidden, stem, stem_of};
+use crate::{Error, Progress, Result, StepKind};
 
 /// An empty directory in one that is replaced: what is in that then is old, and what is in a
 /// staging directory without it was never published.
@@ -55,8 +55,10 @@ pub(super) fn publish(
     // Only now may what was there before be removed.
     parent.sync(progress)?;
     let new = parent.enter(name).map_err(failed)?;
-    let hidden = staging.name.clone();
-    retire((&parent, &hidden), root, &new, &|file| names.contains(file), progress);
+    // It is called what the staging directory was called.
+    let old = root.dir.try_clone().map_err(failed)?;
+    let old = Place::at(old, parent.path.join(&staging.name));
+    retire((&parent, &staging.name), &old, &new, &|file| names.contains(file), progress);
     Ok(true)
 }
 
@@ -71,15 +73,15 @@ fn swap(
 ) -> Result<bool> {
     let marker = root.path.join(REPLACED);
     let failed = |error| Error::io("publish", &root.path)(error);
-    progress.step(Step::MakeDirectory(&marker))?;
+    progress.step(StepKind::MakeDirectory, &marker)?;
     root.dir.create_dir(REPLACED).map_err(Error::io("create the directory", &marker))?;
-    let exchanged = progress.step(Step::Move(&staging.place.path)).and_then(|()| {
+    let exchanged = progress.step(StepKind::Move, &staging.place.path).and_then(|()| {
         staging.move_to(parent, name).map_err(failed)?;
         // What somebody has begun there meanwhile would have to be saved.
         if !is_ours(root, REPLACED, names)? {
             return Err(failed(Errno::BUSY.into()));
         }
-        progress.step(Step::Exchange(&root.path))?;
+        progress.step(StepKind::Exchange, &root.path)?;
         place::exchange((parent, &staging.name), (parent, name)).map_err(failed)
     });
     let Err(error) = exchanged else {
@@ -88,7 +90,7 @@ fn swap(
     };
     // What is in the parent cannot become a redo log in the root.
     if Arc::ptr_eq(&staging.home, parent) {
-        progress.step(Step::Move(&staging.place.path))?;
+        progress.step(StepKind::Move, &staging.place.path)?;
         staging.move_to(root, "").map_err(failed)?;
     }
     remove_directory(root, Path::new(REPLACED), progress);
@@ -102,7 +104,8 @@ fn swap(
 fn is_impossible(error: &io::Error) -> bool {
     use Errno as E;
     let errno = Errno::from_io_error(error);
-    let ways = [E::INVAL, E::NOSYS, E::OPNOTSUPP, E::XDEV, E::BUSY, E::ACCESS, E::PERM, E::ROFS];
+    let unknown = [E::INVAL, E::NOSYS, E::OPNOTSUPP, E::NOTSUP];
+    let ways = [&unknown[..], &[E::XDEV, E::BUSY, E::ACCESS, E::PERM, E::ROFS]].concat();
     errno.is_some_and(|errno| ways.contains(&errno))
 }
 
@@ -178,13 +181,17 @@ pub(super) fn retire_left_over(
     if let Ok(new) = home.enter(stem)
         && owner(old).is_ok_and(|old| owner(&new).is_ok_and(|new| old == new))
     {
+        // The disk has the exchange before what was exchanged is gone.
+        if home.sync(progress).is_err() {
+            return;
+        }
         let replaced = |file: &Path| new.dir.symlink_metadata(file).is_ok();
         retire((home, name), old, &new, &replaced, progress);
     }
 }
 
-/// Removes a directory that was replaced, and saves what is not `replaced`: if that cannot be, the
-/// directory stays.
+/// Removes a directory that was replaced, and saves the files that are not `replaced`: if that cannot
+/// be, or there are other things than files, the directory stays.
 fn retire(
     (home, name): (&Place, &str),
     old: &Place,
@@ -216,8 +223,7 @@ fn empty(
     for entry in old.dir.entries().map_err(failed)? {
         let entry = entry.map_err(failed)?;
         if let Ok(name) = entry.file_name().into_string()
-            && is_hidden(&name)
-            && name != REPLACED
+            && stem_of(&name).is_some()
         {
             rescue(old, new, Path::new(&name), progress)?;
         }
@@ -226,9 +232,9 @@ fn empty(
     for file in &below.files {
         if replaced(file) {
             let path = old.path.join(file);
-            progress.step(Step::Remove(&path))?;
+            progress.step(StepKind::Remove, &path)?;
             old.dir.remove_file(file).map_err(Error::io("remove", path))?;
-        } else {
+        } else if is_plain(old, file) {
             rescue(old, new, file, progress)?;
         }
     }
@@ -239,10 +245,16 @@ fn empty(
     Ok(())
 }
 
+/// Whether it is a file that leads nowhere and that no write has hidden.
+fn is_plain(place: &Place, file: &Path) -> bool {
+    let hidden = file.iter().any(|part| part.to_str().is_some_and(is_hidden));
+    !hidden && place.dir.symlink_metadata(file).is_ok_and(|metadata| metadata.is_file())
+}
+
 /// Moves what is not ours from a directory that was replaced to the one that took its place.
 fn rescue(old: &Place, new: &Place, name: &Path, progress: &Progress) -> Result<()> {
     let path = new.path.join(name);
-    progress.step(Step::Rescue(&path))?;
+    progress.step(StepKind::Rescue, &path)?;
     new.make(name.parent().unwrap_or(Path::new("")), progress)?;
     if new.dir.symlink_metadata(name).is_ok() {
         return Err(Error::Twice { path });

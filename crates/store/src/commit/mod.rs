@@ -11,12 +11,14 @@
 //! | one file | renamed over its target | here |
 //! | a new directory | written beside its place, and renamed once | here |
 //! | a directory of nothing else | the same, and the two change places | [exchange] |
-//! | several files among others | a redo log: renamed one by one, in the order of writing, by this process or by who comes next; who reads before is told | [pending] |
+//! | several files among others | a redo log: renamed one by one, by this process (in the order of writing) or by who comes next; who reads before is told | [pending] |
 //!
 //! What comes before the rename is synced before it, and the directory after it.
 //! A path that the caller gives may be a symbolic link and keeps being one: what it points to is
 //! replaced. Links inside a directory that is written to are replaced by files: they could lead
 //! anywhere. Other hard links to a replaced file keep the old content.
+//!
+//! Who publishes into a directory has it locked, so that one does after the other.
 
 mod attributes;
 mod clean;
@@ -25,6 +27,7 @@ pub(crate) mod pending;
 mod place;
 mod staging;
 mod target;
+pub(crate) mod waiting;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -32,13 +35,13 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cap_std::fs::OpenOptions;
+use cap_std::fs::{Metadata, OpenOptions};
 
 use crate::file::kind_of;
-use crate::{Error, Output, Progress, Result, Step, check_relative};
-use place::Place;
+use crate::{Error, Output, Progress, Result, StepKind, check_relative};
+use place::{Lock, Patience, Place};
 use staging::{Staging, stem};
-use target::{check_free, check_name, follow, parent_of, target_of};
+use target::{check_free, check_name, check_root, follow, parent_of, target_of};
 
 pub use clean::{Recovery, recover};
 pub use staging::is_hidden;
@@ -52,6 +55,8 @@ pub struct Commit {
     /// The targets of what is staged.
     names: HashSet<PathBuf>,
     through_link: bool,
+    /// The directory that is written to, once nobody else publishes there.
+    locked: Option<Arc<Place>>,
     progress: Progress,
 }
 
@@ -85,6 +90,7 @@ impl Commit {
     /// If neither it nor its parent can be opened, or written to.
     pub fn directory(root: &Path, progress: Progress) -> Result<Self> {
         let root = follow(root);
+        check_root(&root)?;
         let siblings = |path: &Path| {
             let parent = Arc::new(Place::open(parent_of(path))?);
             let stem = stem(&path.file_name().unwrap_or_default().to_string_lossy());
@@ -111,6 +117,7 @@ impl Commit {
     /// # Errors
     /// If it cannot be opened, or written to.
     pub fn existing(root: &Path, progress: Progress) -> Result<Self> {
+        check_root(root)?;
         let root = root.canonicalize().map_err(Error::io("open the directory", root))?;
         Self::begin(&root, false, progress)
     }
@@ -130,6 +137,7 @@ impl Commit {
         let name = path.file_name().ok_or_else(|| refuse("a directory"))?.to_str();
         let name = name.ok_or_else(|| refuse("a name that is not UTF-8"))?;
         let parent = parent_of(&path);
+        check_root(parent)?;
         let root = parent.canonicalize().map_err(Error::io("open the directory", parent))?;
         let commit = Self::begin(&root, false, progress)?;
         Ok((Self { through_link: path != given, ..commit }, name.to_owned()))
@@ -152,8 +160,8 @@ impl Commit {
     }
 
     fn of(staging: Staging, root: Root, progress: Progress) -> Self {
-        let (staged, names, through_link) = Default::default();
-        Self { staging, root, staged, names, through_link, progress }
+        let (staged, names, through_link, locked) = Default::default();
+        Self { staging, root, staged, names, through_link, locked, progress }
     }
 
     /// Writes the file `name` (relative; subdirectories are made) with `fill`. It is on disk when it
@@ -176,7 +184,6 @@ impl Commit {
         let written = self.stage(&target, &path, name, fill);
         if written.is_err() {
             self.names.remove(&target);
-            let _ = self.staging.place.dir.remove_file(&target);
         }
         self.staged.push(Staged { target, file: written? });
         Ok(())
@@ -219,20 +226,69 @@ impl Commit {
     /// not be on disk. [`Error::Unfinished`] if something is in the way of one of several files
     /// that could not be foreseen: what is missing is done by [`recover`] and by the next commit.
     pub fn publish(mut self) -> Result<()> {
-        self.progress.advance(0)?;
-        for Staged { target, file } in std::mem::take(&mut self.staged) {
-            if let Some(file) = file {
-                self.progress.advance(0)?;
-                sync(&file, &self.final_path(&target), &self.progress)?;
-            }
-            self.staged.push(Staged { target, file: None });
+        self.sync()?;
+        for Staged { target, .. } in &self.staged {
+            let there = self.staging.place.dir.symlink_metadata(target);
+            // Nobody else has any business there.
+            there.map_err(Error::io("publish", self.final_path(target)))?;
         }
         match &self.root {
             Root::New { .. } => self.appear(),
             Root::Existing { .. } if self.staged.is_empty() => Ok(()),
             Root::Existing { path, whole } => {
-                let (root, whole) = (self.staging.found_again(path)?, *whole);
+                let (path, whole) = (path.clone(), *whole);
+                let root = self.lock(&path)?;
                 self.publish_in(&root, whole)
+            }
+        }
+    }
+
+    /// Waits until the disk has what was written so far.
+    ///
+    /// # Errors
+    /// If it does not take it, or the work was cancelled.
+    pub fn sync(&mut self) -> Result<()> {
+        self.progress.advance(0)?;
+        for number in 0..self.staged.len() {
+            let Some(Staged { target, file }) = self.staged.get_mut(number) else { break };
+            if let Some(file) = file.take() {
+                let target = target.clone();
+                self.progress.advance(0)?;
+                sync(&file, &self.final_path(&target), &self.progress)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until no other commit publishes into the directory, if it exists, and keeps others
+    /// from it until this one has published or is dropped: what is read there meanwhile stays as it
+    /// is, as far as commits go. Where the file system has no locks, nothing is waited for.
+    ///
+    /// # Errors
+    /// If the directory is not what it was, the work was cancelled, or [`Error::Busy`].
+    pub fn alone(&mut self) -> Result<()> {
+        match &self.root {
+            Root::Existing { path, .. } => self.lock(&path.clone()).map(drop),
+            Root::New { .. } => Ok(()),
+        }
+    }
+
+    /// The directory at `path`, which is written to, locked.
+    fn lock(&mut self, path: &Path) -> Result<Arc<Place>> {
+        if let Some(root) = &self.locked {
+            return Ok(Arc::clone(root));
+        }
+        let mut patience = Patience::default();
+        loop {
+            let root = self.staging.found_again(path)?;
+            match root.lock() {
+                Lock::Busy => patience.pause(path, &self.progress)?,
+                // Another directory may have been put in its place meanwhile.
+                _ if Place::open(path)?.is(&root) => {
+                    self.locked = Some(Arc::clone(&root));
+                    return Ok(root);
+                }
+                _ => {}
             }
         }
     }
@@ -242,7 +298,7 @@ impl Commit {
         let Root::New { parent, name } = &self.root else { return Ok(()) };
         let path = parent.path.join(name);
         self.staging.sync()?;
-        self.progress.step(Step::Appear(&path))?;
+        self.progress.step(StepKind::Appear, &path)?;
         let renamed = parent.dir.rename(&self.staging.name, &parent.dir, name);
         renamed.map_err(Error::io("publish", &path))?;
         self.staging.published = true;
@@ -283,13 +339,28 @@ impl Commit {
         let failed = Error::io("create", path);
         let staging = &self.staging.place;
         staging.make(target.parent().unwrap_or(Path::new("")), &self.progress)?;
-        self.progress.step(Step::Create(path))?;
+        self.progress.step(StepKind::Create, path)?;
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         // Before it has the owner of the file that it will replace.
         let mode = if old.is_some() { 0o600 } else { 0o666 };
         cap_std::fs::OpenOptionsExt::mode(&mut options, mode);
         let file = staging.dir.open_with(target, &options).map_err(failed)?.into_std();
+        let written = self.fill(file, old, path, fill);
+        if written.is_err() {
+            let _ = staging.dir.remove_file(target);
+        }
+        written
+    }
+
+    /// Fills a file that was created; gives it if it is still to be synced.
+    fn fill<E: From<Error>>(
+        &self,
+        file: File,
+        old: Option<Metadata>,
+        path: &Path,
+        fill: impl FnOnce(&mut Output) -> Result<(), E>,
+    ) -> Result<Option<File>, E> {
         if let Some(old) = old {
             attributes::keep(&file, &old).map_err(Error::io("set the mode of", path))?;
         }
@@ -315,7 +386,7 @@ impl Commit {
 /// Publishes one file.
 fn replace(staging: &mut Staging, root: &Place, target: &Path, progress: &Progress) -> Result<()> {
     let path = root.path.join(target);
-    progress.step(Step::Replace(&path))?;
+    progress.step(StepKind::Replace, &path)?;
     let renamed = staging.place.dir.rename(target, &root.dir, target);
     renamed.map_err(Error::io("publish", &path))?;
     staging.remove();
@@ -324,6 +395,6 @@ fn replace(staging: &mut Staging, root: &Place, target: &Path, progress: &Progre
 }
 
 fn sync(file: &File, path: &Path, progress: &Progress) -> Result<()> {
-    progress.step(Step::Sync(path))?;
+    progress.step(StepKind::Sync, path)?;
     file.sync_all().map_err(Error::io("sync", path))
 }

@@ -3,30 +3,31 @@
 //! When all files are on disk, the staging directory is renamed to [`PENDING`], and from then on they
 //! are published: each is renamed to its target, by this process or by whoever comes later. Until
 //! all of them are, a file that is still waiting must not be read under its name: what is there is
-//! the old one, and others are new already.
+//! the old one, and others are new already ([`waiting`](super::waiting)).
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::sleep;
-use std::time::Duration;
 
-use cap_std::fs::Dir as CapDir;
+use cap_std::fs::{Dir as CapDir, Metadata, MetadataExt};
 use rustix::io::Errno;
 
 use super::attributes;
 use super::clean;
-use super::place::{Below, Lock, Place, rename_new};
+use super::place::{Below, Lock, Patience, Place, identity, rename_new};
 use super::staging::Staging;
-use super::target::{follow, parent_of};
-use crate::{Entry, Error, Progress, Result, Step};
+use crate::{Error, Progress, Result, StepKind};
 
 /// The name of a redo log.
-pub(super) const PENDING: &str = ".pending.lodstone";
+pub(crate) const PENDING: &str = ".pending.lodstone";
 
-/// How often it is looked whether a writer has finished.
-const PAUSE: Duration = Duration::from_millis(10);
+/// A file in a redo log.
+struct Logged<'a> {
+    name: &'a Path,
+    /// Device and inode, if this process has written it.
+    identity: Option<(u64, u64)>,
+}
 
 /// Publishes what is staged; `names` are in the order in which they were written.
 pub(super) fn publish(
@@ -35,40 +36,50 @@ pub(super) fn publish(
     names: &[&Path],
     progress: &Progress,
 ) -> Result<()> {
-    let failed = |error| Error::io("publish", root.path.join(PENDING))(error);
+    /// Others come in between where the file system has no locks; what cannot be removed stays.
+    const TRIES: usize = 100;
+    let path = root.path.join(PENDING);
+    let failed = |error| Error::io("publish", &path)(error);
     // Who may write to the directory may finish this, and who may read it may see what it waits for.
     let old = root.dir.dir_metadata().map_err(failed)?;
     attributes::keep(&staging.place.dir, &old).map_err(failed)?;
+    if is_sticky(&old) {
+        attributes::close(&staging.place).map_err(failed)?;
+    }
+    let logged = |name| Logged { name, identity: identity(&staging.place.dir, name) };
+    let logged: Vec<_> = names.iter().copied().map(logged).collect();
     staging.sync()?;
+    let mut tries = 0;
     loop {
         finish(root, true, progress)?;
-        progress.step(Step::Pend(&root.path.join(PENDING)))?;
+        progress.step(StepKind::Pend, &path)?;
         match rename_new((root, &staging.name), (root, PENDING)) {
             Ok(()) => break,
-            Err(error) if is_occupied(&error) && !is_strangers(root) => {}
+            Err(error) if is_occupied(&error) && tries < TRIES && !is_strangers(root) => tries += 1,
             Err(error) => return Err(failed(error)),
         }
     }
     if let Err(error) = root.sync(progress) {
         // Whether the disk has it is unknown. Nothing is in its place yet, so that it can be taken
         // back; if that fails, or the disk has it nevertheless, it is finished later.
-        let retracted = progress.step(Step::Retract(&root.path.join(PENDING))).is_ok()
+        let retracted = progress.step(StepKind::Retract, &path).is_ok()
             && rename_new((root, PENDING), (root, &staging.name)).is_ok();
         staging.published = !retracted;
         return Err(error);
     }
     staging.published = true;
-    roll_forward(root, &staging.place, names, progress)
+    roll_forward(root, &staging.place, &logged, progress)
 }
 
 fn is_occupied(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR))
 }
 
-/// Finishes what a writer that died has left to do in `root`; says how many files that were. A
-/// writer that lives is waited for, or left alone.
+/// Finishes what a writer that died has left to do in `root`, in the order of names; says how many
+/// files that were. A writer that lives is waited for, or left alone.
 pub(super) fn finish(root: &Place, wait: bool, progress: &Progress) -> Result<usize> {
     let path = root.path.join(PENDING);
+    let mut patience = Patience::default();
     loop {
         let place = match root.enter(PENDING) {
             Ok(place) => place,
@@ -80,70 +91,119 @@ pub(super) fn finish(root: &Place, wait: bool, progress: &Progress) -> Result<us
             }
             Err(error) => return Err(Error::io("open the directory", path)(error)),
         };
-        while place.lock() == Lock::Busy {
+        if is_theirs(root, &place) {
+            return Ok(0);
+        }
+        if place.lock() == Lock::Busy {
             if !wait {
                 return Ok(0);
             }
-            progress.advance(0)?;
-            sleep(PAUSE);
-        }
-        if !is_trusted(root, &place) {
-            return Ok(0);
+            patience.pause(&root.path, progress)?;
+            continue;
         }
         // Its writer has finished, and the next may have come.
         if !place.is_at(root, PENDING) {
             continue;
         }
-        let mut names = Below::of(&place).map_err(Error::io("list", &path))?.files;
-        names.retain(|name| place.dir.symlink_metadata(name).is_ok_and(|file| file.is_file()));
-        names.sort();
-        let names: Vec<_> = names.iter().map(PathBuf::as_path).collect();
-        roll_forward(root, &place, &names, progress)?;
+        let names = files(&place).map_err(Error::io("list", &path))?;
+        names.iter().try_for_each(|name| check_target(root, &place, name))?;
+        // The disk has it as a log before a file of it is anywhere else.
+        root.sync(progress)?;
+        let logged: Vec<_> = names.iter().map(|name| Logged { name, identity: None }).collect();
+        roll_forward(root, &place, &logged, progress)?;
         return Ok(names.len());
     }
+}
+
+/// Fails if there still is a redo log that could not be removed.
+pub(super) fn check_finished(root: &Place) -> Result<()> {
+    let log = root.enter(PENDING).ok().filter(|log| !is_theirs(root, log));
+    // A living writer may have come.
+    let Some(log) = log.filter(|log| log.lock() != Lock::Busy && log.is_at(root, PENDING)) else {
+        return Ok(());
+    };
+    let left = Below::of(&log).unwrap_or_default();
+    let name = left.files.first().or(left.directories.last()).cloned().unwrap_or_default();
+    Err(Error::io("remove", log.path.join(name))(io::ErrorKind::DirectoryNotEmpty.into()))
 }
 
 fn is_no_directory(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOTDIR | Errno::LOOP))
 }
 
-/// Whether the files in a redo log may replace others. In a directory where everybody may write, and
-/// nobody replace what is another's (the sticky bit), it has to be of this user or of the owner.
-fn is_trusted(root: &Place, pending: &Place) -> bool {
-    use cap_std::fs::MetadataExt;
-    const STICKY: u32 = 0o1000;
-    let (Ok(root), Ok(pending)) = (root.dir.dir_metadata(), pending.dir.dir_metadata()) else {
-        return false;
-    };
+/// What is published from a redo log: regular files, whatever else a stranger has put there.
+fn files(log: &Place) -> io::Result<Vec<PathBuf>> {
+    let mut names = Below::of(log)?.files;
+    names.retain(|name| log.dir.symlink_metadata(name).is_ok_and(|file| file.is_file()));
+    names.sort();
+    Ok(names)
+}
+
+/// Fails if the file that would be replaced was changed after its writer had died: nothing else
+/// than the writer, and who finishes its work, changes the log.
+fn check_target(root: &Place, log: &Place, name: &Path) -> Result<()> {
+    let changed = |metadata: &Metadata| (metadata.ctime(), metadata.ctime_nsec());
+    let died = log.dir.dir_metadata().map_err(Error::io("inspect", &log.path))?;
+    match root.dir.symlink_metadata(name) {
+        Ok(target) if target.is_file() && changed(&target) > changed(&died) => {
+            Err(Error::Overtaken { path: root.path.join(name), log: log.path.join(name) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the redo log in a directory replaces nothing, and nothing waits for it: in a directory
+/// where everybody may write, and nobody replace what is another's (the sticky bit), it has to be
+/// of this user or of the owner of the directory, and nobody else may write to it.
+pub(super) fn is_foreign(root: &Metadata, log: &Metadata) -> bool {
     let user = rustix::process::geteuid().as_raw();
-    root.mode() & STICKY == 0 || [user, root.uid()].contains(&pending.uid())
+    let ours = [user, root.uid()].contains(&log.uid());
+    is_sticky(root) && !(ours && log.mode() & attributes::WRITE_OF_OTHERS == 0)
+}
+
+fn is_sticky(root: &Metadata) -> bool {
+    const STICKY: u32 = 0o1000;
+    root.mode() & STICKY != 0
+}
+
+fn is_theirs(root: &Place, log: &Place) -> bool {
+    let (Ok(root), Ok(log)) = (root.dir.dir_metadata(), log.dir.dir_metadata()) else {
+        return true;
+    };
+    is_foreign(&root, &log)
 }
 
 /// Whether there is a redo log that stays where it is.
 fn is_strangers(root: &Place) -> bool {
-    root.enter(PENDING).is_ok_and(|pending| !is_trusted(root, &pending))
+    root.enter(PENDING).is_ok_and(|log| is_theirs(root, &log))
 }
 
-/// Puts every file in its place. One that is not there any more was put there by somebody else.
-fn roll_forward(root: &Place, pending: &Place, names: &[&Path], progress: &Progress) -> Result<()> {
-    put_all(root, pending, names, progress).map_err(|source| Error::Unfinished {
+/// Puts every file in its place.
+fn roll_forward(
+    root: &Place,
+    log: &Place,
+    files: &[Logged<'_>],
+    progress: &Progress,
+) -> Result<()> {
+    put_all(root, log, files, progress).map_err(|source| Error::Unfinished {
         path: root.path.clone(),
         source: Box::new(source),
     })?;
-    clean::remove(root, PENDING, pending, progress);
+    clean::remove(root, PENDING, log, progress);
     Ok(())
 }
 
-fn put_all(root: &Place, pending: &Place, names: &[&Path], progress: &Progress) -> Result<()> {
+fn put_all(root: &Place, log: &Place, files: &[Logged<'_>], progress: &Progress) -> Result<()> {
     let mut changed = BTreeSet::from([PathBuf::new()]);
-    for name in names {
-        let path = root.path.join(name);
+    for file in files {
+        let (name, path) = (file.name, root.path.join(file.name));
         let parent = name.parent().unwrap_or(Path::new(""));
         root.make(parent, progress)?;
         changed.extend(parent.ancestors().map(Path::to_path_buf));
-        progress.step(Step::Replace(&path))?;
-        match pending.dir.rename(name, &root.dir, name) {
-            Err(_) if is_gone(&pending.dir, name) => {}
+        progress.step(StepKind::Replace, &path)?;
+        match log.dir.rename(name, &root.dir, name) {
+            // By somebody else, who finishes it too.
+            Err(_) if is_gone(&log.dir, name) && is_put(root, file) => {}
             renamed => renamed.map_err(Error::io("publish", path))?,
         }
     }
@@ -158,97 +218,7 @@ fn is_gone(dir: &CapDir, name: &Path) -> bool {
     dir.symlink_metadata(name).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// Fails if the file at `path`, or what a link there leads to, waits for an interrupted write.
-pub(crate) fn check_path(path: &Path) -> Result<()> {
-    let path = follow(path);
-    log_beside(&path).map_or(Ok(()), |(dir, parent, name)| check(&dir, parent, name))
-}
-
-/// Whether there will be a file at `path` when an interrupted write is finished.
-pub(crate) fn is_expected(path: &Path) -> bool {
-    let path = follow(path);
-    log_beside(&path).is_some_and(|(dir, _, name)| is_waiting(&dir, name))
-}
-
-/// The directory that a file is in, opened and by its path, and the name of the file there, if there
-/// is a redo log beside it.
-fn log_beside(path: &Path) -> Option<(CapDir, &Path, &Path)> {
-    let (parent, name) = (parent_of(path), path.file_name()?);
-    std::fs::symlink_metadata(parent.join(PENDING)).ok()?;
-    let dir = CapDir::open_ambient_dir(parent, cap_std::ambient_authority()).ok()?;
-    Some((dir, parent, Path::new(name)))
-}
-
-/// Fails if the file `name` in a directory waits for a write into it, or into a directory on the way
-/// to the file, that was interrupted.
-pub(crate) fn check_below(dir: &CapDir, path: &Path, name: &Path) -> Result<()> {
-    check(dir, path, name)?;
-    for root in name.ancestors().skip(1).filter(|root| !root.as_os_str().is_empty()) {
-        if let Ok(rest) = name.strip_prefix(root)
-            && dir.symlink_metadata(root.join(PENDING)).is_ok()
-            && let Ok(dir) = dir.open_dir(root)
-        {
-            check(&dir, &path.join(root), rest)?;
-        }
-    }
-    Ok(())
-}
-
-fn check(dir: &CapDir, root: &Path, name: &Path) -> Result<()> {
-    /// As long as a writer that lives is waited for: renaming takes no time.
-    const TRIES: usize = 100;
-    for _ in 0..TRIES {
-        if !is_waiting(dir, name) {
-            return Ok(());
-        }
-        if !is_alive(dir) {
-            break;
-        }
-        sleep(PAUSE);
-    }
-    match is_waiting(dir, name) {
-        true => Err(Error::Interrupted { path: root.join(name), directory: root.to_path_buf() }),
-        false => Ok(()),
-    }
-}
-
-fn is_waiting(dir: &CapDir, name: &Path) -> bool {
-    if dir.symlink_metadata(PENDING).is_err() {
-        return false;
-    }
-    match dir.symlink_metadata(Path::new(PENDING).join(name)) {
-        Ok(file) => file.is_file(),
-        // If it cannot be told, it may be.
-        Err(error) => Errno::from_io_error(&error) == Some(Errno::ACCESS),
-    }
-}
-
-fn is_alive(dir: &CapDir) -> bool {
-    let root = dir.try_clone().map(|dir| Place::at(dir, PathBuf::new()));
-    let pending = root.and_then(|root| root.enter(PENDING));
-    pending.is_ok_and(|pending| pending.lock_shared() != Lock::Held)
-}
-
-/// The files that wait for an interrupted write into a directory, by relative path. What lists the
-/// directory lists them too, though they may not be there: else what is there would look complete.
-pub(crate) fn waiting(dir: &CapDir) -> Vec<String> {
-    let root = dir.try_clone().map(|dir| Place::at(dir, PathBuf::new()));
-    let pending = root.and_then(|root| root.enter(PENDING));
-    let files = pending.and_then(|pending| Below::of(&pending)).unwrap_or_default().files;
-    files.into_iter().filter_map(|file| file.into_os_string().into_string().ok()).collect()
-}
-
-/// The same in the directory at `path`: its entries.
-pub(crate) fn waiting_entries(path: &Path) -> Vec<Entry> {
-    if std::fs::symlink_metadata(path.join(PENDING)).is_err() {
-        return Vec::new();
-    }
-    let Ok(dir) = CapDir::open_ambient_dir(path, cap_std::ambient_authority()) else {
-        return Vec::new();
-    };
-    let entry = |name: String| match name.split_once('/') {
-        Some((directory, _)) => Entry { name: directory.to_owned(), is_dir: true },
-        None => Entry { name, is_dir: false },
-    };
-    waiting(&dir).into_iter().map(entry).collect()
+/// Whether a file is in its place, as far as it is known.
+fn is_put(root: &Place, file: &Logged<'_>) -> bool {
+    file.identity.is_none() || identity(&root.dir, file.name) == file.identity
 }

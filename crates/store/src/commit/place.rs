@@ -3,14 +3,16 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
 
-use cap_std::fs::Dir as CapDir;
+use cap_std::fs::{Dir as CapDir, MetadataExt};
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use crate::{Error, Progress, Result, Step};
+use crate::{Error, Progress, Result, StepKind};
 
 /// A directory that is written to. What is in it is reached through it, so that neither a link in
 /// it nor somebody who moves it leads elsewhere.
@@ -28,8 +30,34 @@ pub(super) enum Lock {
     Held,
     /// Somebody else has it.
     Busy,
-    /// The file system has no locks.
+    /// The file system has no locks, or none that other machines see.
     Unknown,
+}
+
+/// Waits for what others are doing.
+#[derive(Debug, Default)]
+pub(super) struct Patience(usize);
+
+/// How long it is waited before it is looked again.
+pub(super) const PAUSE: Duration = Duration::from_millis(10);
+
+impl Patience {
+    /// A minute: others publish what is on disk already, and anybody can hold a lock.
+    const PAUSES: usize = 6000;
+
+    /// Waits a little for those who publish into the directory at `path`.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] in the end.
+    pub(super) fn pause(&mut self, path: &Path, progress: &Progress) -> Result<()> {
+        if self.0 == Self::PAUSES {
+            return Err(Error::Busy { path: path.to_path_buf() });
+        }
+        self.0 += 1;
+        progress.advance(0)?;
+        sleep(PAUSE);
+        Ok(())
+    }
 }
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -44,6 +72,9 @@ impl Place {
 
     /// Opens the directory called `name` in this one; a link is not followed.
     pub(super) fn enter(&self, name: &str) -> io::Result<Self> {
+        if !is_one_name(name) {
+            return Err(Errno::INVAL.into());
+        }
         let flags = DIRECTORY | OFlags::NOFOLLOW;
         let opened = rustix::fs::openat(&self.dir, name, flags, Mode::empty())?;
         Ok(Self::of(opened, self.path.join(name)))
@@ -71,7 +102,6 @@ impl Place {
 
     /// Whether both are one directory: by device and inode.
     pub(super) fn is(&self, other: &Place) -> bool {
-        use cap_std::fs::MetadataExt;
         let identity = |place: &Place| {
             let metadata = place.dir.dir_metadata();
             metadata.map(|metadata| (metadata.dev(), metadata.ino()))
@@ -102,7 +132,7 @@ impl Place {
         match retry_on_intr(|| rustix::fs::flock(&self.dir, operation)) {
             Ok(()) => {
                 self.locked.store(true, Ordering::Relaxed);
-                Lock::Held
+                if is_local(&self.dir) { Lock::Held } else { Lock::Unknown }
             }
             Err(Errno::WOULDBLOCK) => Lock::Busy,
             Err(_) => Lock::Unknown,
@@ -111,11 +141,15 @@ impl Place {
 
     /// Waits until the disk has the names in it, where the file system can say so.
     pub(super) fn sync(&self, progress: &Progress) -> Result<()> {
-        progress.step(Step::SyncDirectory(&self.path))?;
-        match retry_on_intr(|| rustix::fs::fsync(&self.dir)) {
-            // File systems that sync no directories.
-            Ok(()) | Err(Errno::INVAL | Errno::BADF | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
-            Err(errno) => Err(Error::io("sync the directory", &self.path)(errno.into())),
+        // File systems that sync no directories.
+        const UNABLE: [Errno; 5] =
+            [Errno::INVAL, Errno::BADF, Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTSUP];
+        progress.step(StepKind::SyncDirectory, &self.path)?;
+        match retry_on_intr(|| full_sync(&self.dir)) {
+            Err(errno) if !UNABLE.contains(&errno) => {
+                Err(Error::io("sync the directory", &self.path)(errno.into()))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -128,7 +162,7 @@ impl Place {
         let first = missing.last().map(|name| name.to_path_buf());
         while let Some(name) = missing.pop() {
             let path = self.path.join(name);
-            progress.step(Step::MakeDirectory(&path))?;
+            progress.step(StepKind::MakeDirectory, &path)?;
             match self.dir.create_dir(name) {
                 // Somebody else was faster.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -187,8 +221,56 @@ pub(super) fn exchange(_: (&Place, &str), _: (&Place, &str)) -> io::Result<()> {
 
 /// Whether the file system or the kernel does not know a way to rename.
 fn is_unknown(error: &io::Error) -> bool {
-    let errno = Errno::from_io_error(error);
-    matches!(errno, Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP))
+    const UNKNOWN: [Errno; 4] = [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTSUP];
+    Errno::from_io_error(error).is_some_and(|errno| UNKNOWN.contains(&errno))
+}
+
+#[cfg(target_vendor = "apple")]
+fn full_sync(dir: &CapDir) -> rustix::io::Result<()> {
+    // There `fsync` does not wait for the disk.
+    rustix::fs::fcntl_fullfsync(dir)
+}
+
+#[cfg(not(target_vendor = "apple"))]
+fn full_sync(dir: &CapDir) -> rustix::io::Result<()> {
+    rustix::fs::fsync(dir)
+}
+
+/// Whether all who use the file system see its locks: the kernel answers for network file systems
+/// that have none for directories, and other machines do not know of that.
+#[cfg(target_os = "linux")]
+fn is_local(dir: &CapDir) -> bool {
+    /// As in `linux/magic.h`: btrfs, ext, f2fs, bcachefs, overlay, ramfs, tmpfs, XFS, ZFS.
+    const LOCAL: [u32; 9] = [
+        0x9123_683e,
+        0xef53,
+        0xf2f5_2010,
+        0xca45_1a4e,
+        0x794c_7630,
+        0x8584_58f6,
+        0x0102_1994,
+        0x5846_5342,
+        0x2fc1_2fc1,
+    ];
+    let kind = rustix::fs::fstatfs(dir).map(|found| u32::try_from(found.f_type));
+    kind.is_ok_and(|kind| kind.is_ok_and(|kind| LOCAL.contains(&kind)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_local(_: &CapDir) -> bool {
+    true
+}
+
+/// Whether a name is that of an entry of a directory, and not `.`, `..` or a path.
+pub(super) fn is_one_name(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    matches!((parts.next(), parts.next()), (Some(Component::Normal(part)), None) if part == name)
+}
+
+/// What is called `name` in a directory: device and inode.
+pub(super) fn identity(dir: &CapDir, name: &Path) -> Option<(u64, u64)> {
+    let metadata = dir.symlink_metadata(name).ok()?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 /// Everything below a directory, by relative path.

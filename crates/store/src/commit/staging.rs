@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::clean;
-use super::place::{Lock, Place, rename_new};
-use crate::{Error, Progress, Result, Step};
+use super::place::{Lock, Place, is_one_name, rename_new};
+use crate::{Error, Progress, Result, StepKind};
 
 /// The staging directory of one commit; removed with all that is in it when it is dropped, unless it
 /// was published.
@@ -48,7 +48,7 @@ impl Staging {
         };
         loop {
             let name = hidden_name(stem);
-            progress.step(Step::Stage(&home.path.join(&name)))?;
+            progress.step(StepKind::Stage, &home.path.join(&name))?;
             match home.dir.create_dir_with(&name, &builder) {
                 // Of a killed process: in a container all have the same number.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
@@ -148,7 +148,8 @@ pub(super) fn stem_of(hidden: &str) -> Option<&str> {
     let (stem, number) = inner.rsplit_once('.').unwrap_or(("", inner));
     let (process, count) = number.split_once('-')?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    (is_number(process) && is_number(count)).then_some(stem)
+    let is_stem = stem.is_empty() || is_one_name(stem);
+    (is_stem && is_number(process) && is_number(count)).then_some(stem)
 }
 
 /// As much of a name as there is room for: names are limited to 255 bytes.

@@ -12,6 +12,14 @@ pub(super) fn target_of(name: &str) -> PathBuf {
     Path::new(name).components().filter(|part| *part != CurDir).collect()
 }
 
+/// Fails if a directory is one that is kept for what is being written, or is in such.
+pub(super) fn check_root(root: &Path) -> Result<()> {
+    if root.iter().any(|part| part.to_str().is_some_and(is_hidden)) {
+        return Err(Error::NotAFile { path: root.to_path_buf(), found: RESERVED });
+    }
+    Ok(())
+}
+
 /// Fails unless `name`, which is `target` and will be at `path`, is one that a file can have.
 pub(super) fn check_name(name: &str, target: &Path, path: &Path) -> Result<()> {
     let refuse = |found| Err(Error::NotAFile { path: path.to_path_buf(), found });
@@ -19,7 +27,7 @@ pub(super) fn check_name(name: &str, target: &Path, path: &Path) -> Result<()> {
         return refuse("the name of a directory");
     }
     if target.iter().any(|part| part.to_str().is_some_and(is_hidden)) {
-        return refuse("a name that is kept for what is being written");
+        return refuse(RESERVED);
     }
     Ok(())
 }
@@ -47,6 +55,8 @@ pub(super) fn check_free(root: &Place, target: &Path) -> Result<()> {
     }
     Ok(())
 }
+
+const RESERVED: &str = "a name that is kept for what is being written";
 
 const NOT_FOUND: std::io::ErrorKind = std::io::ErrorKind::NotFound;
 

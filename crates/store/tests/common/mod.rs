@@ -2,9 +2,13 @@
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
+
+use lodstone_store::{Commit, Error, Progress, Result, StepKind};
 
 /// A directory that vanishes with the test.
 pub(crate) fn dir() -> tempfile::TempDir {
@@ -72,4 +76,69 @@ impl Random {
     pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.below(256).to_le_bytes()[0]).collect()
     }
+}
+
+/// Writes each name with itself and `content` in it.
+pub(crate) fn fill(mut commit: Commit, names: &[&str], content: &str) -> Result<Commit> {
+    for name in names {
+        commit.write::<Error>(name, |out| out.put(format!("{name} {content}").as_bytes()))?;
+    }
+    Ok(commit)
+}
+
+pub(crate) fn begin(path: &Path) -> Commit {
+    Commit::directory(path, Progress::default()).expect("a commit")
+}
+
+pub(crate) fn publish(
+    path: &Path,
+    names: &[&str],
+    content: &str,
+    progress: Progress,
+) -> Result<()> {
+    fill(Commit::directory(path, progress)?, names, content)?.publish()
+}
+
+pub(crate) fn text(path: &Path) -> String {
+    String::from_utf8(read(path)).expect("UTF-8")
+}
+
+pub(crate) fn assert_filled(root: &Path, names: &[&str], content: &str) {
+    for name in names {
+        assert_eq!(text(&root.join(name)), format!("{name} {content}"));
+    }
+}
+
+/// A directory with a file that nobody writes.
+pub(crate) fn foreign() -> tempfile::TempDir {
+    let dir = dir();
+    file(dir.path(), "foreign", b"foreign");
+    dir
+}
+
+/// Fails in every step that is called this.
+pub(crate) fn failing_in(kind: StepKind) -> Progress {
+    Progress::watched(move |step| match step.kind == kind {
+        true => Err(Error::io("test", step.path)(std::io::ErrorKind::Other.into())),
+        false => Ok(()),
+    })
+}
+
+/// Leaves a directory in which `names` are published and none is in its place.
+pub(crate) fn interrupt(root: &Path, names: &[&str], content: &str) {
+    let error =
+        publish(root, names, content, failing_in(StepKind::Replace)).expect_err("interrupted");
+    assert!(matches!(error, Error::Unfinished { .. }), "{error:?}");
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+pub(crate) fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
+}
+
+pub(crate) fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).expect("metadata").mode() & 0o7777
 }

@@ -31,7 +31,7 @@ fn the_writer() {
     let number = |word: &str| word.parse::<usize>().expect("a number");
     let (last, steps) = (number(last), AtomicUsize::new(0));
     let progress = Progress::watched(move |step| {
-        say(&format!("{}\n", step.name()));
+        say(&format!("{:?}\n", step.kind));
         if steps.fetch_add(1, Ordering::Relaxed) == last {
             let this = rustix::process::getpid();
             rustix::process::kill_process(this, rustix::process::Signal::KILL).expect("killed");

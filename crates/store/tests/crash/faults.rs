@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use lodstone_store::{Error, Progress, Result};
+use lodstone_store::{Error, Progress, Result, StepKind};
 use rustix::io::Errno;
 
 use crate::SMALL;
@@ -16,16 +16,16 @@ use crate::child::{Kill, program, run, writer};
 use crate::scene::{Kind, Scene, State, write};
 
 /// A write that fails in step number `last`; gives the names of the steps, too.
-fn failing(scene: &Scene, last: usize, errno: Errno) -> (Result<()>, Vec<&'static str>) {
+fn failing(scene: &Scene, last: usize, errno: Errno) -> (Result<()>, Vec<StepKind>) {
     let steps = Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = Arc::clone(&steps);
     let progress = Progress::watched(move |step| {
         let mut seen = seen.lock().expect("no panic");
-        seen.push(step.name());
+        seen.push(step.kind);
         if seen.len() != last + 1 {
             return Ok(());
         }
-        Err(Error::io("do", step.path())(io::Error::from(errno)))
+        Err(Error::io("do", step.path)(io::Error::from(errno)))
     });
     let result = write(scene.kind, scene.root(), scene.next(), scene.size, progress);
     let steps = steps.lock().expect("no panic").clone();
@@ -33,7 +33,7 @@ fn failing(scene: &Scene, last: usize, errno: Errno) -> (Result<()>, Vec<&'stati
 }
 
 /// What is there after step number `last` of `steps` failed, and what comes next.
-fn check_failed(scene: &mut Scene, result: &Result<()>, steps: &[&str], last: usize) {
+fn check_failed(scene: &mut Scene, result: &Result<()>, steps: &[StepKind], last: usize) {
     let (what, kind) =
         (format!("{:?}, step {last} of {steps:?}: {result:?}", scene.kind), scene.kind);
     let (state, refused) = (scene.look(), scene.refused());
@@ -43,7 +43,7 @@ fn check_failed(scene: &mut Scene, result: &Result<()>, steps: &[&str], last: us
         Ok(()) => {
             assert_eq!((state, refused), (State::New, 0), "{what}");
             // What cannot be removed stays for the next write.
-            let removing = ["Remove", "MakeDirectory"];
+            let removing = [StepKind::Remove, StepKind::MakeDirectory];
             assert!(failed.is_none_or(|failed| removing.contains(&failed)), "{what}");
         }
         Err(Error::Unfinished { .. }) => {
@@ -54,7 +54,7 @@ fn check_failed(scene: &mut Scene, result: &Result<()>, steps: &[&str], last: us
             assert!(said.contains(&root) && said.contains("(os error"), "{what}");
             assert_eq!(refused, 0, "{what}");
             // Nothing is left to do but to wait for the directory.
-            let last_wait = failed == Some("SyncDirectory") && state == State::New;
+            let last_wait = failed == Some(StepKind::SyncDirectory) && state == State::New;
             assert!(state == State::Old || (last_wait && kind != Kind::Several), "{what}");
             if state == State::Old {
                 assert_eq!(scene.left_over(), [""; 0], "{what}");

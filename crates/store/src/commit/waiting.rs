@@ -1,0 +1,150 @@
+//! Reading where a write is unfinished: what waits in a [redo log](super::pending) is refused.
+
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+
+use cap_std::fs::Dir as CapDir;
+use rustix::io::Errno;
+
+use super::pending::{PENDING, is_foreign};
+use super::place::{Below, Lock, PAUSE, Place};
+use super::target::{follow, parent_of};
+use crate::{Entry, Error, Result};
+
+/// A redo log in a directory or above it.
+#[derive(Debug)]
+pub(crate) struct Log {
+    /// The directory that it is in.
+    root: PathBuf,
+    dir: CapDir,
+    /// Where the directory is from there.
+    below: PathBuf,
+}
+
+impl Log {
+    /// Those in the directory at `path` and above it.
+    pub(crate) fn around(path: &Path) -> Vec<Self> {
+        let Ok(directory) = path.canonicalize() else { return Vec::new() };
+        let log = |root: &Path| {
+            std::fs::symlink_metadata(root.join(PENDING)).ok()?;
+            let dir = CapDir::open_ambient_dir(root, cap_std::ambient_authority()).ok()?;
+            let below = directory.strip_prefix(root).ok()?.to_path_buf();
+            Some(Self { root: root.to_path_buf(), dir, below })
+        };
+        directory.ancestors().filter_map(log).collect()
+    }
+
+    /// Those above it.
+    pub(crate) fn above(path: &Path) -> Vec<Self> {
+        let mut logs = Self::around(path);
+        logs.retain(|log| log.below != Path::new(""));
+        logs
+    }
+
+    /// Fails if the file `name` in the directory waits; `path` is what the caller calls it.
+    pub(crate) fn check(&self, name: &Path, path: &Path) -> Result<()> {
+        let root = if self.below == Path::new("") { parent_of(path) } else { &self.root };
+        check(&self.dir, &self.below.join(name), || (path.to_path_buf(), root.to_path_buf()))
+    }
+
+    /// The files in the directory that wait, by their names there.
+    pub(crate) fn waiting(&self) -> Vec<String> {
+        let root = self.dir.try_clone().map(|dir| Place::at(dir, PathBuf::new()));
+        let log = root.and_then(|root| root.enter(PENDING));
+        let mut files = log.and_then(|log| Below::of(&log)).unwrap_or_default().files;
+        files.retain(|name| is_waiting(&self.dir, name));
+        let names = files.iter().filter_map(|name| name.strip_prefix(&self.below).ok()?.to_str());
+        names.map(str::to_owned).collect()
+    }
+}
+
+/// Fails if the file at `path`, or what a link there leads to, waits for an interrupted write.
+pub(crate) fn check_path(path: &Path) -> Result<()> {
+    let path = follow(path);
+    let Some(name) = path.file_name() else { return Ok(()) };
+    let logs = Log::around(parent_of(&path));
+    logs.iter().try_for_each(|log| log.check(Path::new(name), &path))
+}
+
+/// Whether there will be a file at `path` when an interrupted write is finished.
+pub(crate) fn is_expected(path: &Path) -> bool {
+    let path = follow(path);
+    let Some(name) = path.file_name() else { return false };
+    let logs = Log::around(parent_of(&path));
+    logs.iter().any(|log| is_waiting(&log.dir, &log.below.join(name)))
+}
+
+/// Fails if the file `name` in a directory waits for a write into it, or into a directory on the way
+/// to the file, that was interrupted.
+pub(crate) fn check_below(dir: &CapDir, path: &Path, name: &Path) -> Result<()> {
+    check(dir, name, || (path.join(name), path.to_path_buf()))?;
+    for root in name.ancestors().skip(1).filter(|root| !root.as_os_str().is_empty()) {
+        if let Ok(rest) = name.strip_prefix(root)
+            && dir.symlink_metadata(root.join(PENDING)).is_ok()
+            && let Ok(dir) = dir.open_dir(root)
+        {
+            check(&dir, rest, || (path.join(name), path.join(root)))?;
+        }
+    }
+    Ok(())
+}
+
+/// If the path of a file in a directory is one in a redo log, the path that it will have, if it
+/// waits for that.
+pub(crate) fn target_of(dir: &CapDir, name: &str) -> Option<String> {
+    let parts: Vec<_> = name.split('/').collect();
+    let log = parts.iter().position(|part| *part == PENDING)?;
+    let (root, rest) = (parts.get(..log)?.join("/"), parts.get(log + 1..)?.join("/"));
+    let root = if root.is_empty() { ".".to_owned() } else { root };
+    let waits = is_waiting(&dir.open_dir(&root).ok()?, Path::new(&rest));
+    waits.then(|| crate::plain(&format!("{root}/{rest}")))
+}
+
+/// Fails if the file `name` in the directory of a redo log waits; `called` says what it and the
+/// directory are called.
+fn check(dir: &CapDir, name: &Path, called: impl Fn() -> (PathBuf, PathBuf)) -> Result<()> {
+    /// As long as a writer that lives is waited for: renaming takes no time.
+    const TRIES: usize = 100;
+    for _ in 0..TRIES {
+        if !is_waiting(dir, name) {
+            return Ok(());
+        }
+        if !is_alive(dir) {
+            break;
+        }
+        sleep(PAUSE);
+    }
+    if !is_waiting(dir, name) {
+        return Ok(());
+    }
+    let (path, directory) = called();
+    Err(Error::Interrupted { path, directory })
+}
+
+fn is_waiting(dir: &CapDir, name: &Path) -> bool {
+    let Ok(log) = dir.symlink_metadata(PENDING) else { return false };
+    if dir.dir_metadata().is_ok_and(|root| is_foreign(&root, &log)) {
+        return false;
+    }
+    match dir.symlink_metadata(Path::new(PENDING).join(name)) {
+        Ok(file) => file.is_file(),
+        // If it cannot be told, it may be.
+        Err(error) => Errno::from_io_error(&error) == Some(Errno::ACCESS),
+    }
+}
+
+fn is_alive(dir: &CapDir) -> bool {
+    let root = dir.try_clone().map(|dir| Place::at(dir, PathBuf::new()));
+    let log = root.and_then(|root| root.enter(PENDING));
+    log.is_ok_and(|log| log.lock_shared() != Lock::Held)
+}
+
+/// What waits for an interrupted write in the directory at `path`: its entries. What lists the
+/// directory lists them too, though they may not be there: else what is there would look complete.
+pub(crate) fn waiting_entries(path: &Path) -> Vec<Entry> {
+    let entry = |name: String| match name.split_once('/') {
+        Some((directory, _)) => Entry { name: directory.to_owned(), is_dir: true },
+        None => Entry { name, is_dir: false },
+    };
+    Log::around(path).iter().flat_map(Log::waiting).map(entry).collect()
+}
