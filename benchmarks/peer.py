@@ -3,9 +3,9 @@
     peer.py safetensors | torch | paddle | mxnet
 
 A request is `{"operation": "open" | "load" | "save", "path": ..., "out": ..., "tensors": ...,
-"shape": [...]}`, an answer `{"seconds": ...}`. What is timed is what a user of the framework calls;
-`save` ends with an fsync, which none of them does itself. What was loaded is freed outside of the
-time.
+"shape": [...]}`, an answer `{"seconds": ..., "resident": ...}`, the latter in bytes. What is timed is what
+a user of the framework calls; `save` ends with an fsync, which none of them does itself. What was
+loaded is freed outside of the time.
 """
 
 import gc
@@ -87,13 +87,6 @@ class Paddle:
 
     open = load
 
-    def free(self, loaded):
-        # What an executor has run is kept with its variables.
-        program, scope = loaded
-        scope.erase([variable.name for variable in program.list_vars()])
-        self.executor.close()
-        self.executor = self.static.Executor(self.static.cpu_places(1)[0])
-
     def save(self, loaded, path):
         program, scope = loaded
         directory, name = os.path.split(path)
@@ -132,10 +125,12 @@ def seconds(peer, request):
         os.close(file)
     else:
         loaded = getattr(peer, request["operation"])(request)
-    seconds = time.perf_counter() - start
-    if hasattr(peer, "free"):
-        peer.free(loaded)
-    return seconds
+    return time.perf_counter() - start
+
+
+def resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def main():
@@ -148,6 +143,7 @@ def main():
     for line in sys.stdin:
         answer = {"seconds": seconds(peer, json.loads(line))}
         gc.collect()
+        answer["resident"] = resident()
         print(json.dumps(answer), file=answers, flush=True)
 
 

@@ -1,4 +1,4 @@
-//! The plainest code that moves the same bytes: what no library can be much faster than.
+//! The plainest code that moves the same bytes.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -13,9 +13,24 @@ pub(crate) fn read_through(path: &Path) {
     while file.read(&mut buffer).expect("readable") > 0 {}
 }
 
-/// Reads a file into memory.
+/// Reads a file into memory, as everybody does it.
 pub(crate) fn read(path: &Path) -> Vec<u8> {
     fs::read(path).expect("readable")
+}
+
+/// Reads a file into memory in large pages.
+pub(crate) fn read_large(path: &Path) -> memmap2::MmapMut {
+    let mut file = File::open(path).expect("a file");
+    let len = usize::try_from(file.metadata().expect("metadata").len()).expect("addressable");
+    let mut memory = large(len);
+    file.read_exact(&mut memory).expect("readable");
+    memory
+}
+
+fn large(len: usize) -> memmap2::MmapMut {
+    let memory = memmap2::MmapMut::map_anon(len).expect("memory");
+    let _ = memory.advise(memmap2::Advice::HugePage);
+    memory
 }
 
 pub(crate) fn open(path: &Path) {
@@ -52,9 +67,12 @@ fn sync_parent(path: &Path) {
 /// Touches as much memory as is loaded, and gives it back. A virtual machine may have handed its
 /// free memory over to its host: who asks for memory first would pay for all.
 pub(crate) fn warm_memory(len: usize) {
-    let mut memory = memmap2::MmapMut::map_anon(len).expect("memory");
-    let _ = memory.advise(memmap2::Advice::HugePage);
-    memory.chunks_mut(4096).for_each(|page| page.fill(1));
+    large(len).chunks_mut(4096).for_each(|page| page.fill(1));
+}
+
+/// Lets the disk take what was written by others, so that nobody else waits for that.
+pub(crate) fn settle(directory: &Path) {
+    rustix::fs::syncfs(File::open(directory).expect("a directory")).expect("synced");
 }
 
 /// Makes the system forget what it keeps of a file in memory.

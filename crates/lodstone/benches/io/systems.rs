@@ -70,13 +70,13 @@ impl Drop for Files {
 /// Something that is done to a model.
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
-    /// The files that are read from the disk, rather than from memory.
-    pub(crate) cold: &'static [&'static str],
+    /// Whether the files that are read come from the disk, rather than from memory.
+    cold: bool,
     /// The least that the time of the limit, divided by ours, should be.
     pub(crate) target: Option<f64>,
-    /// The limit, and what it is called.
-    limits: &'static [(&'static str, Doer)],
-    ours: &'static [(&'static str, Doer)],
+    /// The limit, what it is called, and the files that it reads.
+    limits: &'static [(&'static str, &'static [&'static str], Doer)],
+    ours: &'static [(&'static str, &'static [&'static str], Doer)],
     /// What other libraries are asked to do.
     asked: Option<&'static str>,
 }
@@ -99,7 +99,8 @@ pub(crate) enum Role {
 }
 
 enum Does {
-    Itself(Doer),
+    /// What it does, and the files that it reads.
+    Itself(Doer, &'static [&'static str]),
     /// The number of the peer, and what it is asked.
     Asked(usize, &'static str),
 }
@@ -108,10 +109,10 @@ impl Operation {
     /// Everyone who does it: the limit first.
     pub(crate) fn systems(&self, peers: &[Peer]) -> Vec<System> {
         let itself = |role| {
-            move |(name, does): &(&'static str, Doer)| System {
+            move |(name, reads, does): &(&'static str, &'static [&'static str], Doer)| System {
                 role,
                 name: (*name).to_owned(),
-                does: Does::Itself(*does),
+                does: Does::Itself(*does, reads),
             }
         };
         let limits = self.limits.iter().map(itself(Role::Limit));
@@ -137,17 +138,20 @@ impl System {
             // For what is loaded, and for the pages of a file that was made cold.
             limits::warm_memory(2 * files.nbytes());
         }
+        limits::settle(&files.directory);
+        let prepare = |path: &Path| match operation.cold {
+            true => limits::make_cold(path),
+            false => limits::read_through(path),
+        };
         match self.does {
-            Does::Itself(does) => {
-                operation.cold.iter().for_each(|name| limits::make_cold(&files.at(name)));
+            Does::Itself(does, reads) => {
+                reads.iter().for_each(|name| prepare(&files.at(name)));
                 does(files)
             }
             Does::Asked(index, asked) => {
                 let peer = &mut peers[index];
                 let path = files.at(peer.file());
-                if !operation.cold.is_empty() {
-                    limits::make_cold(&path);
-                }
+                prepare(&path);
                 let out = files.at("out").join(peer.file());
                 let time = peer.time(asked, &path, &out, (files.tensors, files.shape));
                 let _ = std::fs::remove_file(out);
@@ -174,19 +178,19 @@ const MXNET: &str = "model.params";
 pub(crate) const OPERATIONS: &[Operation] = &[
     Operation {
         name: "open and list",
-        cold: &[],
+        cold: false,
         target: None,
-        limits: &[("open the file", |files| timed(|| limits::open(&files.at(PADDLE))))],
+        limits: &[("open the file", &[PADDLE], |files| timed(|| limits::open(&files.at(PADDLE))))],
         ours: &[
-            ("safetensors", |files| timed(|| list(&files.at(SAFETENSORS)))),
-            ("paddle", |files| timed(|| list(&files.at(PADDLE)))),
-            ("mxnet", |files| timed(|| list(&files.at(MXNET)))),
+            ("safetensors", &[SAFETENSORS], |files| timed(|| list(&files.at(SAFETENSORS)))),
+            ("paddle", &[PADDLE], |files| timed(|| list(&files.at(PADDLE)))),
+            ("mxnet", &[MXNET], |files| timed(|| list(&files.at(MXNET)))),
         ],
         asked: Some("open"),
     },
     Operation {
         name: "load into memory",
-        cold: &[],
+        cold: false,
         target: Some(0.9),
         limits: LOAD_LIMITS,
         ours: LOADS,
@@ -194,7 +198,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     },
     Operation {
         name: "load into memory, cold",
-        cold: &[SAFETENSORS, PADDLE, MXNET],
+        cold: true,
         target: Some(0.9),
         limits: LOAD_LIMITS,
         ours: LOADS,
@@ -202,37 +206,43 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     },
     Operation {
         name: "save from memory, durable",
-        cold: &[],
+        cold: false,
         target: Some(0.95),
-        limits: &[("write + fsync", |files| {
+        limits: &[("write + fsync", &[SAFETENSORS], |files| {
             let bytes = limits::read(&files.at(SAFETENSORS));
             timed(|| limits::write(&files.at("out/raw"), &bytes))
         })],
         ours: &[
-            ("safetensors", |files| save(files, SAFETENSORS)),
-            ("paddle", |files| save(files, PADDLE)),
-            ("mxnet", |files| save(files, MXNET)),
+            ("safetensors", &[SAFETENSORS], |files| save(files, SAFETENSORS)),
+            ("paddle", &[PADDLE], |files| save(files, PADDLE)),
+            ("mxnet", &[MXNET], |files| save(files, MXNET)),
         ],
         asked: Some("save"),
     },
     Operation {
         name: "convert, durable",
-        cold: &[],
+        cold: false,
         target: Some(0.9),
         limits: COPY,
         ours: &[
-            ("paddle to safetensors", |files| convert_to(files, PADDLE, SAFETENSORS, &plain())),
-            ("safetensors to paddle", |files| convert_to(files, SAFETENSORS, PADDLE, &plain())),
-            ("paddle as it is", |files| convert_to(files, PADDLE, PADDLE, &same())),
+            ("paddle to safetensors", &[PADDLE], |files| {
+                convert_to(files, PADDLE, SAFETENSORS, &plain())
+            }),
+            ("safetensors to paddle", &[SAFETENSORS], |files| {
+                convert_to(files, SAFETENSORS, PADDLE, &plain())
+            }),
+            ("paddle as it is", &[PADDLE], |files| convert_to(files, PADDLE, PADDLE, &same())),
         ],
         asked: None,
     },
     Operation {
         name: "convert and seal, durable",
-        cold: &[],
+        cold: false,
         target: Some(0.95),
-        limits: &[("convert alone", |files| convert_to(files, PADDLE, SAFETENSORS, &plain()))],
-        ours: &[("paddle to safetensors", |files| {
+        limits: &[("convert alone", &[PADDLE], |files| {
+            convert_to(files, PADDLE, SAFETENSORS, &plain())
+        })],
+        ours: &[("paddle to safetensors", &[PADDLE], |files| {
             let write = WriteOptions { seal: true, ..WriteOptions::default() };
             convert_to(files, PADDLE, SAFETENSORS, &ConvertOptions { write, ..plain() })
         })],
@@ -240,7 +250,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     },
     Operation {
         name: "verify what is sealed",
-        cold: &[],
+        cold: false,
         target: Some(0.9),
         limits: READ_THROUGH,
         ours: VERIFY,
@@ -248,7 +258,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     },
     Operation {
         name: "verify what is sealed, cold",
-        cold: &[PADDLE],
+        cold: true,
         target: Some(0.9),
         limits: READ_THROUGH,
         ours: VERIFY,
@@ -256,15 +266,15 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     },
     Operation {
         name: "diff of equal models",
-        cold: &[],
+        cold: false,
         target: None,
-        limits: &[("read both", |files| {
+        limits: &[("read both", &[SAFETENSORS, MXNET], |files| {
             timed(|| {
                 limits::read_through(&files.at(SAFETENSORS));
                 limits::read_through(&files.at(MXNET));
             })
         })],
-        ours: &[("safetensors and mxnet", |files| {
+        ours: &[("safetensors and mxnet", &[SAFETENSORS, MXNET], |files| {
             timed(|| {
                 let [a, b] = [SAFETENSORS, MXNET].map(|name| model(&files.at(name)));
                 assert!(lodstone::diff(a, &b, &DiffOptions::default()).expect("compared").same);
@@ -274,28 +284,30 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     },
 ];
 
-const LOAD_LIMITS: &[(&str, Doer)] = &[
-    ("read into memory", |files| timed(|| limits::read(&files.at(PADDLE)))),
-    ("read through 1 MiB", |files| timed(|| limits::read_through(&files.at(PADDLE)))),
-    ("memcpy", |files| {
+const LOAD_LIMITS: &[(&str, &[&str], Doer)] = &[
+    ("read into memory", &[PADDLE], |files| timed(|| limits::read(&files.at(PADDLE)))),
+    ("read into large pages", &[PADDLE], |files| timed(|| limits::read_large(&files.at(PADDLE)))),
+    ("read through 1 MiB", &[PADDLE], |files| timed(|| limits::read_through(&files.at(PADDLE)))),
+    ("memcpy", &[PADDLE], |files| {
         let bytes = limits::read(&files.at(PADDLE));
         timed(|| limits::copy_memory(&bytes))
     }),
 ];
 
-const LOADS: &[(&str, Doer)] = &[
-    ("safetensors", |files| load(files, SAFETENSORS)),
-    ("paddle", |files| load(files, PADDLE)),
-    ("mxnet", |files| load(files, MXNET)),
+const LOADS: &[(&str, &[&str], Doer)] = &[
+    ("safetensors", &[SAFETENSORS], |files| load(files, SAFETENSORS)),
+    ("paddle", &[PADDLE], |files| load(files, PADDLE)),
+    ("mxnet", &[MXNET], |files| load(files, MXNET)),
 ];
 
-const COPY: &[(&str, Doer)] =
-    &[("cp + fsync", |files| timed(|| limits::copy(&files.at(PADDLE), &files.at("out/raw"))))];
+const COPY: &[(&str, &[&str], Doer)] = &[("cp + fsync", &[PADDLE], |files| {
+    timed(|| limits::copy(&files.at(PADDLE), &files.at("out/raw")))
+})];
 
-const READ_THROUGH: &[(&str, Doer)] =
-    &[("read through 1 MiB", |files| timed(|| limits::read_through(&files.at(PADDLE))))];
+const READ_THROUGH: &[(&str, &[&str], Doer)] =
+    &[("read through 1 MiB", &[PADDLE], |files| timed(|| limits::read_through(&files.at(PADDLE))))];
 
-const VERIFY: &[(&str, Doer)] = &[("paddle", |files| {
+const VERIFY: &[(&str, &[&str], Doer)] = &[("paddle", &[PADDLE], |files| {
     let (options, progress) = (OpenOptions::default(), Progress::default());
     let seal = files.at("lodstone.seal");
     if !seal.exists() {
