@@ -44,7 +44,6 @@ pub(crate) fn copy_memory(bytes: &[u8]) -> Vec<u8> {
 
 /// Writes a file, and waits until the disk has it.
 pub(crate) fn write(path: &Path, bytes: &[u8]) {
-    let _ = fs::remove_file(path);
     let mut file = File::create(path).expect("a file");
     file.write_all(bytes).expect("written");
     file.sync_all().expect("synced");
@@ -53,7 +52,6 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) {
 
 /// Copies a file as `cp` does, and waits until the disk has it.
 pub(crate) fn copy(from: &Path, to: &Path) {
-    let _ = fs::remove_file(to);
     fs::copy(from, to).expect("copied");
     File::open(to).expect("a file").sync_all().expect("synced");
     sync_parent(to);
@@ -70,8 +68,11 @@ pub(crate) fn warm_memory(len: usize) {
     large(len).chunks_mut(4096).for_each(|page| page.fill(1));
 }
 
-/// Lets the disk take what was written by others, so that nobody else waits for that.
+/// Removes what was written by others, and lets the disk know, so that nobody else waits for that.
 pub(crate) fn settle(directory: &Path) {
+    for entry in fs::read_dir(directory).expect("a directory") {
+        fs::remove_file(entry.expect("an entry").path()).expect("removed");
+    }
     rustix::fs::syncfs(File::open(directory).expect("a directory")).expect("synced");
 }
 

@@ -138,7 +138,7 @@ impl System {
             // For what is loaded, and for the pages of a file that was made cold.
             limits::warm_memory(2 * files.nbytes());
         }
-        limits::settle(&files.directory);
+        limits::settle(&files.at("out"));
         let prepare = |path: &Path| match operation.cold {
             true => limits::make_cold(path),
             false => limits::read_through(path),
@@ -153,9 +153,7 @@ impl System {
                 let path = files.at(peer.file());
                 prepare(&path);
                 let out = files.at("out").join(peer.file());
-                let time = peer.time(asked, &path, &out, (files.tensors, files.shape));
-                let _ = std::fs::remove_file(out);
-                time
+                peer.time(asked, &path, &out, (files.tensors, files.shape))
             }
         }
     }
@@ -341,9 +339,7 @@ fn save(files: &Files, name: &str) -> Duration {
     let mut model = model(&files.at(SAFETENSORS));
     model.load().expect("loaded");
     let out = files.at("out").join(name);
-    let time = timed(|| convert(model, &out, &plain()));
-    std::fs::remove_file(out).expect("removed");
-    time
+    timed(|| convert(model, &out, &plain()))
 }
 
 fn plain() -> ConvertOptions {
@@ -356,8 +352,6 @@ fn same() -> ConvertOptions {
 
 fn convert_to(files: &Files, from: &str, to: &str, options: &ConvertOptions) -> Duration {
     let out = files.at("out").join(to);
-    let _ = std::fs::remove_file(files.at("out/lodstone.seal"));
-    let _ = std::fs::remove_file(&out);
     timed(|| convert(model(&files.at(from)), &out, options))
 }
 
