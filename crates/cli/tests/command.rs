@@ -6,9 +6,10 @@ mod common;
 
 use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 use std::process::Stdio;
 
-use common::{DIGITS, command, golden, good, run};
+use common::{DIGITS, command, dir, golden, good, large, run};
 
 const COMMANDS: [&str; 7] = ["inspect", "cat", "convert", "diff", "scan", "seal", "verify"];
 
@@ -104,6 +105,28 @@ fn a_full_disk_is_an_error() {
     let said = common::Said::from(said.expect("the command runs"));
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.err.starts_with("error: "), "{said:?}");
+}
+
+#[test]
+fn everything_works_without_more_threads() {
+    let dir = dir();
+    let path = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (model, copy) = (path("model.safetensors"), path("copy.npz"));
+    large(Path::new(&model), 8, 3 << 20);
+    for arguments in [
+        &["seal", &model][..],
+        &["verify", &model],
+        &["inspect", &model, "--hash"],
+        &["convert", &model, &copy, "--seal"],
+        &["diff", &model, &copy],
+    ] {
+        // No stack of a thread fits into the addresses that there are.
+        let mut command = command(arguments);
+        let said = command.env("RUST_MIN_STACK", (1_u64 << 60).to_string()).output();
+        let said = common::Said::from(said.expect("the command runs"));
+        assert_eq!(said.code, Some(0), "{arguments:?}: {said:?}");
+        assert!(!said.err.contains("panicked"), "{arguments:?}: {said:?}");
+    }
 }
 
 /// Runs the command with a terminal as its stderr; gives what it shows.
