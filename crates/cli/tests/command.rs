@@ -79,6 +79,26 @@ fn wrong_usage_is_an_error_on_stderr() {
 }
 
 #[test]
+fn wrong_arguments_do_nothing_to_a_terminal() {
+    let hostile = "--\u{1b}[2J\n\u{9b}31m\u{202e}\u{61c}";
+    for arguments in [
+        &[hostile][..],
+        &["inspect", DIGITS, hostile],
+        &["inspect", DIGITS, &hostile[2..]],
+        &["convert", DIGITS, "out", "--to", &hostile[2..]],
+        &["convert", DIGITS, "out", "--align", &hostile[2..]],
+    ] {
+        let said = run(arguments);
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{arguments:?}: {said:?}");
+        assert!(said.err.contains("\\u{1b}[2J\\n\\u{9b}31m\\u{202e}\\u{61c}"), "{said:?}");
+        assert!(said.err.contains("Usage: ") || said.err.contains("--help"), "{said:?}");
+        let shown = on_terminal(arguments, &[]);
+        assert!(!shown.contains(['\u{9b}', '\u{202e}', '\u{61c}']), "{arguments:?}: {shown:?}");
+        assert!(!shown.contains("\u{1b}[2J"), "{arguments:?}: {shown:?}");
+    }
+}
+
+#[test]
 fn a_reader_that_has_had_enough_is_no_error() {
     let output = tempfile::tempdir().expect("a directory");
     let output = output.path().join("out.pdmodel");
