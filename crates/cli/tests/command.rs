@@ -11,7 +11,8 @@ use std::process::Stdio;
 
 use common::{DIGITS, command, dir, golden, good, large, run};
 
-const COMMANDS: [&str; 7] = ["inspect", "cat", "convert", "diff", "scan", "seal", "verify"];
+const COMMANDS: [&str; 8] =
+    ["inspect", "cat", "convert", "diff", "scan", "seal", "verify", "recover"];
 
 #[test]
 fn help_of_each_command_has_examples() {
