@@ -7,12 +7,13 @@
 mod generate;
 mod support;
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use generate::build::zip;
-use lodstone_formats::{OpenOptions, Pickles, paddle, pickles};
+use lodstone_formats::{Effort, OpenOptions, Pickles, paddle, pickles};
 use lodstone_model::Limits;
 use support::blob;
 use support::counting::{Counting, peak_of};
@@ -28,7 +29,8 @@ fn looked_through(file: Vec<u8>) -> (Pickles, usize) {
     let (say, hear) = mpsc::channel();
     std::thread::spawn(move || {
         let blob = blob(&file);
-        let looked = peak_of(|| pickles(Path::new("model.pt"), &blob, &Limits::default()));
+        let (limits, mut effort) = (Limits::default(), Effort::default());
+        let looked = peak_of(|| pickles(Path::new("model.pt"), &blob, &limits, &mut effort));
         say.send((looked.0.expect("a look"), looked.1)).expect("somebody hears");
     });
     hear.recv_timeout(Duration::from_secs(60)).expect("a scan that ends")
@@ -56,6 +58,37 @@ fn a_deflated_pickle_is_inflated_once_however_often_it_goes_back() {
     let file = zip([(&b"data.pkl"[..], &[b"\x80\x02", &lines[..], late].concat()[..])], true);
     let (found, _) = looked_through(file);
     assert!(found.findings.len() > 50_000, "{}", found.findings.len());
+}
+
+#[test]
+fn opcodes_of_many_deflated_pickles_are_bounded_together() {
+    // They make no value, and another pickle may begin at each.
+    let protocols = b"\x80\x02".repeat(8 * MIB);
+    let names: Vec<String> = (0..32).map(|number| format!("{number}.pkl")).collect();
+    let file = zip(names.iter().map(|name| (name.as_bytes(), &protocols[..])), true);
+    assert!(file.len() < MIB, "{}", file.len());
+    let (found, _) = looked_through(file);
+    // Of each member it is said from where on nobody looked, or that nobody did.
+    let cut = found.findings.iter().filter(|(_, finding)| finding.how == "limit");
+    let said: HashSet<_> = cut.clone().filter_map(|(member, _)| member.clone()).collect();
+    let unread: HashSet<_> = found.unread.iter().filter_map(|(member, _)| member.clone()).collect();
+    assert_eq!(said.union(&unread).count(), 32, "{said:?} {unread:?}");
+    let opcodes: u64 = cut.map(|(_, finding)| finding.offset / 2).sum();
+    assert!(opcodes <= 32 << 20, "{opcodes}");
+}
+
+#[test]
+fn files_that_are_scanned_together_share_what_a_scan_does() {
+    let protocols = b"\x80\x02".repeat(40 * MIB);
+    let file = blob(&zip([(&b"data.pkl"[..], &protocols[..])], true));
+    let (limits, mut effort) = (Limits::default(), Effort::default());
+    let mut looked_at = || {
+        let found = pickles(Path::new("model.pt"), &file, &limits, &mut effort).expect("a look");
+        let cut = found.findings.iter().find(|(_, finding)| finding.how == "limit");
+        cut.expect("that not all was looked at").1.offset
+    };
+    let (first, second) = (looked_at(), looked_at());
+    assert!(first > 60 << 20 && second < 1 << 20, "{first}, {second}");
 }
 
 /// A tape archive.
