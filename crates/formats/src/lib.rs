@@ -32,5 +32,5 @@ pub use error::{Error, Result};
 pub use format::{FORMATS, Format, Prefix, Probe, named};
 pub use options::{Holds, OpenOptions, WriteOptions};
 pub use scan::{Effort, Pickles, pickles};
-pub use seal::{LARGEST, Seal, SealedFile, SealedModel, TensorRanges, called};
+pub use seal::{Seal, SealedFile, SealedModel, TensorRanges, called};
 pub use staged::{Staged, Written};

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use lodstone_model::Model;
 use lodstone_store::{Commit, Output, SEAL};
 
-use crate::seal::LARGEST;
 use crate::{Error, Format, OpenOptions, Result, Seal, SealedModel, WriteOptions};
 
 /// What a format has written of a model.
@@ -106,7 +105,7 @@ impl Staged {
         model.parameters.iter().try_for_each(|parameter| parameter.tensor.check_unchanged())?;
         let through_link = self.commit.is_through_link();
         let sealed = options.seal && !through_link;
-        let old = self.commit.root().map_or(Ok(None), |root| Seal::load(root, LARGEST));
+        let old = self.commit.root().map_or(Ok(None), Seal::load);
         // One that cannot be read says nothing about any file; another model's is not lost.
         let mut seal = if sealed { old? } else { old.ok().flatten() }.unwrap_or_default();
         let unsealed = seal.remove(&self.commit.names());
@@ -114,8 +113,7 @@ impl Staged {
             seal.models.push(self.sealed(format, options)?);
         }
         if sealed || unsealed {
-            let encoded = seal.encode()?;
-            self.commit.write(SEAL, |out| out.put(&encoded))?;
+            self.commit.write(SEAL, |out| seal.write(out))?;
         }
         self.commit.publish()?;
         let unsealed = unsealed.then(|| self.root.join(SEAL));

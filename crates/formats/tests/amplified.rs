@@ -2,6 +2,7 @@
 //! archives, and values of a byte that are structures in memory.
 
 #![expect(clippy::disallowed_methods, reason = "tests make files directly")]
+#![expect(clippy::disallowed_types, reason = "a file of zeros that takes no room")]
 
 #[path = "support/generate/mod.rs"]
 mod generate;
@@ -13,8 +14,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use generate::build::zip;
-use lodstone_formats::{Effort, OpenOptions, Pickles, paddle, pickles};
+use lodstone_formats::{Effort, OpenOptions, Pickles, Seal, paddle, pickles};
 use lodstone_model::Limits;
+use lodstone_store::{Commit, Progress, SEAL, checksum};
 use support::blob;
 use support::counting::{Counting, peak_of};
 use support::subjects::subject;
@@ -146,6 +148,50 @@ fn what_a_damaged_member_would_call_is_listed_up_to_the_damage() {
     let (found, _) = looked_through(wrong);
     assert_eq!(hows(&found), ["import", "reduce"]);
     assert!(found.ambiguous.is_some_and(|why| why.contains("CRC-32")));
+}
+
+/// A seal of a file `x` of one byte a part, as short as it can be said.
+fn dense_seal(parts: usize) -> Vec<u8> {
+    let part = |offset| format!(r#"[null,{offset},1,["0123456789abcdef"]]"#);
+    let parts_text = (0..parts).map(part).collect::<Vec<_>>().join(",");
+    let start = r#"{"schema":1,"checksum":"CRC-64/NVME","piece":16777216,"models":[["npy",[["x","#;
+    let body = format!("{start}{parts},[{parts_text}]]]]],\n");
+    let sum = checksum(body.as_bytes());
+    format!("{body}\"self\": \"{sum:016x}\"}}\n").into_bytes()
+}
+
+#[test]
+fn a_seal_is_a_few_times_its_size_in_memory_and_is_written_from_there() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let load = || Seal::load(scratch.path()).expect("a seal").expect("there");
+    // As many as fit into nothing that doubles.
+    let bytes = dense_seal((1 << 18) + 1);
+    std::fs::write(scratch.path().join(SEAL), &bytes).expect("written");
+    let (seal, peak) = peak_of(load);
+    assert!(peak < 5 * bytes.len(), "{peak} for {}", bytes.len());
+    let mut commit = Commit::existing(scratch.path(), Progress::default()).expect("a directory");
+    let (written, peak) = peak_of(|| commit.write(SEAL, |out| seal.write(out)));
+    written.expect("written");
+    assert!(peak < 2 * MIB, "{peak}");
+    commit.publish().expect("published");
+    assert_eq!(load().file("x").expect("sealed").checks.parts().len(), (1 << 18) + 1);
+}
+
+#[test]
+fn a_seal_is_neither_read_nor_written_beyond_what_one_may_have() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let path = scratch.path().join(SEAL);
+    std::fs::File::create(&path).and_then(|file| file.set_len((128 << 20) + 1)).expect("a file");
+    let (error, peak) = peak_of(|| Seal::load(scratch.path()).expect_err("too large"));
+    assert!(error.to_string().contains("134217728"), "{error}");
+    assert!(peak < MIB, "{peak}");
+
+    // Indented, it is five times as large.
+    std::fs::write(&path, dense_seal(1 << 20)).expect("written");
+    let seal = Seal::load(scratch.path()).expect("a seal").expect("there");
+    let mut commit = Commit::existing(scratch.path(), Progress::default()).expect("a directory");
+    let error = commit.write(SEAL, |out| seal.write(out)).expect_err("too large");
+    assert!(error.to_string().contains("134217728"), "{error}");
 }
 
 #[test]

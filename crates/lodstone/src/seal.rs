@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::{LARGEST, OpenOptions, Seal, SealedFile, SealedModel, TensorRanges};
+use lodstone_formats::{OpenOptions, Seal, SealedFile, SealedModel, TensorRanges};
 use lodstone_model::Model;
 use lodstone_store::{Blob, Commit, Progress, SEAL, SourceFile, is_dir, plain};
 
@@ -39,7 +39,7 @@ pub fn seal(
     let mut sealing = Sealing { tensors: model.parameters.len(), ..Sealing::default() };
     let mut tensors = TensorRanges::of(&model);
     for Directory { root, files } in by_directory(path, &model)? {
-        let old = Seal::load(&root, LARGEST);
+        let old = Seal::load(&root);
         let mut seal = if replace { old.ok().flatten() } else { old? }.unwrap_or_default();
         let mut sealed = Vec::new();
         for (name, blob) in files {
@@ -60,8 +60,7 @@ pub fn seal(
 fn write(seal: &Seal, root: &Path) -> Result<PathBuf> {
     let directory = if root.as_os_str().is_empty() { Path::new(".") } else { root };
     let mut commit = Commit::existing(directory, Progress::default())?;
-    let encoded = seal.encode()?;
-    commit.write::<Error>(SEAL, |out| Ok(out.put(&encoded)?))?;
+    commit.write::<Error>(SEAL, |out| Ok(seal.write(out)?))?;
     commit.publish()?;
     Ok(root.join(SEAL))
 }
@@ -111,7 +110,7 @@ pub(crate) fn source(blob: &Blob) -> Result<&SourceFile> {
 pub(crate) fn break_seal(path: &Path) -> Result<Option<PathBuf>> {
     let root = path.parent().unwrap_or(Path::new(""));
     // One that cannot be read says nothing about any file.
-    let Ok(Some(mut seal)) = Seal::load(root, LARGEST) else { return Ok(None) };
+    let Ok(Some(mut seal)) = Seal::load(root) else { return Ok(None) };
     let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
     let broken = seal.remove(name.as_slice());
     broken.then(|| write(&seal, root)).transpose()

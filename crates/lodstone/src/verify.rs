@@ -5,9 +5,7 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use lodstone_formats::{
-    Error as FormatError, LARGEST, OpenOptions, Seal, SealedFile, SealedModel, called,
-};
+use lodstone_formats::{Error as FormatError, OpenOptions, Seal, SealedFile, SealedModel, called};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
 use lodstone_schema::conventions;
 use lodstone_store::{
@@ -183,7 +181,7 @@ fn expected(path: &Path, options: &OpenOptions) -> Vec<(PathBuf, Asked)> {
 
 /// A seal; one that is damaged is a defect.
 fn load(root: &Path, found: &mut Verification) -> Result<Option<Seal>> {
-    match Seal::load(root, LARGEST) {
+    match Seal::load(root) {
         Ok(seal) => Ok(seal),
         Err(error) => {
             let defect = defect_of(root, error.into())?;

@@ -1,12 +1,12 @@
 //! The seal of a directory.
 
 use lodstone_formats::{OpenOptions, Seal, SealedFile, SealedModel, TensorRanges, numpy};
-use lodstone_store::{Progress, checksum};
+use lodstone_store::{Commit, Progress, SEAL, checksum};
 
 use crate::generate::Kind::{Length, Nesting, Path, Twice};
 use crate::generate::fields::{self, lies};
 use crate::generate::{DEEP, Hostile, PATHS, file, nested, root};
-use crate::support::varint;
+use crate::support::{bytes, varint};
 
 /// The seal of a directory, with what is hostile in it, opened by the array that it is of.
 pub(super) fn seal() -> Vec<Hostile> {
@@ -22,7 +22,11 @@ pub(super) fn seal() -> Vec<Hostile> {
     let encoded = |files: Vec<SealedFile>| {
         let mut seal = Seal::default();
         seal.models.push(SealedModel { format: "npy".to_owned(), files });
-        seal.encode().expect("JSON")
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut commit = Commit::existing(dir.path(), Progress::default()).expect("a directory");
+        commit.write(SEAL, |out| seal.write(out)).expect("written");
+        commit.publish().expect("published");
+        bytes(&dir.path().join(SEAL))
     };
     let with = |kind, what: &str, seal: &[u8]| {
         let hostile =
