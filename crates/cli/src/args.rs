@@ -312,10 +312,15 @@ pub(crate) struct Verify {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  lodstone recover models/                       any write into it does that too")]
+  lodstone recover models/                       any write into it does that too
+  lodstone recover .                             after `convert` into a file here
+  lodstone recover models/ --json")]
 pub(crate) struct Recover {
     /// The directory that was written to
     pub(crate) directory: PathBuf,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 fn formats() -> clap::builder::PossibleValuesParser {

@@ -8,6 +8,7 @@ mod convert;
 mod diff;
 mod hint;
 mod inspect;
+mod plain;
 mod progress;
 mod recover;
 mod say;
@@ -31,7 +32,7 @@ fn yes((): ()) -> bool {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| say::usage(&error));
     let result = match arguments.command {
         Command::Inspect(arguments) => inspect::run(&arguments).map(yes),
         Command::Cat(arguments) => cat::run(&arguments).map(yes),

@@ -3,16 +3,25 @@
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use lodstone::Progress;
 
-use crate::Failure;
+use crate::{Failure, say};
 
 /// Lets who interrupts the command cancel the work: it removes what it has written, and ends. Who
 /// cannot wait asks again.
 pub(crate) fn cancel_when_asked(progress: &Progress) -> Result<(), Failure> {
+    // Without the thread that waits for them, signals would be caught and lost.
+    let Ok(thread) = thread::Builder::new().spawn(|| ()) else {
+        say::warning(
+            "no more threads may be begun: if this is interrupted, the next write removes what it leaves",
+        );
+        return Ok(());
+    };
+    let _ = thread.join();
     let (progress, asked) = (progress.clone(), AtomicBool::new(false));
     Ok(ctrlc::set_handler(move || {
         progress.cancel();
@@ -28,8 +37,10 @@ pub(crate) fn show<T>(progress: &Progress, total: Option<u64>, work: impl FnOnce
         return work();
     }
     let (done, finished) = mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || watch(progress, total, &finished));
+    thread::scope(|scope| {
+        let watch = move || watch(progress, total, &finished);
+        // Without one nothing is shown.
+        let _ = thread::Builder::new().spawn_scoped(scope, watch);
         let result = work();
         drop(done);
         result

@@ -1,11 +1,29 @@
 //! `lodstone recover`.
 
+use lodstone::Recovery;
+use serde::Serialize;
+
 use crate::Failure;
 use crate::args::Recover;
 use crate::say::{self, count};
 
+/// What was done, for programs.
+#[derive(Serialize)]
+struct Recovered {
+    /// Version of this structure.
+    schema: u32,
+    /// Files of interrupted writes that were put in their places.
+    files: usize,
+    /// Writes of killed processes whose hidden directories were removed.
+    left_over: usize,
+}
+
 pub(crate) fn run(arguments: &Recover) -> Result<(), Failure> {
     let recovery = lodstone::recover(&arguments.directory)?;
+    if arguments.json {
+        let Recovery { files, left_over, .. } = recovery;
+        return say::json(&Recovered { schema: 1, files, left_over });
+    }
     let mut done = String::new();
     if recovery.files > 0 {
         let files = count(recovery.files, "file");

@@ -4,8 +4,15 @@ use std::error::Error;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+use clap::Parser;
+use serde::Serialize;
+use serde_json::ser::{PrettyFormatter, Serializer};
 
+use crate::args::Arguments;
+use crate::plain::PlainJson;
 use crate::{Failure, hint};
+
+pub(crate) use crate::plain::plain;
 
 /// Writes data.
 pub(crate) fn out(bytes: &[u8]) -> Result<(), Failure> {
@@ -22,9 +29,11 @@ pub(crate) fn to_stdout(
 }
 
 /// Writes data as JSON.
-pub(crate) fn json(value: &impl serde::Serialize) -> Result<(), Failure> {
+pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     to_stdout(|out| {
-        serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
+        let format = PlainJson(PrettyFormatter::new());
+        let mut serializer = Serializer::with_formatter(&mut *out, format);
+        value.serialize(&mut serializer).map_err(io::Error::from)?;
         Ok(out.write_all(b"\n")?)
     })
 }
@@ -37,6 +46,14 @@ pub(crate) fn error(failure: &(dyn Error + 'static)) {
     }
 }
 
+/// Reports what is wrong with the arguments, or answers what they ask for, and ends.
+pub(crate) fn usage(error: &clap::Error) -> ! {
+    let harmless = std::env::args_os().map(|argument| plain(&argument.to_string_lossy()));
+    // It says arguments as they are. Those that do nothing to a terminal are as wrong, unless all that
+    // is wrong is that they are not UTF-8, and then it says none.
+    Arguments::try_parse_from(harmless).err().as_ref().unwrap_or(error).exit()
+}
+
 /// Reports what a user should know.
 pub(crate) fn warning(text: &str) {
     line("warning", AnsiColor::Yellow, text);
@@ -45,25 +62,6 @@ pub(crate) fn warning(text: &str) {
 /// Reports what was done.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{}", plain(text));
-}
-
-/// Text that does nothing to a terminal: names in a model may hold control characters, and others
-/// that change the order or the look of what is around them.
-pub(crate) fn plain(text: &str) -> String {
-    let acts = |character: char| {
-        character.is_control()
-            || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-            || matches!(character, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
-    };
-    let mut plain = String::with_capacity(text.len());
-    for character in text.chars() {
-        if acts(character) {
-            plain.extend(character.escape_default());
-        } else {
-            plain.push(character);
-        }
-    }
-    plain
 }
 
 fn line(label: &str, color: AnsiColor, text: &str) {

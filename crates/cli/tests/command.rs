@@ -6,11 +6,13 @@ mod common;
 
 use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 use std::process::Stdio;
 
-use common::{DIGITS, command, golden, good, run};
+use common::{DIGITS, command, dir, golden, good, large, run};
 
-const COMMANDS: [&str; 7] = ["inspect", "cat", "convert", "diff", "scan", "seal", "verify"];
+const COMMANDS: [&str; 8] =
+    ["inspect", "cat", "convert", "diff", "scan", "seal", "verify", "recover"];
 
 #[test]
 fn help_of_each_command_has_examples() {
@@ -78,6 +80,26 @@ fn wrong_usage_is_an_error_on_stderr() {
 }
 
 #[test]
+fn wrong_arguments_do_nothing_to_a_terminal() {
+    let hostile = "--\u{1b}[2J\n\u{9b}31m\u{202e}\u{61c}";
+    for arguments in [
+        &[hostile][..],
+        &["inspect", DIGITS, hostile],
+        &["inspect", DIGITS, &hostile[2..]],
+        &["convert", DIGITS, "out", "--to", &hostile[2..]],
+        &["convert", DIGITS, "out", "--align", &hostile[2..]],
+    ] {
+        let said = run(arguments);
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{arguments:?}: {said:?}");
+        assert!(said.err.contains("\\u{1b}[2J\\n\\u{9b}31m\\u{202e}\\u{61c}"), "{said:?}");
+        assert!(said.err.contains("Usage: ") || said.err.contains("--help"), "{said:?}");
+        let shown = on_terminal(arguments, &[]);
+        assert!(!shown.contains(['\u{9b}', '\u{202e}', '\u{61c}']), "{arguments:?}: {shown:?}");
+        assert!(!shown.contains("\u{1b}[2J"), "{arguments:?}: {shown:?}");
+    }
+}
+
+#[test]
 fn a_reader_that_has_had_enough_is_no_error() {
     let output = tempfile::tempdir().expect("a directory");
     let output = output.path().join("out.pdmodel");
@@ -104,6 +126,28 @@ fn a_full_disk_is_an_error() {
     let said = common::Said::from(said.expect("the command runs"));
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.err.starts_with("error: "), "{said:?}");
+}
+
+#[test]
+fn everything_works_without_more_threads() {
+    let dir = dir();
+    let path = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (model, copy) = (path("model.safetensors"), path("copy.npz"));
+    large(Path::new(&model), 8, 3 << 20);
+    for arguments in [
+        &["seal", &model][..],
+        &["verify", &model],
+        &["inspect", &model, "--hash"],
+        &["convert", &model, &copy, "--seal"],
+        &["diff", &model, &copy],
+    ] {
+        // No stack of a thread fits into the addresses that there are.
+        let mut command = command(arguments);
+        let said = command.env("RUST_MIN_STACK", (1_u64 << 60).to_string()).output();
+        let said = common::Said::from(said.expect("the command runs"));
+        assert_eq!(said.code, Some(0), "{arguments:?}: {said:?}");
+        assert!(!said.err.contains("panicked"), "{arguments:?}: {said:?}");
+    }
 }
 
 /// Runs the command with a terminal as its stderr; gives what it shows.

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use common::{
-    DIGITS, bad, cases, dir, facts, files, golden, good, read, root, run, sha256, tensors, text,
+    DIGITS, bad, cases, dir, facts, files, golden, good, large, read, root, run, sha256, tensors,
+    text,
 };
 use serde_json::Value;
 
@@ -562,5 +563,21 @@ fn sizes_of_shards_are_understood() {
     let dir = dir();
     for size in ["5GB", "512MiB", "1000", "7 KiB", "3B"] {
         convert(DIGITS, &dir.path().join("out.safetensors"), &["--max-shard-size", size]);
+    }
+}
+
+#[test]
+fn a_model_may_become_more_files_than_a_process_may_have_open() {
+    let dir = dir();
+    let path = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();
+    let model = path("model.safetensors");
+    large(Path::new(&model), 300, 4);
+    for (output, seal) in [("plain", None), ("sealed", Some("--seal"))] {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_lodstone")]);
+        shell.args(["convert", &model, &path(output), "--to", "paddle-vars"]).args(seal);
+        let said = common::Said::from(shell.output().expect("sh"));
+        assert_eq!(said.code, Some(0), "{said:?}");
+        assert_eq!(facts(&path(output), None)["tensors"].as_array().map(Vec::len), Some(300));
     }
 }

@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::collections::HashSet;
+
 use common::{
     DIGITS, bad, cases, command, dir, expect, facts, files, golden, good, read, root, run, text,
 };
@@ -370,4 +372,35 @@ fn kinds_and_lod_levels_are_shown() {
     assert!(said.out.contains("dense, 3 LoD levels"), "{said:?}");
     let said = good(["inspect", &golden("2.6.2/tokens.vocab")]);
     assert!(said.out.contains("vocab"), "{said:?}");
+}
+
+#[test]
+fn json_is_harmless_to_a_terminal_and_has_every_character() {
+    use regex_syntax::hir::{Class, HirKind};
+    let unprinted = regex_syntax::parse(r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}\p{Bidi_C}]");
+    let unprinted = unprinted.expect("a class").into_kind();
+    let HirKind::Class(Class::Unicode(unprinted)) = unprinted else { panic!("no class") };
+    let is_unprinted = |character: char| {
+        unprinted.iter().any(|range| (range.start()..=range.end()).contains(&character))
+    };
+
+    let dir = dir();
+    let path = dir.path().join("m.safetensors");
+    let all: String = ('\0'..=char::MAX).collect();
+    let header = json!({"__metadata__": {"all": all}}).to_string();
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+    std::fs::write(&path, bytes).expect("written");
+    let said = good(["inspect", path.to_str().expect("UTF-8"), "--json"]);
+    let found: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert!(found["metadata"]["all"] == all.as_str(), "another value");
+
+    let printed: HashSet<char> = said.out.chars().collect();
+    let wrong = all.chars().filter(|c| *c != '\n' && printed.contains(c) == is_unprinted(*c));
+    let wrong: Vec<String> = wrong.map(|c| c.escape_unicode().to_string()).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    // For people too.
+    let name: String = unprinted.iter().map(|range| range.end()).collect();
+    let said = run(["cat", path.to_str().expect("UTF-8"), &name[1..]]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.err.chars().all(|c| c == '\n' || !is_unprinted(c)), "{said:?}");
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use common::{DIGITS, dir, good, root, run};
 use lodstone::{ConvertOptions, Progress, StepKind, StoreError, WriteOptions};
+use serde_json::{Value, json};
 
 /// Stops a conversion into `directory` when its first file is in its place, as a crash would.
 fn interrupt(directory: &Path) {
@@ -44,6 +45,20 @@ fn an_interrupted_write_is_told_and_finished() {
     assert_eq!(said.out, "finished a write that was interrupted: 1 file\n", "{said:?}");
     good(["inspect", model]);
     assert_eq!(good(["recover", path]).out, "nothing to recover\n");
+}
+
+#[test]
+fn what_was_recovered_is_told_to_programs() {
+    let dir = dir();
+    let recovered = || {
+        let said = good(["recover", dir.path().to_str().expect("UTF-8"), "--json"]);
+        serde_json::from_str::<Value>(&said.out).expect("JSON")
+    };
+    std::fs::write(dir.path().join("README.md"), "about").expect("written");
+    interrupt(dir.path());
+    std::fs::create_dir(dir.path().join(".1-0.lodstone")).expect("a directory");
+    assert_eq!(recovered(), json!({"schema": 1, "files": 1, "left_over": 1}));
+    assert_eq!(recovered(), json!({"schema": 1, "files": 0, "left_over": 0}));
 }
 
 #[test]

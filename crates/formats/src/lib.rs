@@ -31,6 +31,6 @@ mod tar;
 pub use error::{Error, Result};
 pub use format::{FORMATS, Format, Prefix, Probe, named};
 pub use options::{Holds, OpenOptions, WriteOptions};
-pub use scan::{Pickles, pickles};
-pub use seal::{LARGEST, Seal, SealedFile, SealedModel, TensorRanges, called};
+pub use scan::{Effort, Pickles, pickles};
+pub use seal::{Seal, SealedFile, SealedModel, TensorRanges, called};
 pub use staged::{Staged, Written};

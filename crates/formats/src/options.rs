@@ -58,7 +58,7 @@ impl OpenOptions {
     /// The seal by which files of a directory are compared.
     fn seal(&self, directory: &Path) -> Result<Option<Seal>> {
         match self.verify {
-            true => Seal::load(directory, self.limits.structure_bytes),
+            true => Seal::load(directory),
             false => Ok(None),
         }
     }

@@ -35,40 +35,64 @@ const DEEP: usize = 3;
 /// Bytes of a deflated member that are inflated to be looked into.
 const LARGEST: u64 = 256 << 20;
 
-/// Bytes that are inflated of one file at most, members of members among them: archives in archives
-/// multiply, and so does the time.
-const INFLATED: u64 = 512 << 20;
+/// Bytes that are inflated in a scan at most, members of members among them, beside [`RATIO`] for each
+/// byte of a file: archives in archives multiply, and so does the time.
+const INFLATED: u64 = 256 << 20;
 
-/// The same for each byte of the file, which honest ones need no more of.
-const RATIO: u64 = 16;
+/// Bytes that are inflated for each byte of a file: pickles take a third of themselves.
+const RATIO: u64 = 4;
 
-/// Values of pickles in a small file: deflated, they are a thousand for each byte.
+/// Values of a pickle in a small file: deflated, they are a thousand for each byte.
 const VALUES: usize = 1 << 20;
+
+/// The same for each byte of the file.
+const VALUES_RATIO: u64 = 16;
 
 /// Bytes of numbers that are looked at, deflated: who loads them loads no pickle.
 const NUMBERS: u64 = 1 << 20;
 
+/// What a scan may still do for small files that become large ones, however many there are. What a file
+/// justifies by its size is beside that.
+#[derive(Debug)]
+pub struct Effort {
+    /// Bytes that may be inflated.
+    inflated: u64,
+    /// Opcodes of pickles that may be looked at.
+    steps: u64,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self { inflated: INFLATED, steps: pickle::STEPS }
+    }
+}
+
 /// Lists what the pickles in a file would do when its own framework loads it. Files are looked at
-/// by content: a name can hide a pickle, and not make one of what is none.
+/// by content: a name can hide a pickle, and not make one of what is none. Files that are scanned
+/// together share an `effort`.
 ///
 /// # Errors
 /// What reading the file gives.
-pub fn pickles(path: &Path, blob: &Blob, limits: &Limits) -> Result<Pickles> {
-    let most = blob.len().saturating_mul(RATIO);
-    let values = usize::try_from(most).unwrap_or(usize::MAX).saturating_add(VALUES);
+pub fn pickles(path: &Path, blob: &Blob, limits: &Limits, effort: &mut Effort) -> Result<Pickles> {
+    let values = usize::try_from(blob.len().saturating_mul(VALUES_RATIO)).unwrap_or(usize::MAX);
+    let values = values.saturating_add(VALUES);
     let limits = Limits { nodes: limits.nodes.min(values), ..*limits };
-    let left = most.saturating_add(INFLATED);
+    let left = Effort {
+        inflated: effort.inflated.saturating_add(blob.len().saturating_mul(RATIO)),
+        steps: effort.steps.saturating_add(pickle::steps_of(blob)),
+    };
     let mut look = Look { found: Pickles::default(), limits: &limits, left };
-    look.at(&Place { name: &path.to_string_lossy(), member: None, blob, left: DEEP })?;
-    Ok(look.found)
+    let looked = look.at(&Place { name: &path.to_string_lossy(), member: None, blob, left: DEEP });
+    effort.inflated = effort.inflated.min(look.left.inflated);
+    effort.steps = effort.steps.min(look.left.steps);
+    looked.map(|()| look.found)
 }
 
 /// A look into a file, and everything in it.
 struct Look<'a> {
     found: Pickles,
     limits: &'a Limits,
-    /// Bytes that may still be inflated.
-    left: u64,
+    left: Effort,
 }
 
 /// A file, or a member of an archive.
@@ -115,11 +139,12 @@ impl Look<'_> {
             let numbers = is_numbers(&head, blob).unwrap_or(false);
             let most = if numbers { NUMBERS } else { LARGEST };
             let (there, damage) = self.inflated(blob, most)?;
-            if there.len() < blob.len() && most == LARGEST && damage.is_none() {
-                let (all, some) = (blob.len(), there.len());
+            let (all, some) = (blob.len(), there.len());
+            if some < all && (some < most || most == LARGEST) && damage.is_none() {
                 self.unread(place, format!("of its {all} bytes, deflated, {some} were looked at"));
             }
-            self.add(place, in_file(name, &head, &there, self.limits)?);
+            let findings = in_file(name, &head, &there, self.limits, &mut self.left.steps)?;
+            self.add(place, findings);
             damage.map_or(Ok(()), Err)?;
         }
         Ok(())
@@ -132,8 +157,8 @@ impl Look<'_> {
         if blob.file_range().is_some() || blob.in_memory().is_some() {
             return Ok((blob.clone(), None));
         }
-        let size = blob.len().min(most).min(self.left);
-        self.left -= size;
+        let size = blob.len().min(most).min(self.left.inflated);
+        self.left.inflated -= size;
         let (mut bytes, mut damage) = (Vec::new(), None);
         let (mut at, mut step) = (0, PIECE);
         while at < size && step > 0 {
@@ -143,8 +168,8 @@ impl Look<'_> {
                 // Up to the very byte: a loader may act on it before it knows of the damage.
                 Err(error) => {
                     damage = Some(error.into());
-                    step = if at <= self.left { step / 2 } else { 0 };
-                    self.left = self.left.saturating_sub(at);
+                    step = if at <= self.left.inflated { step / 2 } else { 0 };
+                    self.left.inflated = self.left.inflated.saturating_sub(at);
                     continue;
                 }
             }
@@ -158,8 +183,8 @@ impl Look<'_> {
         let members = match numpy::members(blob, self.limits) {
             Ok(members) => members,
             Err(error) => {
-                let findings = pickle::scan(blob, self.limits)?.into_iter();
-                self.add(place, findings.filter(is_named).collect());
+                let findings = pickle::scan_within(blob, self.limits, &mut self.left.steps)?;
+                self.add(place, findings.into_iter().filter(is_likely).collect());
                 // Torch's distributed checkpoints are archives and tensors end to end.
                 if !ending_of(name).eq_ignore_ascii_case("distcp") {
                     self.found.ambiguous = Some(error.to_string());
@@ -226,46 +251,50 @@ fn has_pickle_ending(name: &str) -> bool {
     ENDINGS.iter().any(|known| ending_of(name).eq_ignore_ascii_case(known))
 }
 
-fn in_file(name: &str, head: &[u8], blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
+fn in_file(
+    name: &str,
+    head: &[u8],
+    blob: &Blob,
+    limits: &Limits,
+    steps: &mut u64,
+) -> Result<Vec<Finding>> {
     if numpy::is_npy(head) {
-        return in_array(head, blob, limits);
+        return in_array(head, blob, limits, steps);
     }
-    if matches!(head, [0x80, 2..=5, ..]) || is_old(blob, limits) {
-        return pickle::scan(blob, limits);
+    if matches!(head, [0x80, 2..=5, ..]) || is_old(blob, limits, steps) {
+        return pickle::scan_within(blob, limits, steps);
     }
     if has_pickle_ending(name) {
-        let findings = pickle::scan(blob, limits)?.into_iter();
-        return Ok(findings
-            .filter(|finding| is_named(finding) || finding.how == "limit")
-            .collect());
+        let findings = pickle::scan_within(blob, limits, steps)?.into_iter();
+        return Ok(findings.filter(is_likely).collect());
     }
-    Ok(pickle::scan_calls(blob, limits))
+    Ok(pickle::scan_calls_within(blob, limits, steps))
 }
 
 /// Whether something has a name that a person could have given it: in bytes that are no pickle, that
-/// is what tells one that hides there from chance.
-fn is_named(finding: &Finding) -> bool {
+/// is what tells one that hides there from chance. That not all was looked at is no chance.
+fn is_likely(finding: &Finding) -> bool {
     let readable = |text: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "._".contains(c))
     };
-    readable(&finding.module) && readable(&finding.name)
+    finding.how == "limit" || (readable(&finding.module) && readable(&finding.name))
 }
 
 /// Whether a file is a pickle of the protocols that have no signature: from the first byte to the
 /// last.
-fn is_old(blob: &Blob, limits: &Limits) -> bool {
+fn is_old(blob: &Blob, limits: &Limits, steps: &mut u64) -> bool {
     /// Nobody has written larger ones for a long time.
     const LARGEST: u64 = 64 << 20;
     blob.len() <= LARGEST
-        && pickle::read(blob, 0, limits).is_ok_and(|tree| tree.end() == blob.len())
+        && pickle::read_within(blob, 0, limits, steps).is_ok_and(|tree| tree.end() == blob.len())
 }
 
 /// In an array of Python objects, the elements are a pickle.
-fn in_array(head: &[u8], blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
+fn in_array(head: &[u8], blob: &Blob, limits: &Limits, steps: &mut u64) -> Result<Vec<Finding>> {
     let Some((start, elements)) = elements(head, blob)? else { return Ok(Vec::new()) };
     let mut findings = match are_objects(head, &elements)? {
-        true => pickle::scan(&elements, limits)?,
-        false => pickle::scan_calls(&elements, limits),
+        true => pickle::scan_within(&elements, limits, steps)?,
+        false => pickle::scan_calls_within(&elements, limits, steps),
     };
     findings.iter_mut().for_each(|finding| finding.offset += start);
     Ok(findings)

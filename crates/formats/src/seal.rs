@@ -20,20 +20,22 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lodstone_model::{Model, Parameter};
 use lodstone_store::{
-    Blob, Checks, PIECE, Part, Progress, SEAL, check_relative, checksum, exists, plain,
+    Blob, Checks, Checksum, Output, PIECE, Part, Progress, SEAL, check_relative, checksum, exists,
+    plain,
 };
-use serde::de::{Unexpected, Visitor};
+use serde::de::{SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Error, Result};
 
 /// What the models in a directory were when they were sealed.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct Seal {
     schema: u32,
     checksum: String,
@@ -52,8 +54,8 @@ pub struct SealedModel {
 }
 
 /// A file of a model that was sealed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "Written")]
 pub struct SealedFile {
     /// Its name, relative to the directory.
     pub name: String,
@@ -61,59 +63,93 @@ pub struct SealedFile {
     pub checks: Arc<Checks>,
 }
 
-/// A [`SealedFile`] as it is written.
-#[derive(Serialize, Deserialize)]
+/// A [`SealedFile`] as it is read.
+#[derive(Deserialize)]
 struct Written {
     name: String,
     size: u64,
-    parts: Vec<Stretch>,
+    #[serde(deserialize_with = "parts")]
+    parts: Vec<Part>,
 }
 
-/// A [`Part`] as it is written.
-#[derive(Serialize, Deserialize)]
+/// A [`Part`] as it is read.
+#[derive(Deserialize)]
 struct Stretch {
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(default)]
     tensor: Option<String>,
     offset: u64,
     size: u64,
     checksums: Vec<Sum>,
 }
 
+/// A [`Seal`] as it is written, but for its last line.
+#[derive(Serialize)]
+struct SealText<'a> {
+    schema: u32,
+    checksum: &'a str,
+    piece: u64,
+    models: &'a [SealedModel],
+}
+
+/// A [`SealedFile`] as it is written.
+#[derive(Serialize)]
+struct FileText<'a> {
+    name: &'a str,
+    size: u64,
+    parts: Each<'a, Part>,
+}
+
+/// A [`Part`] as it is written.
+#[derive(Serialize)]
+struct PartText<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tensor: Option<&'a str>,
+    offset: u64,
+    size: u64,
+    checksums: Each<'a, u64>,
+}
+
+/// What is written one by one, so that nothing is there twice.
+struct Each<'a, T>(&'a [T]);
+
 /// A checksum as it is written: 16 hexadecimal digits.
 struct Sum(u64);
 
-/// Largest seal that is read: 16 MiB pieces of ten million tensors.
-pub const LARGEST: u64 = 1 << 30;
+/// Largest seal, in bytes. A part of a file takes 200 bytes and the name of a tensor, so that this is
+/// half a million tensors; the largest models have a third of that. In memory a seal takes up to five times
+/// its size while it is read (short as it may be said), and three times afterwards.
+const LARGEST: u64 = 128 << 20;
 
 const SCHEMA: u32 = 1;
 const ALGORITHM: &str = "CRC-64/NVME";
 
 /// What is after the models: the line of the checksum of everything before it.
-fn last_line(body: &[u8]) -> String {
-    format!("\"self\": \"{:016x}\"}}\n", checksum(body))
+fn last_line(sum: u64) -> String {
+    format!("\"self\": \"{sum:016x}\"}}\n")
 }
 
 impl Seal {
     /// Reads the seal of a directory; nothing if it has none.
     ///
     /// # Errors
-    /// If it cannot be read, is larger than `most` bytes, or is not what was written.
-    pub fn load(directory: &Path, most: u64) -> Result<Option<Self>> {
+    /// If it cannot be read, is larger than 128 MiB, or is not what was written.
+    pub fn load(directory: &Path) -> Result<Option<Self>> {
         let path = directory.join(SEAL);
         if !exists(&path) {
             return Ok(None);
         }
         let fail = |what: &str| Err(Error::Seal { path: path.clone(), what: what.to_owned() });
         let blob = Blob::open(&path, false)?;
-        if blob.len() > most {
-            return fail("it is larger than a seal may be");
+        if blob.len() > LARGEST {
+            let found = blob.len();
+            return fail(&format!("it has {found} bytes, and a seal has at most {LARGEST}"));
         }
         let bytes = blob.read()?;
-        let length = last_line(b"").len();
+        let length = last_line(0).len();
         let Some((body, last)) = bytes.split_at_checked(bytes.len().saturating_sub(length)) else {
             return fail("it is damaged");
         };
-        if last != last_line(body).as_bytes() {
+        if last != last_line(checksum(body)).as_bytes() {
             return fail("it is damaged: its own checksum is another");
         }
         let seal: Self = serde_json::from_slice(&bytes)
@@ -135,23 +171,17 @@ impl Seal {
         Ok(Some(seal))
     }
 
-    /// The bytes of the file.
+    /// Writes the file.
     ///
     /// # Errors
-    /// None that a seal that was made here gives.
-    pub fn encode(&self) -> Result<Vec<u8>> {
-        let seal = Self {
-            schema: SCHEMA,
-            checksum: ALGORITHM.to_owned(),
-            piece: PIECE,
-            models: self.models.clone(),
-        };
-        let text = serde_json::to_string_pretty(&seal)
-            .map_err(|source| Error::Json { path: SEAL.into(), source })?;
-        let open = text.strip_suffix("\n}").unwrap_or(&text);
-        let mut bytes = format!("{open},\n").into_bytes();
-        bytes.extend(last_line(&bytes).into_bytes());
-        Ok(bytes)
+    /// What writing gives, or if it would be larger than one that is read.
+    pub fn write(&self, out: &mut Output) -> Result<()> {
+        let models = &self.models;
+        let text = SealText { schema: SCHEMA, checksum: ALGORITHM, piece: PIECE, models };
+        let mut buffered = BufWriter::new(Body { out, held: Vec::new(), sum: Checksum::default() });
+        let written = serde_json::to_writer_pretty(&mut buffered, &text).map_err(io::Error::from);
+        let body = written.and_then(|()| Ok(buffered.into_inner()?));
+        body.map_err(own_error)?.end()
     }
 
     /// The file of that name, if it was sealed.
@@ -171,6 +201,53 @@ impl Seal {
         self.models.retain(|model| !model.files.iter().any(|file| names.contains(&file.name)));
         self.models.len() < before
     }
+}
+
+/// The models, on their way into a file.
+struct Body<'a> {
+    out: &'a mut Output,
+    /// What may be the end of the object, which the last line takes the place of.
+    held: Vec<u8>,
+    sum: Checksum,
+}
+
+/// The end of an object.
+const CLOSE: &[u8] = b"\n}";
+
+impl Body<'_> {
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.out.position() + bytes.len() as u64 > LARGEST {
+            let what = format!("it would have more than the {LARGEST} bytes that a seal may have");
+            return Err(Error::Seal { path: SEAL.into(), what });
+        }
+        self.sum.update(bytes);
+        Ok(self.out.put(bytes)?)
+    }
+
+    fn end(mut self) -> Result<()> {
+        self.put(b",\n")?;
+        self.put(last_line(self.sum.value()).as_bytes())
+    }
+}
+
+impl io::Write for Body<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.held.extend_from_slice(bytes);
+        let kept = self.held.split_off(self.held.len().saturating_sub(CLOSE.len()));
+        let ready = std::mem::replace(&mut self.held, kept);
+        self.put(&ready).map_err(io::Error::other)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The error that stopped something from being written.
+fn own_error(error: io::Error) -> Error {
+    let other = |error: io::Error| Error::Seal { path: SEAL.into(), what: error.to_string() };
+    error.downcast().unwrap_or_else(other)
 }
 
 impl SealedModel {
@@ -262,11 +339,7 @@ impl TryFrom<Written> for SealedFile {
     type Error = String;
 
     fn try_from(Written { name, size, parts }: Written) -> Result<Self, String> {
-        let parts = parts.into_iter().map(|Stretch { tensor, offset, size, checksums }| {
-            let checksums = checksums.into_iter().map(|Sum(sum)| sum).collect();
-            Part { tensor, offset, len: size, checksums }
-        });
-        let checks = whole(&name, parts.collect())?;
+        let checks = whole(&name, parts)?;
         if checks.len() != size {
             return Err(format!("the parts of `{name}` are {} bytes, not {size}", checks.len()));
         }
@@ -274,15 +347,54 @@ impl TryFrom<Written> for SealedFile {
     }
 }
 
-impl From<SealedFile> for Written {
-    fn from(SealedFile { name, checks }: SealedFile) -> Self {
-        let parts = checks.parts().iter().map(|Part { tensor, offset, len, checksums }| Stretch {
-            tensor: tensor.clone(),
-            offset: *offset,
-            size: *len,
-            checksums: checksums.iter().copied().map(Sum).collect(),
-        });
-        Self { name, size: checks.len(), parts: parts.collect() }
+/// Reads parts, of which there may be very many, into little more than they need.
+fn parts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Part>, D::Error> {
+    struct Parts;
+
+    impl<'de> Visitor<'de> for Parts {
+        type Value = Vec<Part>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("parts of a file")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Vec<Part>, A::Error> {
+            let mut parts = Vec::new();
+            while let Some(Stretch { tensor, offset, size, checksums }) = all.next_element()? {
+                let mut checksums: Vec<u64> = checksums.into_iter().map(|Sum(sum)| sum).collect();
+                checksums.shrink_to_fit();
+                if parts.len() == parts.capacity() {
+                    // By a quarter: to double them needs three times as much meanwhile.
+                    parts.reserve_exact(parts.len() / 4 + 16);
+                }
+                parts.push(Part { tensor, offset, len: size, checksums });
+            }
+            Ok(parts)
+        }
+    }
+
+    deserializer.deserialize_seq(Parts)
+}
+
+impl Serialize for SealedFile {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { name, checks } = self;
+        FileText { name, size: checks.len(), parts: Each(checks.parts()) }.serialize(serializer)
+    }
+}
+
+impl Serialize for Each<'_, Part> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|Part { tensor, offset, len, checksums }| {
+            let (tensor, checksums) = (tensor.as_deref(), Each(checksums.as_slice()));
+            PartText { tensor, offset: *offset, size: *len, checksums }
+        }))
+    }
+}
+
+impl Serialize for Each<'_, u64> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().copied().map(Sum))
     }
 }
 

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use lodstone_model::Model;
 use lodstone_store::{Commit, Output, SEAL};
 
-use crate::seal::LARGEST;
 use crate::{Error, Format, OpenOptions, Result, Seal, SealedModel, WriteOptions};
 
 /// What a format has written of a model.
@@ -110,14 +109,13 @@ impl Staged {
         model.parameters.iter().try_for_each(|parameter| parameter.tensor.check_unchanged())?;
         // Else another would write what it knows of the seal, too.
         self.commit.alone()?;
-        let old = self.commit.root().map_or(Ok(None), |root| Seal::load(root, LARGEST));
+        let old = self.commit.root().map_or(Ok(None), Seal::load);
         // One that cannot be read says nothing about any file; another model's is not lost.
         let mut seal = if seals { old? } else { old.ok().flatten() }.unwrap_or_default();
         let unsealed = seal.remove(&self.commit.names());
         seal.models.extend(sealed);
         if seals || unsealed {
-            let encoded = seal.encode()?;
-            self.commit.write(SEAL, |out| out.put(&encoded))?;
+            self.commit.write(SEAL, |out| seal.write(out))?;
         }
         self.commit.publish()?;
         let unsealed = unsealed.then(|| self.root.join(SEAL));

@@ -2,18 +2,21 @@
 //! archives, and values of a byte that are structures in memory.
 
 #![expect(clippy::disallowed_methods, reason = "tests make files directly")]
+#![expect(clippy::disallowed_types, reason = "a file of zeros that takes no room")]
 
 #[path = "support/generate/mod.rs"]
 mod generate;
 mod support;
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use generate::build::zip;
-use lodstone_formats::{OpenOptions, Pickles, paddle, pickles};
+use lodstone_formats::{Effort, OpenOptions, Pickles, Seal, paddle, pickles};
 use lodstone_model::Limits;
+use lodstone_store::{Commit, Progress, SEAL, checksum};
 use support::blob;
 use support::counting::{Counting, peak_of};
 use support::subjects::subject;
@@ -28,7 +31,8 @@ fn looked_through(file: Vec<u8>) -> (Pickles, usize) {
     let (say, hear) = mpsc::channel();
     std::thread::spawn(move || {
         let blob = blob(&file);
-        let looked = peak_of(|| pickles(Path::new("model.pt"), &blob, &Limits::default()));
+        let (limits, mut effort) = (Limits::default(), Effort::default());
+        let looked = peak_of(|| pickles(Path::new("model.pt"), &blob, &limits, &mut effort));
         say.send((looked.0.expect("a look"), looked.1)).expect("somebody hears");
     });
     hear.recv_timeout(Duration::from_secs(60)).expect("a scan that ends")
@@ -56,6 +60,37 @@ fn a_deflated_pickle_is_inflated_once_however_often_it_goes_back() {
     let file = zip([(&b"data.pkl"[..], &[b"\x80\x02", &lines[..], late].concat()[..])], true);
     let (found, _) = looked_through(file);
     assert!(found.findings.len() > 50_000, "{}", found.findings.len());
+}
+
+#[test]
+fn opcodes_of_many_deflated_pickles_are_bounded_together() {
+    // They make no value, and another pickle may begin at each.
+    let protocols = b"\x80\x02".repeat(8 * MIB);
+    let names: Vec<String> = (0..32).map(|number| format!("{number}.pkl")).collect();
+    let file = zip(names.iter().map(|name| (name.as_bytes(), &protocols[..])), true);
+    assert!(file.len() < MIB, "{}", file.len());
+    let (found, _) = looked_through(file);
+    // Of each member it is said from where on nobody looked, or that nobody did.
+    let cut = found.findings.iter().filter(|(_, finding)| finding.how == "limit");
+    let said: HashSet<_> = cut.clone().filter_map(|(member, _)| member.clone()).collect();
+    let unread: HashSet<_> = found.unread.iter().filter_map(|(member, _)| member.clone()).collect();
+    assert_eq!(said.union(&unread).count(), 32, "{said:?} {unread:?}");
+    let opcodes: u64 = cut.map(|(_, finding)| finding.offset / 2).sum();
+    assert!(opcodes <= 32 << 20, "{opcodes}");
+}
+
+#[test]
+fn files_that_are_scanned_together_share_what_a_scan_does() {
+    let protocols = b"\x80\x02".repeat(40 * MIB);
+    let file = blob(&zip([(&b"data.pkl"[..], &protocols[..])], true));
+    let (limits, mut effort) = (Limits::default(), Effort::default());
+    let mut looked_at = || {
+        let found = pickles(Path::new("model.pt"), &file, &limits, &mut effort).expect("a look");
+        let cut = found.findings.iter().find(|(_, finding)| finding.how == "limit");
+        cut.expect("that not all was looked at").1.offset
+    };
+    let (first, second) = (looked_at(), looked_at());
+    assert!(first > 60 << 20 && second < 1 << 20, "{first}, {second}");
 }
 
 /// A tape archive.
@@ -113,6 +148,50 @@ fn what_a_damaged_member_would_call_is_listed_up_to_the_damage() {
     let (found, _) = looked_through(wrong);
     assert_eq!(hows(&found), ["import", "reduce"]);
     assert!(found.ambiguous.is_some_and(|why| why.contains("CRC-32")));
+}
+
+/// A seal of a file `x` of one byte a part, as short as it can be said.
+fn dense_seal(parts: usize) -> Vec<u8> {
+    let part = |offset| format!(r#"[null,{offset},1,["0123456789abcdef"]]"#);
+    let parts_text = (0..parts).map(part).collect::<Vec<_>>().join(",");
+    let start = r#"{"schema":1,"checksum":"CRC-64/NVME","piece":16777216,"models":[["npy",[["x","#;
+    let body = format!("{start}{parts},[{parts_text}]]]]],\n");
+    let sum = checksum(body.as_bytes());
+    format!("{body}\"self\": \"{sum:016x}\"}}\n").into_bytes()
+}
+
+#[test]
+fn a_seal_is_a_few_times_its_size_in_memory_and_is_written_from_there() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let load = || Seal::load(scratch.path()).expect("a seal").expect("there");
+    // As many as fit into nothing that doubles.
+    let bytes = dense_seal((1 << 18) + 1);
+    std::fs::write(scratch.path().join(SEAL), &bytes).expect("written");
+    let (seal, peak) = peak_of(load);
+    assert!(peak < 5 * bytes.len(), "{peak} for {}", bytes.len());
+    let mut commit = Commit::existing(scratch.path(), Progress::default()).expect("a directory");
+    let (written, peak) = peak_of(|| commit.write(SEAL, |out| seal.write(out)));
+    written.expect("written");
+    assert!(peak < 2 * MIB, "{peak}");
+    commit.publish().expect("published");
+    assert_eq!(load().file("x").expect("sealed").checks.parts().len(), (1 << 18) + 1);
+}
+
+#[test]
+fn a_seal_is_neither_read_nor_written_beyond_what_one_may_have() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let path = scratch.path().join(SEAL);
+    std::fs::File::create(&path).and_then(|file| file.set_len((128 << 20) + 1)).expect("a file");
+    let (error, peak) = peak_of(|| Seal::load(scratch.path()).expect_err("too large"));
+    assert!(error.to_string().contains("134217728"), "{error}");
+    assert!(peak < MIB, "{peak}");
+
+    // Indented, it is five times as large.
+    std::fs::write(&path, dense_seal(1 << 20)).expect("written");
+    let seal = Seal::load(scratch.path()).expect("a seal").expect("there");
+    let mut commit = Commit::existing(scratch.path(), Progress::default()).expect("a directory");
+    let error = commit.write(SEAL, |out| seal.write(out)).expect_err("too large");
+    assert!(error.to_string().contains("134217728"), "{error}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use lodstone_formats::pickle::Finding;
-use lodstone_formats::{Error as FormatError, OpenOptions, pickles};
+use lodstone_formats::{Effort, Error as FormatError, OpenOptions, pickles};
 use lodstone_model::{AttributeValue, Model, Op, Program, some};
 use lodstone_schema::{Conventions, Risk, conventions};
 use lodstone_store::{Blob, Error as StoreError, check_relative, exists, is_dir, list_dir};
@@ -71,6 +71,7 @@ const MOST_FILES: usize = 100_000;
 pub fn scan(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Scan> {
     let path = path.as_ref();
     let mut scan = Scan { schema: 1, ..Scan::default() };
+    let mut effort = Effort::default();
     if is_dir(path) {
         let dir = options.dir(path)?;
         let listing = dir.everything(MOST_FILES)?;
@@ -80,7 +81,7 @@ pub fn scan(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Scan> {
         for name in listing.files {
             let file = path.join(&name);
             match dir.open_file(&name) {
-                Ok(Some(blob)) => drop(look(&file, &blob, options, &mut scan)?),
+                Ok(Some(blob)) => drop(look(&file, &blob, options, &mut effort, &mut scan)?),
                 Ok(None) => {}
                 Err(StoreError::Escapes { why, .. }) => {
                     let message = format!("a link that leads out of the directory: {why}");
@@ -90,7 +91,7 @@ pub fn scan(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Scan> {
             }
         }
     } else if exists(path) {
-        let model = look(path, &options.file(path)?, options, &mut scan)?;
+        let model = look(path, &options.file(path)?, options, &mut effort, &mut scan)?;
         if let (Some(error), true) = (model, scan.findings.is_empty() && scan.unread.is_empty()) {
             return Err(error);
         }
@@ -101,7 +102,7 @@ pub fn scan(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Scan> {
             open_with(path, options)?;
         }
         for file in files {
-            look(&file, &options.file(&file)?, options, &mut scan)?;
+            look(&file, &options.file(&file)?, options, &mut effort, &mut scan)?;
         }
     }
     scan.clean = scan.findings.is_empty() && scan.unread.is_empty();
@@ -123,10 +124,16 @@ fn with_prefix(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Looks at one file; gives why it could not be opened, if it is no model.
-fn look(path: &Path, blob: &Blob, options: &OpenOptions, scan: &mut Scan) -> Result<Option<Error>> {
+fn look(
+    path: &Path,
+    blob: &Blob,
+    options: &OpenOptions,
+    effort: &mut Effort,
+    scan: &mut Scan,
+) -> Result<Option<Error>> {
     scan.files += 1;
     // What cannot be read, damaged where it is sealed for one, is not said to be clean.
-    let found = match pickles(path, blob, &options.limits) {
+    let found = match pickles(path, blob, &options.limits, effort) {
         Ok(found) => found,
         Err(error) => {
             scan.unread.push(error.to_string());

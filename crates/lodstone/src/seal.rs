@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::{LARGEST, OpenOptions, Seal, SealedFile, SealedModel, TensorRanges};
+use lodstone_formats::{OpenOptions, Seal, SealedFile, SealedModel, TensorRanges};
 use lodstone_model::Model;
 use lodstone_store::{Blob, Commit, Progress, SEAL, SourceFile, is_dir, plain};
 
@@ -46,7 +46,7 @@ pub fn seal(
             sealed.push(SealedFile::of(name.clone(), blob, &mut tensors, progress)?);
         }
         let commit = begin(&root, progress)?;
-        let old = Seal::load(&root, LARGEST);
+        let old = Seal::load(&root);
         let mut seal = if replace { old.ok().flatten() } else { old? }.unwrap_or_default();
         // Nobody replaces them now before they are sealed.
         files
@@ -70,8 +70,7 @@ fn begin(root: &Path, progress: &Progress) -> Result<Commit> {
 
 /// Writes the seal of a directory.
 fn write(seal: &Seal, root: &Path, mut commit: Commit) -> Result<PathBuf> {
-    let encoded = seal.encode()?;
-    commit.write::<Error>(SEAL, |out| Ok(out.put(&encoded)?))?;
+    commit.write::<Error>(SEAL, |out| Ok(seal.write(out)?))?;
     commit.publish()?;
     Ok(root.join(SEAL))
 }
@@ -120,12 +119,12 @@ pub(crate) fn source(blob: &Blob) -> Result<&SourceFile> {
 /// written a new file there calls it, so that it is not held against the old one.
 pub(crate) fn break_seal(path: &Path) -> Result<Option<PathBuf>> {
     let root = path.parent().unwrap_or(Path::new(""));
-    if matches!(Seal::load(root, LARGEST), Ok(None)) {
+    if matches!(Seal::load(root), Ok(None)) {
         return Ok(None);
     }
     let commit = begin(root, &Progress::default())?;
     // One that cannot be read says nothing about any file.
-    let Ok(Some(mut seal)) = Seal::load(root, LARGEST) else { return Ok(None) };
+    let Ok(Some(mut seal)) = Seal::load(root) else { return Ok(None) };
     let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
     let broken = seal.remove(name.as_slice());
     broken.then(|| write(&seal, root, commit)).transpose()

@@ -1,11 +1,11 @@
 //! Whether a model is whole: its structure, the bounds of its tensors, its checksums, its seal.
 
 use std::collections::HashSet;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
-use lodstone_formats::{
-    Error as FormatError, LARGEST, OpenOptions, Seal, SealedFile, SealedModel, called,
-};
+use lodstone_formats::{Error as FormatError, OpenOptions, Seal, SealedFile, SealedModel, called};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
 use lodstone_schema::conventions;
 use lodstone_store::{
@@ -95,11 +95,15 @@ pub fn verify(
 ) -> Result<Verification> {
     let path = path.as_ref();
     let plain = OpenOptions { verify: false, ..options.clone() };
-    // Side by side: the seal can name the damage where the structure cannot be read any more.
-    let (compared, opened) = std::thread::scope(|scope| {
-        let opened = scope.spawn(|| open_with(path, &plain));
+    let open = || open_with(path, &plain);
+    // Both in any case: the seal can name the damage where the structure cannot be read any more.
+    let (compared, opened) = thread::scope(|scope| {
+        let opened = thread::Builder::new().spawn_scoped(scope, open);
         let compared = compare_sealed(path, options, progress);
-        (compared, opened.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        // One after the other where no more threads may be begun.
+        let joined =
+            opened.map(|opened| opened.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        (compared, joined.unwrap_or_else(|_| open()))
     });
     let (mut found, compared) = compared?;
     match opened {
@@ -177,7 +181,7 @@ fn expected(path: &Path, options: &OpenOptions) -> Vec<(PathBuf, Asked)> {
 
 /// A seal; one that is damaged is a defect.
 fn load(root: &Path, found: &mut Verification) -> Result<Option<Seal>> {
-    match Seal::load(root, LARGEST) {
+    match Seal::load(root) {
         Ok(seal) => Ok(seal),
         Err(error) => {
             let defect = defect_of(root, error.into())?;

@@ -53,8 +53,11 @@ impl Model {
         self.parameters.iter().find(|p| p.name == name).map(|p| &p.tensor)
     }
 
-    /// Reads all tensors into memory: after that their files are needed no more, and may change. It is one stretch of memory, freed when the last tensor is dropped; the
-    /// addresses in it are multiples of 64. Tensors that share bytes go on to share them.
+    /// Reads all tensors into memory.
+    ///
+    /// After that their files are needed no more, and may change. It is one stretch of memory, freed
+    /// when the last tensor is dropped; the addresses in it are multiples of 64. Tensors that share
+    /// bytes go on to share them.
     ///
     /// # Errors
     /// What reading gives, if there is not so much memory, or if a file changed meanwhile.

@@ -24,6 +24,28 @@ pub fn checksum(bytes: &[u8]) -> u64 {
     crc_fast::checksum(ALGORITHM, bytes)
 }
 
+/// The [`checksum`] of bytes that come one after the other.
+#[derive(Debug)]
+pub struct Checksum(Digest);
+
+impl Default for Checksum {
+    fn default() -> Self {
+        Self(Digest::new(ALGORITHM))
+    }
+}
+
+impl Checksum {
+    /// Takes in more bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// That of all so far.
+    pub fn value(&self) -> u64 {
+        self.0.finalize()
+    }
+}
+
 const ALGORITHM: CrcAlgorithm = CrcAlgorithm::Crc64Nvme;
 
 /// The CRC-32 of all bytes of a blob, as zip archives have it.
@@ -239,7 +261,7 @@ impl Checks {
     /// The checks of a file; nothing unless the parts are the whole file, end to end, each with a
     /// checksum a piece.
     pub fn new(parts: Vec<Part>) -> Option<Self> {
-        let (mut len, mut first, mut pieces) = (0_u64, Vec::new(), 0_usize);
+        let (mut len, mut first, mut pieces) = (0_u64, Vec::with_capacity(parts.len()), 0_usize);
         for part in &parts {
             let fits = part.offset == len && part.len > 0;
             let count = usize::try_from(part.len.div_ceil(PIECE)).ok()?;

@@ -32,12 +32,13 @@ pub struct SourceFile {
     checks: Option<Arc<Checks>>,
 }
 
-/// A descriptor that counts towards `most_kept`.
+/// A descriptor that counts towards [`most_kept`].
 #[derive(Debug)]
 struct Kept(File);
 
-/// Files that are kept open at once: a quarter of what this process may.
-fn most_kept() -> usize {
+/// Files that are kept open at once, of those that are read and of those that are written: a quarter of
+/// what this process may.
+pub(crate) fn most_kept() -> usize {
     static MOST: OnceLock<usize> = OnceLock::new();
     *MOST.get_or_init(|| {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;

@@ -25,7 +25,7 @@ mod progress;
 mod step;
 
 pub use blob::{Blob, Derive};
-pub use checks::{Checks, Damage, PIECE, Part, SEAL, checksum, crc32_of};
+pub use checks::{Checks, Checksum, Damage, PIECE, Part, SEAL, checksum, crc32_of};
 pub use commit::{Commit, Recovery, is_hidden, recover};
 pub use cursor::Cursor;
 pub use dir::{Dir, Links, Listing, check_relative, plain};

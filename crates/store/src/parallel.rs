@@ -48,7 +48,12 @@ where
         }
     };
     thread::scope(|scope| {
-        (1..threads).for_each(|_| drop(scope.spawn(all)));
+        for _ in 1..threads {
+            // Where no more threads may be begun, those that there are do it all.
+            if thread::Builder::new().spawn_scoped(scope, all).is_err() {
+                break;
+            }
+        }
         all();
     });
     let (_, failed) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);

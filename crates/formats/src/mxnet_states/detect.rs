@@ -17,7 +17,8 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
 
 /// Whether bytes begin a dict of numbers to `None`.
 fn says_none(head: &[u8]) -> bool {
-    let tree = read_leniently(&Blob::memory(head.to_vec()), 0, &Limits::default()).tree;
+    let (head, mut steps) = (Blob::memory(head.to_vec()), head.len() as u64);
+    let tree = read_leniently(&head, 0, &Limits::default(), &mut steps).tree;
     let mut nodes = tree.nodes().map(|(_, node)| node);
     matches!(nodes.next(), Some(Node::Dict(_)))
         && tree.len() > 2

@@ -14,13 +14,30 @@ use crate::{Error, Result};
 /// Largest integer in bytes. Those of model files have eight.
 const INTEGER: u64 = 1024;
 
+/// Bytes of lines that are as long to read as an opcode.
+const LINE: u64 = 8;
+
 /// Reads the pickle at `start`.
 ///
 /// # Errors
 /// If it is none: what was expected, and where. If it needs what a file cannot hold (buffers out of
 /// band), or more than the limits allow.
 pub(crate) fn read(blob: &Blob, start: u64, limits: &Limits) -> Result<Tree> {
-    let mut machine = Machine::new(blob, start, limits, false);
+    let mut steps = u64::MAX;
+    read_within(blob, start, limits, &mut steps)
+}
+
+/// The same in so many opcodes at most, which are taken off.
+///
+/// # Errors
+/// If there are more, too.
+pub(crate) fn read_within(
+    blob: &Blob,
+    start: u64,
+    limits: &Limits,
+    steps: &mut u64,
+) -> Result<Tree> {
+    let mut machine = Machine::new(blob, start, limits, false, steps);
     let root = machine.run()?;
     Ok(machine.into_tree(root))
 }
@@ -32,13 +49,14 @@ pub(crate) struct Found {
     pub(super) whole: bool,
     /// Whether nothing in it had to be excused.
     pub(super) sound: bool,
-    /// Whether it has more values than the limits allow: what follows those was not looked at.
+    /// Whether it has more values or opcodes than are allowed: what follows those was not looked at.
     pub(super) cut: bool,
 }
 
-/// Reads what there is of a pickle that may be damaged, at least as far as CPython would.
-pub(crate) fn read_leniently(blob: &Blob, start: u64, limits: &Limits) -> Found {
-    let mut machine = Machine::new(blob, start, limits, true);
+/// Reads what there is of a pickle that may be damaged, at least as far as CPython would, in `steps`
+/// opcodes at most, which are taken off.
+pub(crate) fn read_leniently(blob: &Blob, start: u64, limits: &Limits, steps: &mut u64) -> Found {
+    let mut machine = Machine::new(blob, start, limits, true, steps);
     let root = machine.run().ok();
     let (whole, sound, cut) = (root.is_some(), !machine.excused, machine.full);
     Found { tree: machine.into_tree(root.unwrap_or(Id(0))), whole, sound, cut }
@@ -52,7 +70,9 @@ struct Machine<'a> {
     lenient: bool,
     /// Whether anything was, or anything else that is wrong.
     excused: bool,
-    /// Whether there are more values than the limits allow.
+    /// Opcodes that may still be done.
+    steps: &'a mut u64,
+    /// Whether there are more of them, or of values, than are allowed.
     full: bool,
     nodes: Vec<Node>,
     places: Vec<u64>,
@@ -99,7 +119,13 @@ impl Memo {
 }
 
 impl<'a> Machine<'a> {
-    fn new(blob: &'a Blob, start: u64, limits: &'a Limits, lenient: bool) -> Self {
+    fn new(
+        blob: &'a Blob,
+        start: u64,
+        limits: &'a Limits,
+        lenient: bool,
+        steps: &'a mut u64,
+    ) -> Self {
         let cursor = Cursor::at(blob, start);
         let (nodes, places, stack, marks) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (memo, frame, opcode, at) = (Memo::default(), None, "", start);
@@ -110,6 +136,7 @@ impl<'a> Machine<'a> {
             limits,
             lenient,
             excused,
+            steps,
             full,
             nodes,
             places,
@@ -137,7 +164,9 @@ impl<'a> Machine<'a> {
     fn run(&mut self) -> Result<Id> {
         loop {
             self.at = self.cursor.position();
+            self.take_step()?;
             let (opcode, argument) = opcode::read(&mut self.cursor, self.blob, self.lenient)?;
+            *self.steps = self.steps.saturating_sub(argument.searched() / LINE);
             self.opcode = opcode.name;
             self.check_frame()?;
             if opcode.code == b'.' {
@@ -145,6 +174,15 @@ impl<'a> Machine<'a> {
             }
             self.step(opcode, argument)?;
         }
+    }
+
+    fn take_step(&mut self) -> Result<()> {
+        let Some(left) = self.steps.checked_sub(1) else {
+            self.full = true;
+            return Err(self.error("fewer opcodes", "more"));
+        };
+        *self.steps = left;
+        Ok(())
     }
 
     /// An opcode and its argument lie in the frame or behind it. CPython's two unpicklers do not

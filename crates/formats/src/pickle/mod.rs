@@ -44,9 +44,10 @@ pub(crate) mod write;
 
 pub(crate) use array::Array;
 pub(crate) use kept::{Kept, Piece, is_one};
-pub(crate) use machine::{read, read_leniently};
+pub(crate) use machine::{read, read_leniently, read_within};
 pub(crate) use opcode::Span;
 pub use scan::{Finding, scan, scan_calls};
+pub(crate) use scan::{STEPS, scan_calls_within, scan_within, steps_of};
 pub(crate) use shapes::{BUILTINS, Builds, Data, MULTIARRAY, Rule, Shapes, Value, rule};
 pub(crate) use survey::survey;
 pub(crate) use text::{Latin1, Spelling};

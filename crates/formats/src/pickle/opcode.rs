@@ -30,6 +30,17 @@ pub(super) enum Argument {
     Lines(Span, Span),
 }
 
+impl Argument {
+    /// Bytes that were read to find where it ends.
+    pub(super) fn searched(&self) -> u64 {
+        match self {
+            Self::Line(line) => line.len,
+            Self::Lines(first, second) => first.len.saturating_add(second.len),
+            _ => 0,
+        }
+    }
+}
+
 /// How an argument is stored.
 #[derive(Clone, Copy)]
 enum Form {
@@ -134,6 +145,17 @@ const OPCODES: &[Opcode] = &[
     op(0x98, "READONLY_BUFFER", Form::None),
 ];
 
+/// Every opcode at the place of its byte: looking for each would take longer than doing it.
+#[expect(clippy::indexing_slicing, reason = "done when it is compiled")]
+const BY_CODE: [Option<Opcode>; 256] = {
+    let (mut table, mut rest) = ([None; 256], OPCODES);
+    while let [opcode, later @ ..] = rest {
+        table[opcode.code as usize] = Some(*opcode);
+        rest = later;
+    }
+    table
+};
+
 /// Reads the opcode at the cursor and what follows it. `torn` takes a line that ends with the file for
 /// one, less a byte, as CPython does: it imports by such a line before it notices.
 ///
@@ -142,7 +164,7 @@ const OPCODES: &[Opcode] = &[
 pub(super) fn read(cursor: &mut Cursor<'_>, blob: &Blob, torn: bool) -> Result<(Opcode, Argument)> {
     let start = cursor.position();
     let [code] = cursor.array("an opcode of a pickle, up to STOP")?;
-    let Some(opcode) = OPCODES.iter().find(|opcode| opcode.code == code) else {
+    let Some(opcode) = BY_CODE.get(usize::from(code)).copied().flatten() else {
         let found = format!("`\\x{code:02x}`");
         return Err(cursor.error_at(start, "an opcode of pickle protocols 0 to 5", found).into());
     };
@@ -170,7 +192,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, blob: &Blob, torn: bool) -> Result<(
             Argument::Lines(line(cursor, blob, name, torn)?, line(cursor, blob, name, torn)?)
         }
     };
-    Ok((*opcode, argument))
+    Ok((opcode, argument))
 }
 
 /// A little-endian number of 1, 2, 4 or 8 bytes.

@@ -39,6 +39,15 @@ const AHEAD: u64 = 1 << 20;
 /// How often each byte may be looked at.
 const AGAIN: u64 = 8;
 
+/// Opcodes that are looked at in a small file: deflated, they are a thousand for each byte.
+pub(crate) const STEPS: u64 = 32 << 20;
+
+/// Opcodes that are looked at in a file beside those: each of its bytes may be one, to see whether it is
+/// a pickle and again to see what that calls.
+pub(crate) fn steps_of(blob: &Blob) -> u64 {
+    blob.len().saturating_mul(2)
+}
+
 /// Lists what the pickles of a file would import and call when they are loaded, in file order.
 ///
 /// A pickle that is damaged is listed up to the damage: what comes before it would have run.
@@ -49,6 +58,14 @@ const AGAIN: u64 = 8;
 /// # Errors
 /// What reading the file gives.
 pub fn scan(blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
+    scan_within(blob, limits, &mut steps_of(blob).saturating_add(STEPS))
+}
+
+/// The same in `steps` opcodes at most, which are taken off. That there are more is a finding.
+///
+/// # Errors
+/// What reading the file gives.
+pub(crate) fn scan_within(blob: &Blob, limits: &Limits, steps: &mut u64) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     // Whether everything up to `start` is pickles end to end, as a loader of several reads them.
     let (mut start, mut work, mut follows) = (0, 0u64, true);
@@ -58,7 +75,7 @@ pub fn scan(blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
         if start >= blob.len() || findings.len() >= FINDINGS || work > most {
             break;
         }
-        let Found { tree, whole, sound, cut } = read_leniently(blob, start, limits);
+        let Found { tree, whole, sound, cut } = read_leniently(blob, start, limits, steps);
         work = work.saturating_add(tree.end.saturating_sub(start));
         // A file that begins as a pickle is one, however it ends. Otherwise bytes that happen to be
         // opcodes have no names that a person could read; at the beginning those that can be printed
@@ -102,7 +119,12 @@ pub fn scan(blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
 /// calling something that has a name: texts and numbers do not, though some begin as pickles do.
 /// Neither the end of the pickle is asked for, nor a signature.
 pub fn scan_calls(blob: &Blob, limits: &Limits) -> Vec<Finding> {
-    let Found { tree, sound, .. } = read_leniently(blob, 0, limits);
+    scan_calls_within(blob, limits, &mut steps_of(blob).saturating_add(STEPS))
+}
+
+/// The same in `steps` opcodes at most, which are taken off. That there are more is a finding.
+pub(crate) fn scan_calls_within(blob: &Blob, limits: &Limits, steps: &mut u64) -> Vec<Finding> {
+    let Found { tree, sound, cut, .. } = read_leniently(blob, 0, limits, steps);
     let mut findings = Vec::new();
     if sound {
         list(&tree, Names::Words, &mut findings);
@@ -110,6 +132,10 @@ pub fn scan_calls(blob: &Blob, limits: &Limits) -> Vec<Finding> {
     let calls = |how| matches!(how, "reduce" | "newobj" | "newobj_ex" | "inst" | "obj");
     if !findings.iter().any(|finding| calls(finding.how)) {
         findings.clear();
+    }
+    // What follows something unsound would not be believed.
+    if sound && cut {
+        findings.push(limit(tree.end.min(blob.len().saturating_sub(1))));
     }
     findings
 }

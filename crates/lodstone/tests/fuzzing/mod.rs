@@ -14,7 +14,7 @@ use lodstone::{
     OpenOptions, Parameter, Progress, Target as To, convert, diff, inspect, open_with, scan,
     verify, write_text,
 };
-use lodstone_formats::{named, pickle, pickles};
+use lodstone_formats::{Effort, named, pickle, pickles};
 use lodstone_model::Limits;
 
 use crate::support::counting::peak_of;
@@ -234,7 +234,7 @@ fn look_through(target: &Target, input: &[u8]) {
     }
     pickle::scan_calls(&blob, &limits);
     let path = Path::new(target.files[0]);
-    let (found, peak) = peak_of(|| pickles(path, &blob, &limits));
+    let (found, peak) = peak_of(|| pickles(path, &blob, &limits, &mut Effort::default()));
     assert!(peak <= input.len() * 200 + INFLATED, "pickles held {peak} for {}", input.len());
     drop(found);
 }

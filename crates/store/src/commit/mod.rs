@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use cap_std::fs::{Metadata, OpenOptions};
 
-use crate::file::kind_of;
+use crate::file::{kind_of, most_kept};
 use crate::{Error, Output, Progress, Result, StepKind, check_relative};
 use place::{Lock, Patience, Place};
 use staging::{Staging, stem};
@@ -76,7 +76,8 @@ struct Staged {
     file: Option<File>,
 }
 
-/// Files that are kept open until they are synced together; the system writes them meanwhile.
+/// Files that are kept open until they are synced together; the system writes them meanwhile. Where
+/// this process may open few, they are fewer.
 const KEPT: usize = 64;
 
 /// Mode of a directory that nobody else may look into yet.
@@ -367,7 +368,8 @@ impl Commit {
         let mut output = Output::new(file, path.to_path_buf(), self.progress.clone());
         fill(&mut output)?;
         let file = output.finish()?;
-        if self.staged.iter().filter(|staged| staged.file.is_some()).nth(KEPT - 1).is_none() {
+        let most = KEPT.min(most_kept());
+        if self.staged.iter().filter(|staged| staged.file.is_some()).take(most).count() < most {
             return Ok(Some(file));
         }
         sync(&file, path, &self.progress)?;

@@ -1,0 +1,38 @@
+//! What is hostile in each format: a function for each, a file for each family.
+
+mod mxnet;
+mod numpy;
+mod paddle;
+mod paddle_program;
+mod paddle_stream;
+mod pickle;
+mod safetensors;
+mod seal;
+
+use super::Hostile;
+
+/// A format, and what is hostile in it.
+type Generator = (&'static str, fn() -> Vec<Hostile>);
+
+/// Every format, and the seal.
+pub const GENERATORS: &[Generator] = &[
+    ("safetensors", safetensors::safetensors),
+    ("mxnet-params", mxnet::mxnet_params),
+    ("mxnet-npz", mxnet::mxnet_npz),
+    ("mxnet", mxnet::mxnet),
+    ("mxnet-symbol", mxnet::mxnet_symbol),
+    ("mxnet-states", pickle::mxnet_states),
+    ("npz", numpy::npz),
+    ("npy", numpy::npy),
+    ("paddle", paddle::paddle),
+    ("paddle-vars", paddle::paddle_vars),
+    ("paddle-save", paddle::paddle_save),
+    ("paddle-params", paddle_stream::paddle_params),
+    ("paddle-params-sized", paddle_stream::paddle_params_sized),
+    ("paddle-pickle", pickle::paddle_pickle),
+    ("paddle-tensor", paddle_stream::paddle_tensor),
+    ("paddle-tensor-lod-last", paddle_stream::paddle_tensor_lod_last),
+    ("paddle-program", paddle_program::paddle_program),
+    ("paddle-program-text", paddle_program::paddle_program_text),
+    ("seal", seal::seal),
+];
