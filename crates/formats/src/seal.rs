@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use lodstone_model::{Model, Parameter};
 use lodstone_store::{
-    Blob, Checks, PIECE, Part, Progress, SEAL, check_relative, checksum, exists, plain,
+    Blob, Checks, PIECE, Part, Progress, SEAL, check_relative, checksum, is_there, plain,
 };
 use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -97,10 +97,11 @@ impl Seal {
     /// Reads the seal of a directory; nothing if it has none.
     ///
     /// # Errors
-    /// If it cannot be read, is larger than `most` bytes, or is not what was written.
+    /// If it cannot be read, or looked for; if it is larger than `most` bytes, or is not what was
+    /// written.
     pub fn load(directory: &Path, most: u64) -> Result<Option<Self>> {
         let path = directory.join(SEAL);
-        if !exists(&path) {
+        if !is_there(&path)? {
             return Ok(None);
         }
         let fail = |what: &str| Err(Error::Seal { path: path.clone(), what: what.to_owned() });

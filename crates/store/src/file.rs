@@ -4,6 +4,7 @@
 //! so that work that reads it for long can ask whether it is still the same before publishing.
 
 use std::fs::{File, Metadata, OpenOptions};
+use std::io::ErrorKind;
 #[cfg(target_os = "linux")]
 use std::io::IoSliceMut;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -145,7 +146,7 @@ impl SourceFile {
     /// Fills `buffer` from `offset` with what is there, whatever its checksums are.
     pub(crate) fn read_plain(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.with(|file| file.read_exact_at(buffer, offset))?.map_err(|error| {
-            if error.kind() == std::io::ErrorKind::UnexpectedEof {
+            if error.kind() == ErrorKind::UnexpectedEof {
                 let what = format!("it ends before byte {}", offset + buffer.len() as u64);
                 return Error::Changed { path: self.path.clone(), what };
             }
@@ -265,6 +266,21 @@ pub(crate) fn kind_of(metadata: &Metadata) -> &'static str {
 /// is finished.
 pub fn exists(path: &Path) -> bool {
     path.exists() || is_expected(path)
+}
+
+/// Whether there is anything at `path`, a link that leads nowhere too, or will be when an interrupted
+/// write is finished.
+///
+/// # Errors
+/// If that cannot be told.
+pub fn is_there(path: &Path) -> Result<bool> {
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(is_expected(path))
+        }
+        Err(error) => Err(Error::io("look for", path)(error)),
+    }
 }
 
 /// Whether `path` is a directory (symbolic links followed).
