@@ -564,3 +564,21 @@ fn sizes_of_shards_are_understood() {
         convert(DIGITS, &dir.path().join("out.safetensors"), &["--max-shard-size", size]);
     }
 }
+
+#[test]
+fn nothing_is_written_under_the_name_of_a_seal() {
+    let dir = dir();
+    let at = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();
+    std::os::unix::fs::symlink("lodstone.seal", at("link.npz")).expect("a link");
+    for name in ["lodstone.seal", ".x.1-1.lodstone", "link.npz"] {
+        for arguments in [
+            vec!["convert", DIGITS, &at(name), "--to", "npz"],
+            vec!["cat", DIGITS, "--index", "1", "-o", &at(name)],
+        ] {
+            let error = bad(&arguments);
+            assert!(error.contains("is not a name of a part of a model"), "{error}");
+        }
+    }
+    assert!(bad(["convert", DIGITS, &at("lodstone.seal"), "--to", "paddle-vars"]).contains("seal"));
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1);
+}

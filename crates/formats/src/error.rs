@@ -79,6 +79,15 @@ pub enum Error {
         /// What it cannot hold, with its name.
         what: String,
     },
+    /// A name that no file of a model has.
+    #[error(
+        "`{name}` is not a name of a part of a model: `lodstone.seal` is kept for seals, and `.*.lodstone` \
+         for what is being written"
+    )]
+    Reserved {
+        /// The name.
+        name: String,
+    },
     /// A seal that cannot be relied on.
     #[error("the seal `{}` cannot be used: {what}", path.display())]
     Seal {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use lodstone_model::Model;
 use lodstone_store::{Commit, Output, SEAL};
 
+use crate::format::check_free;
 use crate::seal::LARGEST;
 use crate::{Error, Format, OpenOptions, Result, Seal, SealedModel, WriteOptions};
 
@@ -43,6 +44,7 @@ impl Staged {
         Error: From<E>,
     {
         let (mut commit, name) = Commit::file(path, options.progress.clone())?;
+        check_free(&name)?;
         commit.write(&name, fill)?;
         let root = path.parent().unwrap_or(Path::new("")).to_path_buf();
         Ok(Self { commit, root, files: vec![path.to_path_buf()], main: name })
@@ -72,7 +74,7 @@ impl Staged {
     /// Writes one of several files: who has the last has all of them.
     ///
     /// # Errors
-    /// As [`Commit::write`].
+    /// As [`Commit::write`]; if the name is not one of a part of a model.
     pub(crate) fn write<E>(
         &mut self,
         name: &str,
@@ -82,6 +84,7 @@ impl Staged {
         E: From<lodstone_store::Error>,
         Error: From<E>,
     {
+        check_free(name)?;
         self.commit.write(name, fill)?;
         self.files.push(self.root.join(name));
         Ok(())
