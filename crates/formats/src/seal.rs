@@ -166,11 +166,18 @@ impl Seal {
         files.map(|file| (file.name.clone(), Arc::clone(&file.checks))).collect()
     }
 
-    /// Takes out the models that have one of these files; says whether there were any.
-    pub fn remove(&mut self, names: &[String]) -> bool {
-        let before = self.models.len();
-        self.models.retain(|model| !model.files.iter().any(|file| names.contains(&file.name)));
-        self.models.len() < before
+    /// Takes out the models that have one of these files, and gives them.
+    pub fn remove(&mut self, names: &[String]) -> Vec<SealedModel> {
+        let has_one = |model: &SealedModel| model.files.iter().any(|f| names.contains(&f.name));
+        let (removed, kept) = std::mem::take(&mut self.models).into_iter().partition(has_one);
+        self.models = kept;
+        removed
+    }
+
+    /// Whether there is a file of these models that it does not have.
+    pub fn lacks_one_of(&self, models: &[SealedModel]) -> bool {
+        let mut files = models.iter().flat_map(|model| &model.files);
+        files.any(|file| self.file(&file.name).is_none())
     }
 }
 

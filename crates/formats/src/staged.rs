@@ -25,7 +25,8 @@ pub struct Staged {
 pub struct Written {
     /// The files, in the order in which they were written; without a seal.
     pub files: Vec<PathBuf>,
-    /// The seal that has no checksums any more of what was written over.
+    /// The seal that has no checksums any more of files that it had: they were written over, or belong
+    /// to what was.
     pub unsealed: Option<PathBuf>,
     /// Whether the path is a symbolic link to the file that was written. Then that was not sealed:
     /// its seal belongs beside the link.
@@ -112,16 +113,16 @@ impl Staged {
         let old = self.commit.root().map_or(Ok(None), |root| Seal::load(root, LARGEST));
         // One that cannot be read says nothing about any file; another model's is not lost.
         let mut seal = if sealed { old? } else { old.ok().flatten() }.unwrap_or_default();
-        let unsealed = seal.remove(&self.commit.names());
+        let removed = seal.remove(&self.commit.names());
         if sealed {
             seal.models.push(self.sealed(format, options)?);
         }
-        if sealed || unsealed {
+        if sealed || !removed.is_empty() {
             let encoded = seal.encode()?;
             self.commit.write(SEAL, |out| out.put(&encoded))?;
         }
         self.commit.publish()?;
-        let unsealed = unsealed.then(|| self.root.join(SEAL));
+        let unsealed = seal.lacks_one_of(&removed).then(|| self.root.join(SEAL));
         Ok(Written { files: self.files, unsealed, through_link })
     }
 

@@ -113,6 +113,6 @@ pub(crate) fn break_seal(path: &Path) -> Result<Option<PathBuf>> {
     // One that cannot be read says nothing about any file.
     let Ok(Some(mut seal)) = Seal::load(root, LARGEST) else { return Ok(None) };
     let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-    let broken = seal.remove(name.as_slice());
+    let broken = !seal.remove(name.as_slice()).is_empty();
     broken.then(|| write(&seal, root)).transpose()
 }
