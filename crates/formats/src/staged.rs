@@ -23,6 +23,8 @@ pub struct Staged {
 /// What was written.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
+    /// The directory that they are in.
+    pub root: PathBuf,
     /// The files, in the order in which they were written; without a seal.
     pub files: Vec<PathBuf>,
     /// The seal that has no checksums any more of files that it had: they were written over, or belong
@@ -123,7 +125,7 @@ impl Staged {
         }
         self.commit.publish()?;
         let unsealed = seal.lacks_one_of(&removed).then(|| self.root.join(SEAL));
-        Ok(Written { files: self.files, unsealed, through_link })
+        Ok(Written { root: self.root, files: self.files, unsealed, through_link })
     }
 
     /// The checksums of what was written, while the system writes it to the disk.

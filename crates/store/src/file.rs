@@ -3,12 +3,13 @@
 //! A [`SourceFile`] is opened once and remembers what it was (size, time of modification, inode),
 //! so that work that reads it for long can ask whether it is still the same before publishing.
 
+use std::collections::HashSet;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::ErrorKind;
 #[cfg(target_os = "linux")]
 use std::io::IoSliceMut;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -103,6 +104,11 @@ impl SourceFile {
         }
         self.checks = Some(checks);
         Ok(self)
+    }
+
+    /// Whether its bytes are compared with checksums.
+    pub fn is_checked(&self) -> bool {
+        self.checks.is_some()
     }
 
     /// The path it was opened by.
@@ -281,6 +287,40 @@ pub fn is_there(path: &Path) -> Result<bool> {
         }
         Err(error) => Err(Error::io("look for", path)(error)),
     }
+}
+
+/// Where the symbolic link at `path` leads to in the end; nothing if there is no link, or it leads
+/// nowhere.
+pub fn link_target(path: &Path) -> Option<PathBuf> {
+    std::fs::read_link(path).ok().and_then(|_| path.canonicalize().ok())
+}
+
+/// The directory at `path` and those above it, each with the way from it down to the directory: nearest
+/// first, as `path` calls them as long as it does not climb; then the others that it is in without symbolic links, as far as this
+/// process may look there. None is there twice.
+pub fn directories_above(path: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let named = path.components().filter(|part| matches!(part, Component::Normal(_))).count();
+    let climbs = |way: &Path| way.components().any(|part| part == Component::ParentDir);
+    let mut above: Vec<_> = path.ancestors().take(named + 1).map(|from| way(from, path)).collect();
+    above.retain(|(_, way)| !climbs(way));
+    let Ok(here) = std::env::current_dir() else { return above };
+    let absolute = here.join(path);
+    let Ok(real) = absolute.canonicalize() else { return above };
+    if real == absolute {
+        // The nearest are the same ones.
+        above.extend(real.ancestors().skip(named + 1).map(|from| way(from, &real)));
+        return above;
+    }
+    let known: HashSet<PathBuf> =
+        above.iter().filter_map(|(from, _)| here.join(from).canonicalize().ok()).collect();
+    let others = real.ancestors().filter(|from| !known.contains(*from));
+    above.extend(others.map(|from| way(from, &real)));
+    above
+}
+
+/// A directory above another, and the way between them.
+fn way(from: &Path, to: &Path) -> (PathBuf, PathBuf) {
+    (from.to_path_buf(), to.strip_prefix(from).unwrap_or(to).to_path_buf())
 }
 
 /// Whether `path` is a directory (symbolic links followed).
