@@ -96,6 +96,12 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// A file that is in no seal, of a model that is sealed.
+    #[error("`{}` is not in the seal, and the model is sealed", path.display())]
+    Unsealed {
+        /// The file.
+        path: PathBuf,
+    },
     /// A JSON text that is not what it should be.
     #[error("`{}`: {source}", path.display())]
     Json {

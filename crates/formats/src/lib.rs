@@ -34,5 +34,5 @@ pub use format::{FORMATS, Format, Prefix, Probe, named};
 pub use options::{Holds, OpenOptions, WriteOptions};
 pub use scan::{Pickles, pickles};
 pub use seal::{LARGEST, Seal, SealedFile, SealedModel, TensorRanges, called};
-pub use seals::{ModelDir, Place, Sealed, Seals, places};
+pub use seals::{ModelDir, Place, Sealed, Seals, check_sealed, places};
 pub use staged::{Staged, Written};

@@ -17,7 +17,8 @@ pub struct OpenOptions {
     pub limits: Limits,
     /// Whether files may be mapped into memory.
     pub mmap: bool,
-    /// Whether bytes of sealed models are compared with their checksums when they are first read.
+    /// Whether bytes of sealed models are compared with their checksums when they are first read,
+    /// and models are refused of which some files are sealed and others not.
     pub verify: bool,
     /// Whether names inside a model may pass symbolic links that leave its directory.
     pub links: Links,

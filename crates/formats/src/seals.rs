@@ -9,11 +9,12 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use lodstone_model::Model;
 use lodstone_store::{
     Blob, Checks, Dir, SourceFile, directories_above, exists, is_dir, link_target,
 };
 
-use crate::{Result, Seal, SealedModel};
+use crate::{Error, OpenOptions, Result, Seal, SealedModel};
 
 /// The seals that files are in. Each is read once, when it is first asked for.
 #[derive(Debug)]
@@ -231,4 +232,31 @@ impl ModelDir {
     pub fn files(&self, most: usize) -> Result<Vec<String>> {
         Ok(self.dir.files(most)?)
     }
+}
+
+/// A model is sealed as a whole: if what `path` asks for is sealed, or one of the files that were
+/// opened, all of them have to be. A file of the user's choice may lie beside the seal of another
+/// model; that is told.
+///
+/// # Errors
+/// [`Error::Unsealed`], unless models are not [compared](OpenOptions::verify); if a seal that a file
+/// could be in cannot be read.
+pub fn check_sealed(path: &Path, model: &mut Model, options: &OpenOptions) -> Result<()> {
+    let Some(seals) = options.seals() else { return Ok(()) };
+    let files = || model.files.iter().filter_map(|blob| Some(blob.file_range()?.0));
+    let Some(file) = files().find(|file| !file.is_checked()) else { return Ok(()) };
+    let file = file.path().to_path_buf();
+    let mut sealed = files().any(|file| file.is_checked());
+    for path in [Some(path), options.params.as_deref()].into_iter().flatten() {
+        sealed = sealed || seals.asked(path)?.is_some();
+    }
+    if sealed {
+        return Err(Error::Unsealed { path: file });
+    }
+    let beside = if is_dir(path) { None } else { seals.known(parent(path))? };
+    if beside.is_some_and(|known| !known.checks.is_empty()) {
+        let file = file.display();
+        model.report.warn(format!("`{file}` is not in the seal beside it: it was not compared"));
+    }
+    Ok(())
 }

@@ -9,7 +9,8 @@ use lodstone_formats::{
 use lodstone_model::Model;
 use lodstone_store::{Blob, Commit, Progress, SEAL, SourceFile, is_dir, plain};
 
-use crate::{Error, Result, open_with};
+use crate::open::open_files;
+use crate::{Error, Result};
 
 /// What was sealed.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +39,7 @@ pub fn seal(
 ) -> Result<Sealing> {
     let path = path.as_ref();
     let options = OpenOptions { verify: !replace, ..options.clone() };
-    let model = open_with(path, &options)?;
+    let model = open_files(path, &options)?;
     let mut sealing = Sealing { tensors: model.parameters.len(), ..Sealing::default() };
     let mut tensors = TensorRanges::of(&model);
     for Directory { root, files } in by_directory(path, &model)? {

@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use lodstone::{
-    ConvertOptions, Error, Model, OpenOptions, Progress, Target, Verification, WriteOptions,
-    convert, open, open_with, seal, verify,
+    ConvertOptions, Error, FormatError, Model, OpenOptions, Progress, Target, Verification,
+    WriteOptions, convert, open, open_record, open_with, seal, verify,
 };
 
 fn root() -> PathBuf {
@@ -127,6 +127,89 @@ fn files_that_a_model_names_are_compared_under_every_spelling_and_by_seals_betwe
         let blob = directory.open_file(name).expect("open").expect("there");
         assert!(blob.read().expect_err(name).to_string().contains("is damaged"), "{name}");
     }
+}
+
+#[test]
+fn an_epoch_that_was_added_to_a_sealed_model_is_not_read() {
+    let dir = tempfile::tempdir().expect("a directory");
+    copied(
+        dir.path(),
+        &[
+            ("mxnet/digits-symbol.json", "digits-symbol.json"),
+            ("mxnet/digits-0012.params", "digits-0012.params"),
+        ],
+    );
+    sealed(dir.path());
+    copied(dir.path(), &[("mxnet/digits-0012.params", "digits-0013.params")]);
+    let paths = ["", "digits", "digits-symbol.json"].map(|name| dir.path().join(name));
+    for path in &paths {
+        let error = open(path).expect_err("added");
+        assert!(matches!(error, Error::Format(FormatError::Unsealed { .. })), "{error}");
+        assert!(error.to_string().contains("digits-0013.params"), "{error}");
+        assert!(!checked(path).whole);
+        let trusting = OpenOptions { verify: false, ..OpenOptions::default() };
+        read(path, &trusting).expect("not compared");
+    }
+    // To add it is what sealing is for.
+    sealed(dir.path());
+    paths.iter().for_each(|path| assert!(open(path).is_ok() && checked(path).sealed));
+}
+
+#[test]
+fn an_index_that_was_added_to_a_sealed_file_is_not_read() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| dir.path().join(name);
+    let model = open(digits()).expect("a model");
+    written(model.clone(), &at("model.safetensors"), "safetensors", true);
+    written(model.clone(), &at("evil.safetensors"), "safetensors", false);
+    let names = model.parameters.iter().map(|parameter| format!("\"{}\"", parameter.name));
+    let map: Vec<_> = names.map(|name| format!("{name}: \"evil.safetensors\"")).collect();
+    let index = format!("{{\"metadata\": {{}}, \"weight_map\": {{{}}}}}", map.join(", "));
+    std::fs::write(at("model.safetensors.index.json"), index).expect("write");
+    refused(&at(""), &OpenOptions::default(), "index.json` is not in the seal");
+    read(&at("model.safetensors"), &OpenOptions::default()).expect("what was sealed");
+}
+
+#[test]
+fn a_model_of_another_format_does_not_take_a_sealed_prefix() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| dir.path().join(name);
+    for name in ["inference.pdmodel", "inference.pdiparams"] {
+        copied(dir.path(), &[(&format!("paddle/{name}"), name)]);
+    }
+    sealed(&at("inference"));
+    let read_before = open(at("inference")).expect("a model").format;
+    copied(dir.path(), &[("mxnet/digits-symbol.json", "inference-symbol.json")]);
+    copied(dir.path(), &[("mxnet/digits-0012.params", "inference-0001.params")]);
+    if let Ok(model) = open(at("inference")) {
+        assert_eq!(model.format, read_before);
+    }
+}
+
+#[test]
+fn what_is_read_beside_the_seal_of_another_model_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| dir.path().join(name);
+    let model = open(digits()).expect("a model");
+    written(model.clone(), &at("a.safetensors"), "safetensors", true);
+    written(model, &at("b.npz"), "npz", false);
+    assert!(open(at("a.safetensors")).expect("sealed").report.warnings.is_empty());
+    let warnings = open(at("b.npz")).expect("another model").report.warnings;
+    assert!(warnings.len() == 1 && warnings[0].contains("is not in the seal"), "{warnings:?}");
+    let trusting = OpenOptions { verify: false, ..OpenOptions::default() };
+    assert!(open_with(at("b.npz"), &trusting).expect("a model").report.warnings.is_empty());
+}
+
+#[test]
+fn one_record_of_a_file_that_is_not_sealed_with_its_program_is_not_read_either() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| dir.path().join(name);
+    copied(dir.path(), &[("paddle/inference.pdmodel", "inference.pdmodel")]);
+    sealed(&at("inference.pdmodel"));
+    copied(dir.path(), &[("paddle/inference.pdiparams", "inference.pdiparams")]);
+    let error = open_record(at("inference.pdiparams"), 1, &OpenOptions::default());
+    let error = error.expect_err("the program is sealed, and they are not").to_string();
+    assert!(error.contains("inference.pdiparams` is not in the seal"), "{error}");
 }
 
 #[test]
