@@ -270,8 +270,6 @@ pub(crate) struct Scan {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) files: Files,
-    #[command(flatten)]
-    pub(crate) trust: Trust,
 }
 
 #[derive(Args)]

@@ -32,6 +32,10 @@ fn of_format(error: &lodstone::FormatError) -> Option<String> {
              `lodstone seal --replace` seals it as it is now"
                 .to_owned()
         }
+        F::Unsealed { .. } => {
+            "`lodstone seal` seals it with the others; `--no-verify` reads it nevertheless"
+                .to_owned()
+        }
         F::Store(S::Malformed { found, .. }) if found.ends_with("left") => {
             "the file looks truncated: compare its size with the original".to_owned()
         }

@@ -10,7 +10,7 @@ use crate::say::{self, count, plain};
 
 /// Says whether a model does and tells nothing that it should not.
 pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    let options = arguments.trust.options(arguments.files.options(None));
+    let options = arguments.files.options(None);
     let found = lodstone::scan(&arguments.path, &options)?;
     if arguments.json {
         say::json(&found)?;

@@ -581,3 +581,21 @@ fn a_model_may_become_more_files_than_a_process_may_have_open() {
         assert_eq!(facts(&path(output), None)["tensors"].as_array().map(Vec::len), Some(300));
     }
 }
+
+#[test]
+fn nothing_is_written_under_the_name_of_a_seal() {
+    let dir = dir();
+    let at = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();
+    std::os::unix::fs::symlink("lodstone.seal", at("link.npz")).expect("a link");
+    for name in ["lodstone.seal", ".x.1-1.lodstone", "link.npz"] {
+        for arguments in [
+            vec!["convert", DIGITS, &at(name), "--to", "npz"],
+            vec!["cat", DIGITS, "--index", "1", "-o", &at(name)],
+        ] {
+            let error = bad(&arguments);
+            assert!(error.contains("is not a name of a part of a model"), "{error}");
+        }
+    }
+    assert!(bad(["convert", DIGITS, &at("lodstone.seal"), "--to", "paddle-vars"]).contains("seal"));
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1);
+}

@@ -79,6 +79,15 @@ pub enum Error {
         /// What it cannot hold, with its name.
         what: String,
     },
+    /// A name that no file of a model has.
+    #[error(
+        "`{name}` is not a name of a part of a model: `lodstone.seal` is kept for seals, and `.*.lodstone` \
+         for what is being written"
+    )]
+    Reserved {
+        /// The name.
+        name: String,
+    },
     /// A seal that cannot be relied on.
     #[error("the seal `{}` cannot be used: {what}", path.display())]
     Seal {
@@ -86,6 +95,12 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong with it.
         what: String,
+    },
+    /// A file that is in no seal, of a model that is sealed.
+    #[error("`{}` is not in the seal, and the model is sealed", path.display())]
+    Unsealed {
+        /// The file.
+        path: PathBuf,
     },
     /// A JSON text that is not what it should be.
     #[error("`{}`: {source}", path.display())]

@@ -90,6 +90,8 @@ impl Format {
     /// If the format has no place for it; or what reading and writing give. Then nothing was
     /// written.
     pub fn write(&self, model: &Model, path: &Path, options: &WriteOptions) -> Result<Written> {
+        // What is above it is the user's own.
+        check_free(&path.file_name().unwrap_or_default().to_string_lossy())?;
         (self.stage)(model, path, options)?.publish(self, model, options)
     }
 
@@ -108,18 +110,16 @@ pub fn named(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name)
 }
 
-/// Fails if a name out of a model is one that no file of a model has: that of a seal, or of files that
-/// are being written. It would be taken for one, and never for a part of the model.
+/// Fails if a file would be called like a seal or like what is being written, or be in a directory that
+/// is: it would be taken for one, and never for a part of a model.
 ///
 /// # Errors
-/// [`Error::Incompatible`].
-pub(crate) fn check_free(format: &'static str, name: &str) -> Result<()> {
-    let last = name.rsplit('/').next().unwrap_or(name);
-    if last == SEAL || is_hidden(last) {
-        let what = format!("a file called `{name}`, which is not a name of a part of a model");
-        return Err(Error::Incompatible { format, what });
+/// [`Error::Reserved`].
+pub(crate) fn check_free(name: &str) -> Result<()> {
+    match name.split('/').any(|part| part == SEAL || is_hidden(part)) {
+        true => Err(Error::Reserved { name: name.to_owned() }),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// What `owner` remembers of a model as JSON.

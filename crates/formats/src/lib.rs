@@ -25,6 +25,7 @@ mod protobuf;
 pub mod safetensors;
 mod scan;
 mod seal;
+mod seals;
 mod staged;
 mod tar;
 
@@ -33,4 +34,5 @@ pub use format::{FORMATS, Format, Prefix, Probe, named};
 pub use options::{Holds, OpenOptions, WriteOptions};
 pub use scan::{Effort, Pickles, pickles};
 pub use seal::{Seal, SealedFile, SealedModel, TensorRanges, called};
+pub use seals::{ModelDir, Place, Sealed, Seals, check_sealed, places};
 pub use staged::{Staged, Written};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lodstone_model::{DType, Dialect, Limits};
 use lodstone_store::{Blob, Dir, Links, Progress, SourceFile};
 
-use crate::{Result, Seal};
+use crate::{ModelDir, Result, Seals};
 
 /// How to open a model.
 #[derive(Clone, Debug)]
@@ -17,7 +17,8 @@ pub struct OpenOptions {
     pub limits: Limits,
     /// Whether files may be mapped into memory.
     pub mmap: bool,
-    /// Whether bytes of sealed models are compared with their checksums when they are first read.
+    /// Whether bytes of sealed models are compared with their checksums when they are first read,
+    /// and models are refused of which some files are sealed and others not.
     pub verify: bool,
     /// Whether names inside a model may pass symbolic links that leave its directory.
     pub links: Links,
@@ -36,31 +37,25 @@ impl OpenOptions {
     /// # Errors
     /// As [`SourceFile::open`]; if it is sealed and has another size, or the seal is damaged.
     pub fn file(&self, path: &Path) -> Result<Blob> {
-        let mut file = SourceFile::open(path, self.mmap)?;
-        let seal = self.seal(path.parent().unwrap_or(Path::new("")))?;
-        let name = path.file_name().and_then(|name| name.to_str());
-        let sealed = seal.as_ref().zip(name).and_then(|(seal, name)| seal.file(name));
-        if let Some(sealed) = sealed {
-            file = file.checked(Arc::clone(&sealed.checks))?;
-        }
+        let file = SourceFile::open(path, self.mmap)?;
+        let file = match self.seals() {
+            Some(seals) => seals.checked(file)?,
+            None => file,
+        };
         Ok(Blob::file(Arc::new(file)))
     }
 
     /// Opens a directory in which names that come out of a model are resolved.
     ///
     /// # Errors
-    /// If it cannot be opened, or its seal is damaged.
-    pub fn dir(&self, path: &Path) -> Result<Dir> {
-        let checks = self.seal(path)?.map(|seal| seal.checks()).unwrap_or_default();
-        Ok(Dir::open(path, self.links, self.mmap)?.checked(checks))
+    /// If it cannot be opened.
+    pub fn dir(&self, path: &Path) -> Result<ModelDir> {
+        Ok(ModelDir::new(Dir::open(path, self.links, self.mmap)?, self.seals()))
     }
 
-    /// The seal by which files of a directory are compared.
-    fn seal(&self, directory: &Path) -> Result<Option<Seal>> {
-        match self.verify {
-            true => Seal::load(directory),
-            false => Ok(None),
-        }
+    /// The seals that files are compared with, if they are.
+    pub(crate) fn seals(&self) -> Option<Seals> {
+        self.verify.then(Seals::default)
     }
 }
 

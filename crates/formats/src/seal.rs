@@ -26,8 +26,8 @@ use std::sync::Arc;
 
 use lodstone_model::{Model, Parameter};
 use lodstone_store::{
-    Blob, Checks, Checksum, Output, PIECE, Part, Progress, SEAL, check_relative, checksum, exists,
-    plain,
+    Blob, Checks, Checksum, Output, PIECE, Part, Progress, SEAL, check_relative, checksum,
+    is_there, plain,
 };
 use serde::de::{SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -132,10 +132,10 @@ impl Seal {
     /// Reads the seal of a directory; nothing if it has none.
     ///
     /// # Errors
-    /// If it cannot be read, is larger than 128 MiB, or is not what was written.
+    /// If it cannot be read, or looked for; if it is larger than 128 MiB, or is not what was written.
     pub fn load(directory: &Path) -> Result<Option<Self>> {
         let path = directory.join(SEAL);
-        if !exists(&path) {
+        if !is_there(&path)? {
             return Ok(None);
         }
         let fail = |what: &str| Err(Error::Seal { path: path.clone(), what: what.to_owned() });
@@ -195,11 +195,18 @@ impl Seal {
         files.map(|file| (file.name.clone(), Arc::clone(&file.checks))).collect()
     }
 
-    /// Takes out the models that have one of these files; says whether there were any.
-    pub fn remove(&mut self, names: &[String]) -> bool {
-        let before = self.models.len();
-        self.models.retain(|model| !model.files.iter().any(|file| names.contains(&file.name)));
-        self.models.len() < before
+    /// Takes out the models that have one of these files, and gives them.
+    pub fn remove(&mut self, names: &[String]) -> Vec<SealedModel> {
+        let has_one = |model: &SealedModel| model.files.iter().any(|f| names.contains(&f.name));
+        let (removed, kept) = std::mem::take(&mut self.models).into_iter().partition(has_one);
+        self.models = kept;
+        removed
+    }
+
+    /// Whether there is a file of these models that it does not have.
+    pub fn lacks_one_of(&self, models: &[SealedModel]) -> bool {
+        let mut files = models.iter().flat_map(|model| &model.files);
+        files.any(|file| self.file(&file.name).is_none())
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use lodstone_model::Model;
 use lodstone_store::{Commit, Output, SEAL};
 
+use crate::format::check_free;
 use crate::{Error, Format, OpenOptions, Result, Seal, SealedModel, WriteOptions};
 
 /// What a format has written of a model.
@@ -21,9 +22,12 @@ pub struct Staged {
 /// What was written.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
+    /// The directory that they are in.
+    pub root: PathBuf,
     /// The files, in the order in which they were written; without a seal.
     pub files: Vec<PathBuf>,
-    /// The seal that has no checksums any more of what was written over.
+    /// The seal that has no checksums any more of files that it had: they were written over, or belong
+    /// to what was.
     pub unsealed: Option<PathBuf>,
     /// Whether the path is a symbolic link to the file that was written. Then that was not sealed:
     /// its seal belongs beside the link.
@@ -42,6 +46,7 @@ impl Staged {
         Error: From<E>,
     {
         let (mut commit, name) = Commit::file(path, options.progress.clone())?;
+        check_free(&name)?;
         commit.write(&name, fill)?;
         let root = path.parent().unwrap_or(Path::new("")).to_path_buf();
         Ok(Self { commit, root, files: vec![path.to_path_buf()], main: name })
@@ -71,7 +76,7 @@ impl Staged {
     /// Writes one of several files: who has the last has all of them.
     ///
     /// # Errors
-    /// As [`Commit::write`].
+    /// As [`Commit::write`]; if the name is not one of a part of a model.
     pub(crate) fn write<E>(
         &mut self,
         name: &str,
@@ -81,6 +86,7 @@ impl Staged {
         E: From<lodstone_store::Error>,
         Error: From<E>,
     {
+        check_free(name)?;
         self.commit.write(name, fill)?;
         self.files.push(self.root.join(name));
         Ok(())
@@ -112,14 +118,14 @@ impl Staged {
         let old = self.commit.root().map_or(Ok(None), Seal::load);
         // One that cannot be read says nothing about any file; another model's is not lost.
         let mut seal = if seals { old? } else { old.ok().flatten() }.unwrap_or_default();
-        let unsealed = seal.remove(&self.commit.names());
+        let removed = seal.remove(&self.commit.names());
         seal.models.extend(sealed);
-        if seals || unsealed {
+        if seals || !removed.is_empty() {
             self.commit.write(SEAL, |out| seal.write(out))?;
         }
         self.commit.publish()?;
-        let unsealed = unsealed.then(|| self.root.join(SEAL));
-        Ok(Written { files: self.files, unsealed, through_link })
+        let unsealed = seal.lacks_one_of(&removed).then(|| self.root.join(SEAL));
+        Ok(Written { root: self.root, files: self.files, unsealed, through_link })
     }
 
     /// The checksums of what was written, while the system writes it to the disk.

@@ -187,7 +187,13 @@ fn place(error: &Error) -> Option<(u64, &str, &str)> {
 #[test]
 fn names_that_lead_out_are_not_written_either() {
     let scratch = tempfile::tempdir().expect("a directory");
-    let reserved = ["lodstone.seal", "sub/lodstone.seal", ".x.1-1.lodstone"];
+    let reserved = [
+        "lodstone.seal",
+        "sub/lodstone.seal",
+        "lodstone.seal/x",
+        ".x.1-1.lodstone",
+        ".x.1-1.lodstone/x",
+    ];
     let reserved = reserved.map(|name| (name, "not a name"));
     for (name, why) in PATHS.iter().copied().chain(reserved) {
         let tensor = Tensor::dense(DType::Uint8, vec![1], Blob::memory(vec![0]));

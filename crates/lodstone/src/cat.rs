@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use half::{bf16, f16};
-use lodstone_formats::OpenOptions;
+use lodstone_formats::{Error as FormatError, OpenOptions};
 use lodstone_model::{DType, Indices, Kind, Model, Tensor};
 use lodstone_store::Blob;
 
@@ -26,6 +26,8 @@ pub fn open_record(
     let path = path.as_ref();
     let whole = match open_with(path, options) {
         Ok(model) => return nth(model, index),
+        // What is in the file was read; it is not to be had.
+        Err(error @ Error::Format(FormatError::Unsealed { .. })) => return Err(error),
         Err(error) => error,
     };
     // The error of the whole file says more than that of a record that cannot be found in it.

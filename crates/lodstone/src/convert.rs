@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::{FORMATS, Format, OpenOptions, WriteOptions};
+use lodstone_formats::{FORMATS, Format, OpenOptions, Place, WriteOptions, places};
 use lodstone_model::{DType, Loss, Model, Report};
 use lodstone_schema::conventions;
 
 use crate::adapt::{Renames, globs, transpose};
 use crate::cast::cast;
 use crate::fit::{fit, place};
-use crate::seal::{break_seal, seal};
+use crate::seal::{Broken, break_seals, seal};
 use crate::{Error, Result};
 
 /// What to convert to, and what of a model.
@@ -110,13 +110,16 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
     let written = format.write(&model, out, &WriteOptions { same, ..options.write.clone() })?;
     let (tensors, nbytes) = (model.parameters.len(), model.nbytes());
     let mut unsealed: Vec<PathBuf> = written.unsealed.into_iter().collect();
-    if written.through_link {
-        // The seal beside the link knows the file by the name of the link.
-        unsealed.extend(break_seal(out)?);
-        if options.write.seal {
-            seal(out, &OpenOptions::default(), false, &options.write.progress)?;
-        }
+    // The seal beside a link knows the file by the name of the link; that in its own directory was
+    // written with it.
+    let anew = |place: &Place| !written.through_link && place.is_in(&written.root);
+    let places = written.files.iter().flat_map(|file| places(file));
+    let broken = break_seals(places.filter(|place| !anew(place)))?;
+    if written.through_link && options.write.seal {
+        seal(out, &OpenOptions::default(), false, &options.write.progress)?;
     }
+    let missed = broken.into_iter().filter(Broken::is_missed);
+    unsealed.extend(missed.map(|broken| broken.seal));
     for seal in unsealed {
         let what = "has no checksums any more of what was written over";
         report.warn(format!("`{}` {what}", seal.display()));

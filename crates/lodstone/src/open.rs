@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lodstone_formats::{FORMATS, OpenOptions, Probe};
+use lodstone_formats::{FORMATS, OpenOptions, Probe, check_sealed};
 use lodstone_model::Model;
 use lodstone_store::{exists, is_dir, list_dir};
 
@@ -13,7 +13,8 @@ use crate::Result;
 /// The format is found by content. Tensors are not read.
 ///
 /// # Errors
-/// If there is no model at `path`, no format knows it, or it is damaged.
+/// If there is no model at `path`, no format knows it, or it is damaged; if it is sealed, and not all of
+/// its files are.
 pub fn open(path: impl AsRef<Path>) -> Result<Model> {
     open_with(path, &OpenOptions::default())
 }
@@ -24,6 +25,13 @@ pub fn open(path: impl AsRef<Path>) -> Result<Model> {
 /// As [`open`].
 pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Model> {
     let path = path.as_ref();
+    let mut model = open_files(path, options)?;
+    check_sealed(path, &mut model, options)?;
+    Ok(model)
+}
+
+/// Opens a model of which some files may be sealed, and others not.
+pub(crate) fn open_files(path: &Path, options: &OpenOptions) -> Result<Model> {
     if !exists(path) {
         return open_prefix(path, options);
     }

@@ -1,12 +1,16 @@
 //! Writing down what a model is, so that any change of it is found.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::{OpenOptions, Seal, SealedFile, SealedModel, TensorRanges};
+use lodstone_formats::{
+    OpenOptions, Place, Seal, SealedFile, SealedModel, Seals, TensorRanges, places,
+};
 use lodstone_model::Model;
 use lodstone_store::{Blob, Commit, Progress, SEAL, SourceFile, is_dir, plain};
 
-use crate::{Error, Result, open_with};
+use crate::open::open_files;
+use crate::{Error, Result};
 
 /// What was sealed.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +39,7 @@ pub fn seal(
 ) -> Result<Sealing> {
     let path = path.as_ref();
     let options = OpenOptions { verify: !replace, ..options.clone() };
-    let model = open_with(path, &options)?;
+    let model = open_files(path, &options)?;
     let mut sealing = Sealing { tensors: model.parameters.len(), ..Sealing::default() };
     let mut tensors = TensorRanges::of(&model);
     for Directory { root, files } in by_directory(path, &model)? {
@@ -56,6 +60,14 @@ pub fn seal(
         seal.remove(&names);
         seal.models.push(SealedModel { format: model.format.clone(), files: sealed });
         sealing.seals.push(write(&seal, &root, commit)?);
+        if replace {
+            // They would be asked first.
+            let nearer = |name| {
+                let places = places(&root.join(name)).into_iter();
+                places.take_while(|place| !place.is_in(&root)).collect::<Vec<_>>()
+            };
+            break_seals(names.iter().flat_map(nearer))?;
+        }
     }
     Ok(sealing)
 }
@@ -115,17 +127,42 @@ pub(crate) fn source(blob: &Blob) -> Result<&SourceFile> {
     file.ok_or_else(|| Error::Absent("the model is not in files".to_owned()))
 }
 
-/// Takes the model that has the file at `path` out of the seal beside it; gives that seal. Who has
-/// written a new file there calls it, so that it is not held against the old one.
-pub(crate) fn break_seal(path: &Path) -> Result<Option<PathBuf>> {
-    let root = path.parent().unwrap_or(Path::new(""));
+/// A seal that has lost models.
+pub(crate) struct Broken {
+    pub(crate) seal: PathBuf,
+    files: Vec<PathBuf>,
+}
+
+impl Broken {
+    /// Whether a file that it had is in no seal now.
+    pub(crate) fn is_missed(&self) -> bool {
+        let seals = Seals::default();
+        self.files.iter().any(|file| seals.of(file).is_ok_and(|sealed| sealed.is_none()))
+    }
+}
+
+/// Takes the models that have one of these files out of the seals there. Who has written or sealed the
+/// files anew calls it, so that they are not held against the old ones. A seal that cannot be read says
+/// nothing about any file.
+pub(crate) fn break_seals(places: impl Iterator<Item = Place>) -> Result<Vec<Broken>> {
+    let mut known: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
+    for Place { root, name } in places {
+        known.entry(root).or_default().push(name);
+    }
+    let broken = known.iter().map(|(root, names)| break_seal(root, names));
+    broken.filter_map(Result::transpose).collect()
+}
+
+fn break_seal(root: &Path, names: &[String]) -> Result<Option<Broken>> {
     if matches!(Seal::load(root), Ok(None)) {
         return Ok(None);
     }
     let commit = begin(root, &Progress::default())?;
-    // One that cannot be read says nothing about any file.
     let Ok(Some(mut seal)) = Seal::load(root) else { return Ok(None) };
-    let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-    let broken = seal.remove(name.as_slice());
-    broken.then(|| write(&seal, root, commit)).transpose()
+    let removed = seal.remove(names);
+    if removed.is_empty() {
+        return Ok(None);
+    }
+    let files = removed.iter().flat_map(|model| &model.files).map(|file| root.join(&file.name));
+    Ok(Some(Broken { seal: write(&seal, root, commit)?, files: files.collect() }))
 }

@@ -5,15 +5,15 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use lodstone_formats::{Error as FormatError, OpenOptions, Seal, SealedFile, SealedModel, called};
+use lodstone_formats::{Error as FormatError, OpenOptions, Place, Seals, called};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
 use lodstone_schema::conventions;
 use lodstone_store::{
-    Blob, Damage, Error as StoreError, Progress, SourceFile, crc32_of, exists, is_dir,
+    Blob, Checks, Damage, Error as StoreError, Progress, SourceFile, crc32_of, exists, is_dir,
 };
 use serde::Serialize;
 
-use crate::seal::by_directory;
+use crate::seal::source;
 use crate::{Error, Result, open_with};
 
 /// What was found of a model.
@@ -107,7 +107,7 @@ pub fn verify(
     });
     let (mut found, compared) = compared?;
     match opened {
-        Ok(model) => look(path, &model, &compared, progress, &mut found)?,
+        Ok(model) => look(path, &model, compared, progress, &mut found)?,
         Err(error) => match defect_of(path, error) {
             Ok(defect) => found.findings.push(defect),
             // A directory of several models, for one: what was sealed of it was compared.
@@ -122,90 +122,96 @@ pub fn verify(
     Ok(found)
 }
 
-/// Compares every file that was sealed with its seal; gives those files.
+/// Compares everything that is sealed of what was asked for; gives the places of those files in their
+/// seals.
 fn compare_sealed(
     path: &Path,
     options: &OpenOptions,
     progress: &Progress,
-) -> Result<(Verification, HashSet<PathBuf>)> {
+) -> Result<(Verification, HashSet<Place>)> {
     let mut found = Verification { schema: 1, ..Verification::default() };
-    let mut compared = HashSet::new();
-    for (root, asked) in expected(path, options) {
-        let Some(seal) = load(&root, &mut found)? else { continue };
-        let has_one = |model: &&SealedModel| model.files.iter().any(|file| asked.fits(&file.name));
-        // A prefix is that of one model.
-        let most = if matches!(asked, Asked::Prefix(_)) { 1 } else { usize::MAX };
-        let of_model = seal.models.iter().filter(has_one).take(most);
-        for file in of_model.flat_map(|model| &model.files) {
-            compare(&root, file, progress, &mut found)?;
-            compared.insert(root.join(&file.name));
+    let (mut compared, seals) = (HashSet::new(), Seals::default());
+    for path in [Some(path), options.params.as_deref()].into_iter().flatten() {
+        let Some(sealed) = found.unless_damaged(path, seals.asked(path))?.flatten() else {
+            continue;
+        };
+        for file in sealed.models.iter().flat_map(|model| &model.files) {
+            let place = Place { root: sealed.root.clone(), name: file.name.clone() };
+            if compared.insert(place.clone()) {
+                compare(&place, &file.checks, progress, &mut found)?;
+            }
         }
     }
     found.sealed = !compared.is_empty();
     Ok((found, compared))
 }
 
-/// What is asked for of the models that are sealed in a directory.
-enum Asked {
-    All,
-    File(String),
-    /// What the names of the files of a model begin with, or a file that is not there any more.
-    Prefix(String),
-}
-
-impl Asked {
-    fn fits(&self, file: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::File(name) => file == name,
-            Self::Prefix(prefix) => {
-                let rest = file.strip_prefix(prefix.as_str());
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
+/// Compares the files of a model that are in other seals than those of what was asked for, and finds
+/// those that are in none.
+fn compare_others(
+    model: &Model,
+    mut compared: HashSet<Place>,
+    progress: &Progress,
+    found: &mut Verification,
+) -> Result<()> {
+    let (mut uncovered, seals) = (Vec::new(), Seals::default());
+    for blob in &model.files {
+        let path = source(blob)?.path();
+        let Some(sealed) = found.unless_damaged(path, seals.of(path))? else { return Ok(()) };
+        match sealed {
+            None => uncovered.push(path),
+            Some((place, _)) if compared.contains(&place) => {}
+            Some((place, checks)) => {
+                compare(&place, &checks, progress, found)?;
+                compared.insert(place);
             }
         }
     }
-}
-
-/// The directories whose seals may cover a model, and what of each.
-fn expected(path: &Path, options: &OpenOptions) -> Vec<(PathBuf, Asked)> {
-    let of_path = |path: &Path| {
-        if is_dir(path) {
-            return Some((path.to_path_buf(), Asked::All));
+    found.sealed = !compared.is_empty();
+    if found.sealed {
+        for path in uncovered {
+            let message = format!("`{}` is not in the seal", path.display());
+            let defect = plain(DefectKind::Seal, message);
+            found.findings.push(Defect { file: Some(path.to_path_buf()), ..defect });
         }
-        let name = path.file_name()?.to_str()?.to_owned();
-        let asked = if exists(path) { Asked::File(name) } else { Asked::Prefix(name) };
-        Some((path.parent().unwrap_or(Path::new("")).to_path_buf(), asked))
-    };
-    std::iter::once(path).chain(options.params.as_deref()).filter_map(of_path).collect()
+    }
+    Ok(())
 }
 
-/// A seal; one that is damaged is a defect.
-fn load(root: &Path, found: &mut Verification) -> Result<Option<Seal>> {
-    match Seal::load(root) {
-        Ok(seal) => Ok(seal),
-        Err(error) => {
-            let defect = defect_of(root, error.into())?;
-            found.findings.push(Defect { kind: DefectKind::Seal, ..defect });
-            Ok(None)
+impl Verification {
+    /// What was found by a seal, if the seals can be read; one that is damaged is a defect.
+    fn unless_damaged<T>(
+        &mut self,
+        path: &Path,
+        sealed: Result<T, FormatError>,
+    ) -> Result<Option<T>> {
+        match sealed {
+            Ok(sealed) => Ok(Some(sealed)),
+            Err(error) => {
+                let defect = Defect { kind: DefectKind::Seal, ..defect_of(path, error.into())? };
+                if self.findings.iter().all(|known| known.message != defect.message) {
+                    self.findings.push(defect);
+                }
+                Ok(None)
+            }
         }
     }
 }
 
 /// Compares a file with what was sealed.
 fn compare(
-    root: &Path,
-    sealed: &SealedFile,
+    place: &Place,
+    checks: &Checks,
     progress: &Progress,
     found: &mut Verification,
 ) -> Result<()> {
-    let path = root.join(&sealed.name);
+    let path = place.root.join(&place.name);
     if !exists(&path) {
         let message = format!("`{}` was sealed and is not there", path.display());
         found.findings.push(Defect { file: Some(path), ..plain(DefectKind::Missing, message) });
         return Ok(());
     }
     let file = SourceFile::open(&path, false)?;
-    let checks = &sealed.checks;
     if checks.len() != file.len() {
         let (sealed, found_len) = (checks.len(), file.len());
         let error = StoreError::Resized { path: path.clone(), sealed, found: found_len };
@@ -226,27 +232,16 @@ fn compare(
 fn look(
     path: &Path,
     model: &Model,
-    compared: &HashSet<PathBuf>,
+    compared: HashSet<Place>,
     progress: &Progress,
     found: &mut Verification,
 ) -> Result<()> {
+    compare_others(model, compared, progress, found)?;
     found.format = Some(model.format.clone());
     found.tensors = model.parameters.len();
     found.files = model.files.len();
     found.nbytes = model.files.iter().map(Blob::len).fold(0, u64::saturating_add);
     found.warnings.clone_from(&model.report.warnings);
-    if found.sealed {
-        for directory in by_directory(path, model)? {
-            for (name, _) in &directory.files {
-                let file = directory.root.join(name);
-                if !compared.contains(&file) {
-                    let message = format!("`{}` is not in the seal", file.display());
-                    let defect = plain(DefectKind::Seal, message);
-                    found.findings.push(Defect { file: Some(file), ..defect });
-                }
-            }
-        }
-    }
     for checksum in &model.checksums {
         progress.advance(checksum.data.len())?;
         let wrong = match crc32_of(&checksum.data) {

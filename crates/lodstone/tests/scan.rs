@@ -427,6 +427,16 @@ fn what_a_listing_leaves_out_is_not_left_out_of_a_scan() {
 }
 
 #[test]
+fn seals_have_no_say_in_a_scan() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = written(dir.path(), "w.pkl", ATTACK);
+    written(dir.path(), "lodstone.seal", b"no seal");
+    assert_eq!(found(dir.path()), [attack(2, None)]);
+    assert_eq!(found(&path), [attack(2, None)]);
+    assert_eq!(found(&dir.path().join("w")), [attack(2, None)]);
+}
+
+#[test]
 fn a_large_json_text_is_no_model() {
     let dir = tempfile::tempdir().expect("a directory");
     let text = format!("{{\"meta\":{{\"source\":\"{}\"}}}}", "x".repeat(5000));

@@ -1,7 +1,6 @@
 //! A capability for one directory: names that come out of a model are resolved here and nowhere
 //! else, so that no model can reach a file outside its own directory.
 
-use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use std::sync::Arc;
 use crate::checks::SEAL;
 use crate::commit::is_hidden;
 use crate::commit::waiting::{Log, check_below, target_of};
-use crate::{Blob, Checks, Error, Result, SourceFile};
+use crate::{Blob, Error, Result, SourceFile};
 
 /// One directory, and everything below it.
 #[derive(Debug)]
@@ -18,7 +17,6 @@ pub struct Dir {
     path: PathBuf,
     links: Links,
     mmap: bool,
-    checks: HashMap<String, Arc<Checks>>,
     /// The redo logs above it.
     logs: Vec<Log>,
 }
@@ -53,19 +51,21 @@ impl Dir {
         let dir = cap_std::fs::Dir::open_ambient_dir(path, cap_std::ambient_authority())
             .map_err(Error::io("open the directory", path))?;
         let (path, logs) = (path.to_path_buf(), Log::above(path));
-        Ok(Self { dir, path, links, mmap, checks: HashMap::new(), logs })
-    }
-
-    /// The same directory, in which files of these names, without `.` and doubled slashes, are
-    /// [compared with checksums](SourceFile::checked).
-    #[must_use]
-    pub fn checked(self, checks: HashMap<String, Arc<Checks>>) -> Self {
-        Self { checks, ..self }
+        Ok(Self { dir, path, links, mmap, logs })
     }
 
     /// The path it was opened by.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Opens the regular file `name` below this directory as a blob; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`open_source`](Self::open_source).
+    pub fn open_file(&self, name: &str) -> Result<Option<Blob>> {
+        let file = self.open_source(name)?;
+        Ok(file.map(|file| Blob::file(Arc::new(file))))
     }
 
     /// Opens the regular file `name` below this directory; `None` if there is none.
@@ -74,7 +74,7 @@ impl Dir {
     /// [`Error::Escapes`] if the name is absolute, climbs with `..`, or passes a symbolic link
     /// that leads out; [`Error::Interrupted`] if a write that would replace it is unfinished;
     /// otherwise as [`SourceFile::open`].
-    pub fn open_file(&self, name: &str) -> Result<Option<Blob>> {
+    pub fn open_source(&self, name: &str) -> Result<Option<SourceFile>> {
         check_relative(name)?;
         check_below(&self.dir, &self.path, Path::new(name))?;
         let path = self.path.join(name);
@@ -92,17 +92,13 @@ impl Dir {
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(self.explain(name, error)),
         }
-        let mut file = match self.links {
+        Ok(Some(match self.links {
             Links::Confined => {
                 let file = self.dir.open(name).map_err(|error| self.explain(name, error))?;
                 SourceFile::from_std(file.into_std(), &path, self.mmap)?
             }
             Links::Follow => SourceFile::open(&path, self.mmap)?,
-        };
-        if let Some(checks) = self.checks.get(&plain(name)) {
-            file = file.checked(Arc::clone(checks))?;
-        }
-        Ok(Some(Blob::file(Arc::new(file))))
+        }))
     }
 
     /// The regular files below this directory, by relative path and sorted; at most `most` entries

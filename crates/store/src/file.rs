@@ -3,11 +3,13 @@
 //! A [`SourceFile`] is opened once and remembers what it was (size, time of modification, inode),
 //! so that work that reads it for long can ask whether it is still the same before publishing.
 
+use std::collections::HashSet;
 use std::fs::{File, Metadata, OpenOptions};
+use std::io::ErrorKind;
 #[cfg(target_os = "linux")]
 use std::io::IoSliceMut;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -105,6 +107,11 @@ impl SourceFile {
         Ok(self)
     }
 
+    /// Whether its bytes are compared with checksums.
+    pub fn is_checked(&self) -> bool {
+        self.checks.is_some()
+    }
+
     /// The path it was opened by.
     pub fn path(&self) -> &Path {
         &self.path
@@ -146,7 +153,7 @@ impl SourceFile {
     /// Fills `buffer` from `offset` with what is there, whatever its checksums are.
     pub(crate) fn read_plain(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.with(|file| file.read_exact_at(buffer, offset))?.map_err(|error| {
-            if error.kind() == std::io::ErrorKind::UnexpectedEof {
+            if error.kind() == ErrorKind::UnexpectedEof {
                 let what = format!("it ends before byte {}", offset + buffer.len() as u64);
                 return Error::Changed { path: self.path.clone(), what };
             }
@@ -275,6 +282,62 @@ pub(crate) fn kind_of(metadata: &Metadata) -> &'static str {
 /// is finished.
 pub fn exists(path: &Path) -> bool {
     path.exists() || is_expected(path)
+}
+
+/// Whether there is anything at `path`, a link that leads nowhere too, or will be when an interrupted
+/// write is finished.
+///
+/// # Errors
+/// If that cannot be told.
+pub fn is_there(path: &Path) -> Result<bool> {
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(is_expected(path))
+        }
+        Err(error) => Err(Error::io("look for", path)(error)),
+    }
+}
+
+/// Where the symbolic link at `path` leads to in the end; nothing if there is no link, or it leads
+/// nowhere.
+pub fn link_target(path: &Path) -> Option<PathBuf> {
+    std::fs::read_link(path).ok().and_then(|_| path.canonicalize().ok())
+}
+
+/// The directory at `path` and those above it, each with the way from it down to the directory: nearest
+/// first, as `path` calls them as long as it does not climb; then the others that it is in without
+/// symbolic links, as far as this process may look there. None is there twice.
+pub fn directories_above(path: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let named = path.components().filter(|part| matches!(part, Component::Normal(_))).count();
+    let climbs = |way: &Path| way.components().any(|part| part == Component::ParentDir);
+    let mut above: Vec<_> = path.ancestors().take(named + 1).map(|from| way(from, path)).collect();
+    above.retain(|(_, way)| !climbs(way));
+    let Ok(here) = std::env::current_dir() else { return above };
+    let absolute = here.join(path);
+    let Ok(real) = absolute.canonicalize() else { return above };
+    if real == absolute {
+        // The nearest are the same ones.
+        above.extend(real.ancestors().skip(named + 1).map(|from| way(from, &real)));
+        return above;
+    }
+    let known: HashSet<PathBuf> =
+        above.iter().filter_map(|(from, _)| here.join(from).canonicalize().ok()).collect();
+    let others = real.ancestors().filter(|from| !known.contains(*from));
+    above.extend(others.map(|from| way(from, &real)));
+    above
+}
+
+/// Whether everybody may put something into the directory at `path`, and take away nothing that is
+/// another's (the sticky bit).
+pub fn is_shared(path: &Path) -> bool {
+    const STICKY: u32 = 0o1000;
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.mode() & STICKY != 0)
+}
+
+/// A directory above another, and the way between them.
+fn way(from: &Path, to: &Path) -> (PathBuf, PathBuf) {
+    (from.to_path_buf(), to.strip_prefix(from).unwrap_or(to).to_path_buf())
 }
 
 /// Whether `path` is a directory (symbolic links followed).

@@ -30,7 +30,10 @@ pub use commit::{Commit, Recovery, is_hidden, recover};
 pub use cursor::Cursor;
 pub use dir::{Dir, Links, Listing, check_relative, plain};
 pub use error::{Error, Result};
-pub use file::{Entry, SourceFile, exists, is_dir, list_dir};
+pub use file::{
+    Entry, SourceFile, directories_above, exists, is_dir, is_shared, is_there, link_target,
+    list_dir,
+};
 pub use output::Output;
 pub use permuted::Permuted;
 pub use progress::Progress;

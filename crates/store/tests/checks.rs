@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use common::{Random, dir, file, read};
 use lodstone_store::{
-    Blob, Checks, Commit, Cursor, Dir, Error, Links, PIECE, Part, Progress, SourceFile, checksum,
+    Blob, Checks, Commit, Cursor, Error, PIECE, Part, Progress, SourceFile, checksum,
 };
 
 /// The file `path`, cut where the parts end.
@@ -179,19 +179,4 @@ fn parts_have_to_be_the_whole_file() {
     let shorter = Arc::new(Checks::new(good[..2].to_vec()).expect("parts end to end"));
     let error = SourceFile::open(&path, false).expect("open").checked(shorter).expect_err("a size");
     assert!(matches!(error, Error::Resized { sealed: 40, found: 100, .. }), "{error}");
-}
-
-#[test]
-fn files_of_a_directory_are_compared_under_every_spelling_of_their_names() {
-    let dir = dir();
-    std::fs::create_dir(dir.path().join("sub")).expect("a directory");
-    let path = file(dir.path(), "sub/x", &[7; 100]);
-    let checks = Arc::new(Checks::new(parts(&path, &[100])).expect("parts end to end"));
-    flip(&path, 3);
-    let checks = [("sub/x".to_owned(), checks)].into();
-    let confined = Dir::open(dir.path(), Links::Confined, false).expect("open").checked(checks);
-    for name in ["sub/x", "./sub//x", "sub/./x"] {
-        let blob = confined.open_file(name).expect("open").expect("there");
-        assert!(matches!(blob.read(), Err(Error::Damaged { .. })), "{name}");
-    }
 }

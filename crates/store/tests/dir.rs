@@ -5,10 +5,10 @@
 mod common;
 
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use common::{dir, file, in_time, pipe};
-use lodstone_store::{Dir, Error, Links, Result, check_relative, list_dir};
+use lodstone_store::{Dir, Error, Links, Result, check_relative, directories_above, list_dir};
 
 const BOTH: [Links; 2] = [Links::Confined, Links::Follow];
 
@@ -239,4 +239,36 @@ fn entries_are_listed_by_name_with_links_followed() {
     let entries = list_dir(&inside).expect("entries");
     let entries: Vec<_> = entries.iter().map(|e| (e.name.as_str(), e.is_dir)).collect();
     assert_eq!(entries, [("a_link", true), ("file", false), ("sub", true), ("z_dangling", false)]);
+}
+
+#[test]
+fn directories_above_are_named_as_the_caller_does_and_then_as_the_system_does() {
+    let here = std::env::current_dir().expect("a directory").canonicalize().expect("it is there");
+    let parent = (here.parent().expect("not the root").to_path_buf(), "store/src".into());
+    for (path, own) in [
+        ("src", vec![("src", ""), ("", "src")]),
+        ("./src", vec![("./src", ""), (".", "src")]),
+        ("src/.", vec![("src/.", ""), ("", "src/.")]),
+    ] {
+        let above = directories_above(Path::new(path));
+        let own: Vec<(PathBuf, PathBuf)> =
+            own.into_iter().map(|(from, way)| (from.into(), way.into())).collect();
+        assert_eq!(above[..2], own, "{path}");
+        assert_eq!(above[2], parent, "{path}");
+        assert_eq!(above.last().expect("some").0, Path::new("/"));
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let root = dir.path().canonicalize().expect("it is there");
+    std::fs::create_dir_all(root.join("a/b")).expect("a directory");
+    std::os::unix::fs::symlink(root.join("a/b"), root.join("link")).expect("a link");
+    let above = directories_above(&root.join("link"));
+    let at = |from: &Path| above.iter().filter(|(known, _)| known == from).count();
+    assert_eq!((above[0].0.as_path(), above[1].0.as_path()), (&*root.join("link"), &*root));
+    assert_eq!((at(&root.join("a/b")), at(&root.join("a")), at(&root)), (0, 1, 1));
+    // By a path that climbs, from where it climbs no more.
+    let above = directories_above(&root.join("a/../a"));
+    let ways = [(root.join("a/../a"), ""), (root.join("a/.."), "a")];
+    let ways = ways.map(|(from, way)| (from, PathBuf::from(way)));
+    assert_eq!(above[..2], ways);
+    assert_eq!(above[2].0, root.parent().expect("it is not the root"));
 }

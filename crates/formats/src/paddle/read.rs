@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use lodstone_model::{Dim, Kind, Model, Parameter, Report, Tensor, Var, some};
 use lodstone_schema::paddle::saved;
-use lodstone_store::{Blob, Dir, Error as StoreError, check_relative, exists, is_dir, list_dir};
+use lodstone_store::{Blob, Error as StoreError, check_relative, exists, is_dir, list_dir};
 
 use super::bundle::Bundle;
 use super::detect::{self, Content, content};
 use super::{SAVED, pickles, pir, pir_model};
 use crate::paddle_program;
 use crate::paddle_stream::{self, Expect, Layout, is_stream};
-use crate::{Error, OpenOptions, Result};
+use crate::{Error, ModelDir, OpenOptions, Result};
 
 /// Opens a file, a directory or a prefix.
 ///
@@ -243,7 +243,7 @@ fn check_pickled(wanted: &[&Var], model: &mut Model) {
     model.report.warnings.append(&mut warnings);
 }
 
-fn is_variable(dir: &Dir, name: &str) -> bool {
+fn is_variable(dir: &ModelDir, name: &str) -> bool {
     match dir.open_file(name) {
         Ok(Some(blob)) => head(&blob).is_ok_and(|head| is_stream(&head)),
         Ok(None) => false,
@@ -375,15 +375,15 @@ fn open_variables(path: &Path, options: &OpenOptions) -> Result<Model> {
             Ok(Some(blob)) => blob,
             Ok(None) => continue,
             // A link that leads out, or a pipe; anything else may be wrong with a variable.
-            Err(StoreError::Escapes { why, .. }) => {
+            Err(Error::Store(StoreError::Escapes { why, .. })) => {
                 others.push(format!("`{name}` ({why})"));
                 continue;
             }
-            Err(StoreError::NotAFile { found, .. }) => {
+            Err(Error::Store(StoreError::NotAFile { found, .. })) => {
                 others.push(format!("`{name}` ({found})"));
                 continue;
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         if content(&head(&blob)?, blob.len()) != Some(Content::Stream) {
             others.push(format!("`{name}`"));

@@ -9,7 +9,6 @@ use lodstone_store::is_dir;
 
 use super::bundle::Bundle;
 use super::{SAVED, pickles};
-use crate::format::check_free;
 use crate::paddle_stream::{self, Layout};
 use crate::{Error, Result, Staged, WriteOptions};
 use crate::{paddle_pickle, paddle_program};
@@ -88,7 +87,6 @@ pub(super) fn write_vars(model: &Model, path: &Path, options: &WriteOptions) -> 
             let what = "a tensor without a name: names are names of files".to_owned();
             return Err(Error::Incompatible { format: "paddle-vars", what });
         }
-        check_free("paddle-vars", name)?;
         let layout = bundle.layouts.get(name).copied().unwrap_or_default();
         let layout = Layout { align: options.align, ..layout };
         staged.write(name, |out| paddle_stream::write_record(out, name, tensor, layout))?;

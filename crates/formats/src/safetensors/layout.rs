@@ -7,10 +7,9 @@ use std::path::Path;
 use lodstone_model::{Model, Parameter};
 use serde::{Deserialize, Serialize};
 
-use super::NAME;
 use super::header::Header;
 use super::write::put;
-use crate::format::{self, check_free};
+use crate::format;
 use crate::{Result, Staged, WriteOptions};
 
 /// Owner of the residual of a model: a layout, as JSON.
@@ -73,7 +72,6 @@ impl Layout {
         let mut main = String::new();
         for (file, tensors) in self.files.iter().zip(self.split(model).unwrap_or_default()) {
             let tensors: Vec<&Parameter> = tensors.iter().collect();
-            check_free(NAME, &file.name)?;
             staged.write(&file.name, |out| put(out, file.text.as_bytes(), &tensors))?;
             main.clone_from(&file.name);
         }

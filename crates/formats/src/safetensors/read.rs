@@ -5,12 +5,12 @@ use std::path::Path;
 
 use bytes::Bytes;
 use lodstone_model::{Limits, Model, Parameter, Residual, Tensor};
-use lodstone_store::{Blob, Cursor, Dir, is_dir, list_dir};
+use lodstone_store::{Blob, Cursor, is_dir, list_dir};
 
 use super::header::{Entry, Header, Index};
 use super::layout::{Layout, Text};
 use super::{HEADER, NAME, detect};
-use crate::{Error, OpenOptions, Result};
+use crate::{Error, ModelDir, OpenOptions, Result};
 
 /// Opens a file, an index, or a directory that holds either.
 ///
@@ -58,7 +58,7 @@ pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     })
 }
 
-fn one_or_many(blob: &Blob, path: &Path, dir: &Dir, options: &OpenOptions) -> Result<Model> {
+fn one_or_many(blob: &Blob, path: &Path, dir: &ModelDir, options: &OpenOptions) -> Result<Model> {
     // By name: an index begins with `{`, and so does a file whose header has 123 bytes.
     if path.extension().is_some_and(|extension| extension == "json") {
         return sharded(blob, path, dir, &options.limits);
@@ -67,7 +67,7 @@ fn one_or_many(blob: &Blob, path: &Path, dir: &Dir, options: &OpenOptions) -> Re
 }
 
 /// Reads the files that an index names, in the order of their names.
-fn sharded(blob: &Blob, path: &Path, dir: &Dir, limits: &Limits) -> Result<Model> {
+fn sharded(blob: &Blob, path: &Path, dir: &ModelDir, limits: &Limits) -> Result<Model> {
     let json = Cursor::new(blob).bytes(limited(blob, 0, blob.len(), limits)?, "an index")?;
     // What the parser passes over need not be text for it, and could not be kept.
     let text = utf8(blob, 0, json)?;
@@ -143,7 +143,7 @@ fn sharded(blob: &Blob, path: &Path, dir: &Dir, limits: &Limits) -> Result<Model
     Ok(model)
 }
 
-fn open(dir: &Dir, name: &str) -> Result<Blob> {
+fn open(dir: &ModelDir, name: &str) -> Result<Blob> {
     let absent = || Error::NoModel { path: dir.path().join(name), why: "no such file".to_owned() };
     dir.open_file(name)?.ok_or_else(absent)
 }

@@ -1,0 +1,259 @@
+//! Which seal a file is in: that of its directory, or of one above it.
+//!
+//! A file is looked for by the path that it was opened by, in every directory of that path, and then
+//! by what it is without symbolic links. The nearest seal that lists it counts.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use lodstone_model::Model;
+use lodstone_store::{
+    Blob, Checks, Dir, SourceFile, directories_above, exists, is_dir, is_shared, link_target,
+};
+
+use crate::{Error, OpenOptions, Result, Seal, SealedModel};
+
+/// The seals that files are in. Each is read once, when it is first asked for.
+#[derive(Debug, Default)]
+pub struct Seals {
+    known: RefCell<HashMap<PathBuf, Option<Rc<Known>>>>,
+    above: RefCell<HashMap<PathBuf, Rc<[Place]>>>,
+}
+
+/// A seal that was read.
+#[derive(Debug)]
+struct Known {
+    seal: Seal,
+    checks: HashMap<String, Arc<Checks>>,
+}
+
+/// A name in the seal that a directory has, or may have.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The directory of the seal.
+    pub root: PathBuf,
+    /// A name there.
+    pub name: String,
+}
+
+impl Place {
+    /// Whether the seal is that of the directory `root`, by the same path.
+    pub fn is_in(&self, root: &Path) -> bool {
+        let plain = |path: &Path| -> PathBuf {
+            path.components().filter(|part| *part != Component::CurDir).collect()
+        };
+        plain(&self.root) == plain(root)
+    }
+}
+
+/// What of a seal belongs to what was asked for.
+#[derive(Clone, Debug)]
+pub struct Sealed {
+    /// The directory of the seal.
+    pub root: PathBuf,
+    /// Its models that have a file of it.
+    pub models: Vec<SealedModel>,
+}
+
+/// Where the file at `path` may be listed, nearest first: its own directory and those above it.
+pub fn places(path: &Path) -> Vec<Place> {
+    let paths = [Some(path.to_path_buf()), link_target(path)];
+    let of_path = |path: PathBuf| Some(named(&places_below(parent(&path)), name(&path)?));
+    paths.into_iter().flatten().filter_map(of_path).flatten().collect()
+}
+
+/// The same for what is in a directory: what names of it begin with there, nothing or `sub/`.
+fn places_below(directory: &Path) -> Vec<Place> {
+    let begins = |(root, way): (PathBuf, PathBuf)| {
+        // No seal has names that are not UTF-8.
+        let name: Option<String> =
+            way.iter().map(|part| Some(format!("{}/", part.to_str()?))).collect();
+        // Models of everybody are below such, and one must not make those of others unreadable.
+        if !way.as_os_str().is_empty() && is_shared(&root) {
+            return None;
+        }
+        // One directory has one name.
+        let root = if root == Path::new(".") { PathBuf::new() } else { root };
+        Some(Place { root, name: name? })
+    };
+    directories_above(directory).into_iter().filter_map(begins).collect()
+}
+
+fn named(places: &[Place], name: &str) -> Vec<Place> {
+    let named = |place: &Place| Place { name: place.name.clone() + name, ..place.clone() };
+    places.iter().map(named).collect()
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
+}
+
+fn name(path: &Path) -> Option<&str> {
+    path.file_name().and_then(|name| name.to_str())
+}
+
+impl Seals {
+    /// Where the file at `path` is listed, and what it should be.
+    ///
+    /// # Errors
+    /// If a seal that it could be in cannot be read.
+    pub fn of(&self, path: &Path) -> Result<Option<(Place, Arc<Checks>)>> {
+        for path in [Some(path.to_path_buf()), link_target(path)].into_iter().flatten() {
+            let Some(name) = name(&path) else { continue };
+            for place in self.above(parent(&path)).iter() {
+                let Some(known) = self.known(&place.root)? else { continue };
+                let name = format!("{}{name}", place.name);
+                if let Some(checks) = known.checks.get(&name) {
+                    let place = Place { root: place.root.clone(), name };
+                    return Ok(Some((place, Arc::clone(checks))));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The same file, compared with the seal that lists it, if one does.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of); if it has another size.
+    pub fn checked(&self, file: SourceFile) -> Result<SourceFile> {
+        Ok(match self.of(file.path())? {
+            Some((_, checks)) => file.checked(checks)?,
+            None => file,
+        })
+    }
+
+    /// What is sealed of the models that `path` leads to: of all below a directory, of the one that has
+    /// a file, of the first whose files have a prefix.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn asked(&self, path: &Path) -> Result<Option<Sealed>> {
+        if is_dir(path) {
+            let below = places_below(path);
+            return self.first(&below, |file, start| file.starts_with(start));
+        }
+        if exists(path) {
+            let place = self.of(path)?.map(|(place, _)| place);
+            return self.first(place.as_slice(), |file, name| file == name);
+        }
+        let Some(prefix) = name(path) else { return Ok(None) };
+        let begins = |file: &str, prefix: &str| {
+            let rest = file.strip_prefix(prefix);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
+        };
+        let mut sealed = self.first(&named(&places_below(parent(path)), prefix), begins)?;
+        // A prefix is that of one model.
+        sealed.iter_mut().for_each(|sealed| sealed.models.truncate(1));
+        Ok(sealed)
+    }
+
+    /// The first place that names files of models there.
+    fn first(
+        &self,
+        places: &[Place],
+        names: impl Fn(&str, &str) -> bool,
+    ) -> Result<Option<Sealed>> {
+        for Place { root, name } in places {
+            let Some(known) = self.known(root)? else { continue };
+            let has_one = |model: &&SealedModel| model.files.iter().any(|f| names(&f.name, name));
+            let models: Vec<_> = known.seal.models.iter().filter(has_one).cloned().collect();
+            if !models.is_empty() {
+                return Ok(Some(Sealed { root: root.clone(), models }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The places that files in a directory may be listed in.
+    fn above(&self, directory: &Path) -> Rc<[Place]> {
+        if let Some(places) = self.above.borrow().get(directory) {
+            return Rc::clone(places);
+        }
+        let places: Rc<[Place]> = places_below(directory).into();
+        self.above.borrow_mut().insert(directory.to_path_buf(), Rc::clone(&places));
+        places
+    }
+
+    /// The seal of a directory.
+    fn known(&self, root: &Path) -> Result<Option<Rc<Known>>> {
+        if let Some(known) = self.known.borrow().get(root) {
+            return Ok(known.clone());
+        }
+        let seal = Seal::load(root)?;
+        let known = seal.map(|seal| Rc::new(Known { checks: seal.checks(), seal }));
+        self.known.borrow_mut().insert(root.to_path_buf(), known.clone());
+        Ok(known)
+    }
+}
+
+/// A directory in which names that come out of a model are resolved, and files compared with their
+/// seals.
+#[derive(Debug)]
+pub struct ModelDir {
+    dir: Dir,
+    /// Nothing if they are not compared.
+    seals: Option<Seals>,
+}
+
+impl ModelDir {
+    pub(crate) fn new(dir: Dir, seals: Option<Seals>) -> Self {
+        Self { dir, seals }
+    }
+
+    /// The path it was opened by.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Opens the regular file `name` below this directory; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`Dir::open_source`] and [`Seals::checked`].
+    pub fn open_file(&self, name: &str) -> Result<Option<Blob>> {
+        let Some(file) = self.dir.open_source(name)? else { return Ok(None) };
+        let file = match &self.seals {
+            Some(seals) => seals.checked(file)?,
+            None => file,
+        };
+        Ok(Some(Blob::file(Arc::new(file))))
+    }
+
+    /// The regular files below this directory.
+    ///
+    /// # Errors
+    /// As [`Dir::files`].
+    pub fn files(&self, most: usize) -> Result<Vec<String>> {
+        Ok(self.dir.files(most)?)
+    }
+}
+
+/// A model is sealed as a whole: if what `path` asks for is sealed, or one of the files that were
+/// opened, all of them have to be. A file of the user's choice may lie beside the seal of another
+/// model; that is told.
+///
+/// # Errors
+/// [`Error::Unsealed`], unless models are not [compared](OpenOptions::verify); if a seal that a file
+/// could be in cannot be read.
+pub fn check_sealed(path: &Path, model: &mut Model, options: &OpenOptions) -> Result<()> {
+    let Some(seals) = options.seals() else { return Ok(()) };
+    let files = || model.files.iter().filter_map(|blob| Some(blob.file_range()?.0));
+    let Some(file) = files().find(|file| !file.is_checked()) else { return Ok(()) };
+    let file = file.path().to_path_buf();
+    let mut sealed = files().any(|file| file.is_checked());
+    for path in [Some(path), options.params.as_deref()].into_iter().flatten() {
+        sealed = sealed || seals.asked(path)?.is_some();
+    }
+    if sealed {
+        return Err(Error::Unsealed { path: file });
+    }
+    let beside = if is_dir(path) { None } else { seals.known(parent(path))? };
+    if beside.is_some_and(|known| !known.checks.is_empty()) {
+        let file = file.display();
+        model.report.warn(format!("`{file}` is not in the seal beside it: it was not compared"));
+    }
+    Ok(())
+}
