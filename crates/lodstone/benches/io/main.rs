@@ -40,9 +40,13 @@ fn main() {
     for mib in &sizes.mib {
         for tensors in &sizes.tensors {
             measure(*mib, *tensors, sizes.turns, &mut peers, &mut report);
+            write(&report);
         }
     }
     report.print();
+}
+
+fn write(report: &Report) {
     if let Ok(path) = std::env::var("LODSTONE_BENCH_TABLES") {
         std::fs::write(path, report.tables()).expect("written");
     }
@@ -58,14 +62,10 @@ fn measure(mib: u64, tensors: u64, turns: usize, peers: &mut [Peer], report: &mu
         eprintln!("{mib} MiB, {tensors} tensors: {}", operation.name);
         let systems = operation.systems(peers);
         let mut times = vec![Vec::new(); systems.len()];
-        // The first turn is not counted: it warms caches up.
-        for turn in 0..=turns {
+        for turn in 0..turns {
             for place in 0..systems.len() {
                 let number = (turn + place) % systems.len();
-                let time = systems[number].time(operation, &files, peers);
-                if turn > 0 {
-                    times[number].push(time);
-                }
+                times[number].push(systems[number].time(operation, &files, peers));
             }
         }
         report.add(mib, tensors, operation, systems.into_iter().zip(times).collect());
