@@ -17,7 +17,7 @@ use bytes::Bytes;
 
 use crate::checks::SEAL;
 use crate::commit::is_hidden;
-use crate::commit::waiting::{check_path, is_expected, waiting_entries};
+use crate::commit::waiting::{check_path, is_expected, is_expected_beside, waiting_entries};
 use crate::{Checks, Error, Result};
 
 /// A regular file that is read.
@@ -285,7 +285,7 @@ pub fn exists(path: &Path) -> bool {
 }
 
 /// Whether there is anything at `path`, a link that leads nowhere too, or will be when an interrupted
-/// write is finished.
+/// write into its directory (not one above that) is finished.
 ///
 /// # Errors
 /// If that cannot be told.
@@ -293,7 +293,7 @@ pub fn is_there(path: &Path) -> Result<bool> {
     match std::fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            Ok(is_expected(path))
+            Ok(is_expected_beside(path))
         }
         Err(error) => Err(Error::io("look for", path)(error)),
     }

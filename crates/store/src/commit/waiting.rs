@@ -74,6 +74,11 @@ pub(crate) fn is_expected(path: &Path) -> bool {
     logs.iter().any(|log| is_waiting(&log.dir, &log.below.join(name)))
 }
 
+/// The same, if the write is one into the directory of the file.
+pub(crate) fn is_expected_beside(path: &Path) -> bool {
+    std::fs::symlink_metadata(parent_of(path).join(PENDING)).is_ok() && is_expected(path)
+}
+
 /// Fails if the file `name` in a directory waits for a write into it, or into a directory on the way
 /// to the file, that was interrupted.
 pub(crate) fn check_below(dir: &CapDir, path: &Path, name: &Path) -> Result<()> {
