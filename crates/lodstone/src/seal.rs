@@ -154,7 +154,9 @@ pub(crate) fn break_seals(places: impl Iterator<Item = Place>) -> Result<Vec<Bro
 }
 
 fn break_seal(root: &Path, names: &[String]) -> Result<Option<Broken>> {
-    if matches!(Seal::load(root), Ok(None)) {
+    let lists = |seal: Seal| names.iter().any(|name| seal.file(name).is_some());
+    // Most do not: nothing is locked there, or written.
+    if !Seal::load(root).is_ok_and(|seal| seal.is_some_and(lists)) {
         return Ok(None);
     }
     let commit = begin(root, &Progress::default())?;

@@ -299,3 +299,16 @@ fn a_seal_where_everybody_may_write_is_not_that_of_the_models_below() {
     copied(dir.path(), &[("mxnet/digits-0012.params", "digits-0012.params")]);
     read(&dir.path().join("digits-0012.params"), &OpenOptions::default()).expect_err("damaged");
 }
+
+#[test]
+fn a_seal_above_that_does_not_list_what_is_written_is_left_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    copied(dir.path(), &[("mxnet/digits-0012.params", "digits-0012.params")]);
+    sealed(&dir.path().join("digits-0012.params"));
+    std::fs::create_dir(dir.path().join("sub")).expect("a directory");
+    let changed = || std::fs::metadata(dir.path()).and_then(|found| found.modified()).expect("it");
+    let before = changed();
+    let model = open(digits()).expect("a model");
+    assert_eq!(written(model, &dir.path().join("sub/m.npz"), "npz", false), [""; 0]);
+    assert_eq!(changed(), before, "nothing was begun there");
+}

@@ -16,8 +16,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use crate::checks::SEAL;
-use crate::commit::is_hidden;
 use crate::commit::waiting::{check_path, is_expected, is_expected_beside, waiting_entries};
+use crate::commit::{attributes, is_hidden};
 use crate::{Checks, Error, Result};
 
 /// A regular file that is read.
@@ -331,8 +331,7 @@ pub fn directories_above(path: &Path) -> Vec<(PathBuf, PathBuf)> {
 /// Whether everybody may put something into the directory at `path`, and take away nothing that is
 /// another's (the sticky bit).
 pub fn is_shared(path: &Path) -> bool {
-    const STICKY: u32 = 0o1000;
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.mode() & STICKY != 0)
+    std::fs::metadata(path).is_ok_and(|metadata| attributes::is_shared(metadata.mode()))
 }
 
 /// A directory above another, and the way between them.

@@ -15,6 +15,13 @@ const GROUP: u32 = 0o070;
 const OTHERS: u32 = 0o007;
 pub(super) const WRITE_OF_OTHERS: u32 = 0o022;
 
+/// Whether a directory of this mode is one where everybody may put something, and nobody take away
+/// what is another's (the sticky bit).
+pub(crate) fn is_shared(mode: u32) -> bool {
+    const STICKY: u32 = 0o1000;
+    mode & STICKY != 0
+}
+
 /// Gives a file or directory the mode, and as far as this user may the owner and group, of what it
 /// will replace; says whether it has all of them.
 ///

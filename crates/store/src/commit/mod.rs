@@ -20,7 +20,7 @@
 //!
 //! Who publishes into a directory has it locked, so that one does after the other.
 
-mod attributes;
+pub(crate) mod attributes;
 mod clean;
 mod exchange;
 pub(crate) mod pending;
@@ -254,8 +254,14 @@ impl Commit {
             let Some(Staged { target, file }) = self.staged.get_mut(number) else { break };
             if let Some(file) = file.take() {
                 let target = target.clone();
-                self.progress.advance(0)?;
-                sync(&file, &self.final_path(&target), &self.progress)?;
+                let path = self.final_path(&target);
+                let synced =
+                    self.progress.advance(0).and_then(|()| sync(&file, &path, &self.progress));
+                if synced.is_err() {
+                    // Asked again, the system may say that all is well: it is missed when published.
+                    let _ = self.staging.place.dir.remove_file(&target);
+                }
+                synced?;
             }
         }
         Ok(())

@@ -43,7 +43,7 @@ pub(super) fn publish(
     // Who may write to the directory may finish this, and who may read it may see what it waits for.
     let old = root.dir.dir_metadata().map_err(failed)?;
     attributes::keep(&staging.place.dir, &old).map_err(failed)?;
-    if is_sticky(&old) {
+    if attributes::is_shared(old.mode()) {
         attributes::close(&staging.place).map_err(failed)?;
     }
     let logged = |name| Logged { name, identity: identity(&staging.place.dir, name) };
@@ -158,12 +158,7 @@ fn check_target(root: &Place, log: &Place, name: &Path) -> Result<()> {
 pub(super) fn is_foreign(root: &Metadata, log: &Metadata) -> bool {
     let user = rustix::process::geteuid().as_raw();
     let ours = [user, root.uid()].contains(&log.uid());
-    is_sticky(root) && !(ours && log.mode() & attributes::WRITE_OF_OTHERS == 0)
-}
-
-fn is_sticky(root: &Metadata) -> bool {
-    const STICKY: u32 = 0o1000;
-    root.mode() & STICKY != 0
+    attributes::is_shared(root.mode()) && !(ours && log.mode() & attributes::WRITE_OF_OTHERS == 0)
 }
 
 fn is_theirs(root: &Place, log: &Place) -> bool {

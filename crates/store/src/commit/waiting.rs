@@ -1,5 +1,6 @@
 //! Reading where a write is unfinished: what waits in a [redo log](super::pending) is refused.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 
@@ -49,9 +50,7 @@ impl Log {
 
     /// The files in the directory that wait, by their names there.
     pub(crate) fn waiting(&self) -> Vec<String> {
-        let root = self.dir.try_clone().map(|dir| Place::at(dir, PathBuf::new()));
-        let log = root.and_then(|root| root.enter(PENDING));
-        let mut files = log.and_then(|log| Below::of(&log)).unwrap_or_default().files;
+        let mut files = log_in(&self.dir).and_then(|log| Below::of(&log)).unwrap_or_default().files;
         files.retain(|name| is_waiting(&self.dir, name));
         let names = files.iter().filter_map(|name| name.strip_prefix(&self.below).ok()?.to_str());
         names.map(str::to_owned).collect()
@@ -139,9 +138,11 @@ fn is_waiting(dir: &CapDir, name: &Path) -> bool {
 }
 
 fn is_alive(dir: &CapDir) -> bool {
-    let root = dir.try_clone().map(|dir| Place::at(dir, PathBuf::new()));
-    let log = root.and_then(|root| root.enter(PENDING));
-    log.is_ok_and(|log| log.lock_shared() != Lock::Held)
+    log_in(dir).is_ok_and(|log| log.lock_shared() != Lock::Held)
+}
+
+fn log_in(dir: &CapDir) -> io::Result<Place> {
+    Place::at(dir.try_clone()?, PathBuf::new()).enter(PENDING)
 }
 
 /// What waits for an interrupted write in the directory at `path`: its entries. What lists the
