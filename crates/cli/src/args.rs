@@ -165,7 +165,8 @@ Examples:
   lodstone convert inference fp16.safetensors --cast float16 --allow fp16-rounding
   lodstone convert inference vars/ --to paddle-vars --include 'conv*'
   lodstone convert model.pdparams torch.safetensors --rename names.txt --transpose '*linear*.weight'
-  lodstone convert big.pdmodel big.safetensors --max-shard-size 5GB")]
+  lodstone convert big.pdmodel big.safetensors --max-shard-size 5GB
+  lodstone convert big.onnx out/big.onnx --external-data one   weights in out/big.onnx.data")]
 pub(crate) struct Convert {
     /// A file, a directory, or the prefix that the files of a model share
     pub(crate) input: PathBuf,
@@ -199,6 +200,10 @@ pub(crate) struct Convert {
     /// Align the elements of tensors to this many bytes, where the format leaves it open
     #[arg(long, value_name = "BYTES", default_value_t = 0, hide_default_value = true, value_parser = alignment)]
     pub(crate) align: u64,
+    /// Keep the elements of tensors in other files, where the format can: in one, in one for each
+    /// tensor, or in none
+    #[arg(long, value_name = "HOW", value_parser = ["one", "each", "none"])]
+    pub(crate) external_data: Option<String>,
     /// Leave out paths and source lines of the training script, with `--to same` too
     #[arg(long)]
     pub(crate) strip_source: bool,

@@ -1,6 +1,8 @@
 //! `lodstone convert`.
 
-use lodstone::{ConvertOptions, DType, Loss, Progress, Renames, Target, WriteOptions, some};
+use lodstone::{
+    ConvertOptions, DType, ExternalData, Loss, Progress, Renames, Target, WriteOptions, some,
+};
 
 use crate::args::Convert;
 use crate::say::{self, count, plain, size};
@@ -26,6 +28,11 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
         strip_source: arguments.strip_source,
         write: WriteOptions {
             align: arguments.align,
+            external_data: arguments.external_data.as_deref().map(|how| match how {
+                "one" => ExternalData::One,
+                "each" => ExternalData::Each,
+                _ => ExternalData::Inside,
+            }),
             max_shard_size: arguments.max_shard_size,
             seal: arguments.seal,
             progress: progress.clone(),

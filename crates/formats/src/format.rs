@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     Error, Holds, OpenOptions, Result, Staged, WriteOptions, Written, mxnet, mxnet_params,
-    mxnet_states, numpy, paddle, safetensors,
+    mxnet_states, numpy, onnx, paddle, safetensors,
 };
 
 /// A format: what it looks like, what it holds, how it is read and written.
@@ -25,6 +25,8 @@ pub struct Format {
     pub splits: bool,
     /// Whether its elements can be [aligned](WriteOptions::align).
     pub aligns: bool,
+    /// Whether elements can be [kept in other files](WriteOptions::external_data).
+    pub externals: bool,
     /// What the names of its files end in, after a dot, or a dash if it has a dot itself; such a path
     /// asks for this format.
     pub extension: &'static str,
@@ -71,6 +73,12 @@ pub static FORMATS: &[&Format] = &[
     &mxnet_states::FORMAT,
     &numpy::NPZ,
     &numpy::NPY,
+    &onnx::BINARY,
+    &onnx::AS_TEXT,
+    &onnx::ZIP,
+    &onnx::GLOW,
+    &onnx::GLOW_TEXT,
+    &onnx::GLOW_ZIP,
     &paddle::BUNDLE,
     &paddle::VARS,
     &paddle::SAVE,

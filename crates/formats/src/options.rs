@@ -70,10 +70,24 @@ pub struct WriteOptions {
     pub align: u64,
     /// Largest file, for formats that can be split.
     pub max_shard_size: Option<u64>,
+    /// Where elements are to be, for formats that can keep them in other files; by default inside, or
+    /// with [`same`](Self::same) where they were.
+    pub external_data: Option<ExternalData>,
     /// Whether to seal what is written, in the same step.
     pub seal: bool,
     /// Counts the bytes, and cancels.
     pub progress: Progress,
+}
+
+/// Where the elements of tensors are, of a format that can keep them beside the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExternalData {
+    /// In the model.
+    Inside,
+    /// In one file for all tensors.
+    One,
+    /// In a file for each tensor.
+    Each,
 }
 
 /// What a format has a place for. What it has none for is a loss, which the user has to allow.
@@ -96,6 +110,10 @@ pub struct Holds {
     pub selected_rows: bool,
     /// Row-sparse and CSR tensors.
     pub sparse: bool,
+    /// COO tensors.
+    pub coo: bool,
+    /// Tensors of texts.
+    pub strings: bool,
     /// Tables of tokens.
     pub vocabulary: bool,
     /// Whether it has a code for an element type.

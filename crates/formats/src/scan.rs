@@ -6,7 +6,7 @@ use lodstone_model::Limits;
 use lodstone_store::{Blob, check_relative};
 
 use crate::pickle::{self, Finding};
-use crate::{Error, Result, numpy, tar};
+use crate::{Error, Result, numpy, tar, zip};
 
 /// What the pickles in a file would do, and what is odd about what holds them.
 #[derive(Clone, Debug, Default)]
@@ -180,7 +180,7 @@ impl Look<'_> {
 
     fn members_of_zip(&mut self, place: &Place<'_>) -> Result<()> {
         let Place { name, blob, .. } = *place;
-        let members = match numpy::members(blob, self.limits) {
+        let members = match zip::members(blob, self.limits) {
             Ok(members) => members,
             Err(error) => {
                 let findings = pickle::scan_within(blob, self.limits, &mut self.left.steps)?;
@@ -194,7 +194,7 @@ impl Look<'_> {
         };
         self.found.is_archive = true;
         for inner in &members {
-            self.at_member(place, &inner.name, &numpy::whole(inner));
+            self.at_member(place, &inner.name, &inner.whole());
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use lodstone_model::Model;
+use lodstone_model::{Model, Tensor};
 use lodstone_store::{Commit, Output, SEAL};
 
 use crate::format::check_free;
@@ -112,7 +112,7 @@ impl Staged {
         let seals = options.seal && !through_link;
         let sealed = if seals { Some(self.sealed(format, options)?) } else { None };
         self.commit.sync()?;
-        model.parameters.iter().try_for_each(|parameter| parameter.tensor.check_unchanged())?;
+        model.tensors().try_for_each(Tensor::check_unchanged)?;
         // Else another would write what it knows of the seal, too.
         self.commit.alone()?;
         let old = self.commit.root().map_or(Ok(None), Seal::load);

@@ -472,15 +472,9 @@ fn names_of_variables_do_not_leave_the_directory() {
         }
         let var = lodstone_model::Var {
             name: name.to_owned(),
-            kind: lodstone_model::VarKind::Tensor,
-            tensors: vec![],
-            members: vec![],
+            value: lodstone_model::ValueType::of(lodstone_model::VarKind::Tensor),
             persistable: true,
-            need_check_feed: false,
-            is_parameter: false,
-            stop_gradient: false,
-            attributes: vec![],
-            residual: Default::default(),
+            ..Default::default()
         };
         let block = lodstone_model::Block { parent: -1, vars: vec![var], ..Default::default() };
         let program = lodstone_model::Program { blocks: vec![block], ..Default::default() };

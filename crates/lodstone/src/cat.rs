@@ -94,6 +94,13 @@ pub fn write_text(tensor: &Tensor, out: &mut impl Write) -> Result<()> {
         }
         return Ok(());
     }
+    if let Kind::Strings { elements } = &tensor.kind {
+        for text in elements {
+            writeln!(out, "{}", String::from_utf8_lossy(text).escape_debug())
+                .map_err(Error::Output)?;
+        }
+        return Ok(());
+    }
     if let Kind::SelectedRows { rows, height } = &tensor.kind {
         write!(out, "rows of {height}: ").map_err(Error::Output)?;
         nest(out, rows, &[rows.len() / 8], DType::Int64)?;
@@ -103,6 +110,13 @@ pub fn write_text(tensor: &Tensor, out: &mut impl Write) -> Result<()> {
         nest(out, &indices.data, &[indices.count()], indices.dtype)
     };
     match &tensor.kind {
+        Kind::Coo { indices, linear } => {
+            let what = if *linear { "positions in" } else { "places in" };
+            numbers(&format!("{what} {:?}", tensor.shape), indices)?;
+        }
+        Kind::Absent => {
+            return Err(Error::Absent("the files have no elements of it".to_owned()));
+        }
         Kind::RowSparse { indices } => {
             numbers(&format!("rows of {:?}", tensor.shape), indices)?;
         }

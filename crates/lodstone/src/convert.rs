@@ -69,6 +69,7 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
     for (name, asked, can) in [
         ("split into files of a size", options.write.max_shard_size.is_some(), format.splits),
         ("aligned", options.write.align > 1, format.aligns),
+        ("kept in other files", options.write.external_data.is_some(), format.externals),
     ] {
         if asked && !can {
             return Err(Error::Absent(format!("{} cannot be {name}", format.name)));

@@ -40,8 +40,13 @@ pub(crate) fn fit(model: &mut Model, format: &Format, report: &mut Report) -> Re
             report.lose(Loss::Lod, place());
             tensor.lod = Lod::default();
         }
-        if matches!(tensor.kind, Kind::Vocabulary { .. }) && !holds.vocabulary {
-            report.lose(Loss::Vocabulary, place());
+        let no_place = match tensor.kind {
+            Kind::Vocabulary { .. } if !holds.vocabulary => Some(Loss::Vocabulary),
+            Kind::Strings { .. } if !holds.strings => Some(Loss::Strings),
+            _ => None,
+        };
+        if let Some(loss) = no_place {
+            report.lose(loss, place());
             continue;
         }
         if !keeps(&tensor.kind, holds) {
@@ -85,6 +90,7 @@ fn keeps(kind: &Kind, holds: &Holds) -> bool {
     match kind {
         Kind::SelectedRows { .. } => holds.selected_rows,
         Kind::RowSparse { .. } | Kind::Csr { .. } => holds.sparse,
+        Kind::Coo { .. } => holds.coo,
         _ => true,
     }
 }

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use lodstone_model::{
-    AttributeValue, DType, Dim, Indices, Kind, Model, Op, Operand, Parameter, Program, Scalar,
-    Tensor, TensorType, some,
+    Attribute, AttributeValue, DType, Dim, Indices, Kind, Model, Op, Operand, Parameter, Program,
+    Scalar, Tensor, TensorType, some,
 };
 use lodstone_schema::conventions;
 use lodstone_store::Blob;
@@ -46,6 +46,12 @@ pub struct ProgramInfo {
     /// The framework's version: `2.6.2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// What it says about itself.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub facts: BTreeMap<String, String>,
+    /// Versions of the sets of operators, by domain.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub operator_sets: BTreeMap<String, i64>,
     /// Number of blocks.
     pub blocks: usize,
     /// Number of variables.
@@ -179,14 +185,21 @@ pub fn inspect(model: &Model, options: InspectOptions) -> Result<Inspection> {
 fn describe_program(program: &Program, inspection: &mut Inspection) {
     let conventions = conventions(program);
     let interface = (conventions.interface)(program);
-    let declared: HashMap<&str, &TensorType> =
-        program.vars().filter_map(|var| Some((var.name.as_str(), var.tensors.first()?))).collect();
+    let declared: HashMap<&str, &TensorType> = program
+        .vars()
+        .filter_map(|var| Some((var.name.as_str(), var.value.tensors.first()?)))
+        .collect();
     let value = |name: &&str| value_info(name, declared.get(name).copied());
     inspection.inputs = interface.inputs.iter().map(value).collect();
     inspection.outputs = interface.outputs.iter().map(value).collect();
     let operators_with_source = conventions.count_source(program);
     inspection.program = Some(ProgramInfo {
         version: program.version.map(conventions.version),
+        facts: program.attributes.iter().map(fact).collect(),
+        operator_sets: match conventions.has_operator_sets {
+            true => program.operator_versions.iter().cloned().collect(),
+            false => BTreeMap::new(),
+        },
         blocks: program.blocks.len(),
         variables: program.vars().count(),
         operators: program.ops().count(),
@@ -208,6 +221,16 @@ fn describe_program(program: &Program, inspection: &mut Inspection) {
     inspection.warnings.extend((conventions.notes)(program));
 }
 
+/// What a program says about itself, as text.
+fn fact(attribute: &Attribute) -> (String, String) {
+    let value = match &attribute.value {
+        AttributeValue::String(text) => text.to_string(),
+        AttributeValue::Long(number) => number.to_string(),
+        value => format!("{value:?}"),
+    };
+    (attribute.name.clone(), value)
+}
+
 fn operators(program: &Program) -> Vec<OperatorInfo> {
     let source = conventions(program).source;
     let blocks = program.blocks.iter().enumerate();
@@ -223,7 +246,7 @@ fn value_info(name: &str, declared: Option<&TensorType>) -> ValueInfo {
     ValueInfo {
         name: name.to_owned(),
         dtype: declared.map(|declared| declared.dtype.to_string()),
-        shape: declared.map(|declared| declared.shape.iter().map(extent).collect()),
+        shape: declared.and_then(|d| Some(d.shape.as_ref()?.iter().map(extent).collect())),
         lod_level: declared.map_or(0, |declared| declared.lod_level),
     }
 }
@@ -320,8 +343,14 @@ fn tensor_info(name: &str, tensor: &Tensor, hash: bool) -> Result<TensorInfo> {
                 ("indices", numbers(indices)?),
             ]);
         }
-        // It has no elements to hash.
-        Kind::Vocabulary { .. } => (info.nbytes, info.sha256) = (tensor.nbytes(), None),
+        Kind::Coo { indices, .. } => {
+            info.parts = BTreeMap::from([("data", data()), ("indices", numbers(indices)?)]);
+        }
+        Kind::Absent => info.sha256 = None,
+        // They have no elements to hash.
+        Kind::Strings { .. } | Kind::Vocabulary { .. } => {
+            (info.nbytes, info.sha256) = (tensor.nbytes(), None)
+        }
     }
     Ok(info)
 }

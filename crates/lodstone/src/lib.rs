@@ -39,7 +39,9 @@ pub use error::{Error, Result};
 pub use inspect::{
     InspectOptions, Inspection, OperatorInfo, PartInfo, ProgramInfo, TensorInfo, ValueInfo, inspect,
 };
-pub use lodstone_formats::{Error as FormatError, FORMATS, Format, OpenOptions, WriteOptions};
+pub use lodstone_formats::{
+    Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, WriteOptions,
+};
 pub use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Indices, Kind, Limits, Lod, Loss, Model,
     Op, Operand, Parameter, Program, Report, Tensor, TensorType, Var, VarKind, some,

@@ -65,7 +65,16 @@ pub(crate) fn take_apart(tensor: &mut Tensor) -> Apart {
             ];
             ("shape", shape, parts)
         }
-        Kind::Dense | Kind::Vocabulary { .. } => ("shape", shape, Vec::new()),
+        Kind::Coo { indices, linear } => {
+            let count = indices.count();
+            let each = tensor.shape.len().max(1) as u64;
+            let dims = if *linear { vec![count] } else { vec![count / each, each] };
+            let list = Tensor::dense(indices.dtype, dims, indices.data.clone());
+            ("shape", shape, vec![("indices", list)])
+        }
+        Kind::Dense | Kind::Strings { .. } | Kind::Absent | Kind::Vocabulary { .. } => {
+            ("shape", shape, Vec::new())
+        }
     };
     tensor.shape = tensor.stored_shape();
     tensor.kind = Kind::Dense;

@@ -439,7 +439,7 @@ fn a_cast_model_says_its_new_types() {
     assert_eq!((half.format.as_str(), half.parameters[0].tensor.dtype), ("mxnet", DType::Float16));
     let program = half.program.expect("a program");
     let weight = program.vars().find(|var| var.name == "0.weight").expect("a variable");
-    assert_eq!(weight.tensors[0].dtype, DType::Float16);
+    assert_eq!(weight.value.tensors[0].dtype, DType::Float16);
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Indices {
 }
 
 impl Tensor {
-    /// Reads the indices of a row-sparse or CSR tensor, and says which rule they break, if any.
+    /// Reads the indices of a row-sparse, CSR or COO tensor, and says which rule they break, if any.
     ///
     /// Frameworks do not check them and read or write out of bounds; opening a model does not read
     /// them. Whoever hands a tensor on has to ask.
@@ -67,9 +67,41 @@ impl Tensor {
                     broken => Ok(broken),
                 }
             }
+            Kind::Coo { indices, linear } => places_broken(indices, *linear, &self.shape),
             _ => Ok(None),
         }
     }
+}
+
+/// Whether places in a tensor ascend strictly, row by row, and are inside it.
+fn places_broken(indices: &Indices, linear: bool, shape: &[u64]) -> Result<Option<String>> {
+    let size = shape.iter().try_fold(1u64, |size, extent| size.checked_mul(*extent));
+    let Some(size) = size.and_then(|size| i64::try_from(size).ok()) else {
+        return Ok(Some(format!("a tensor of shape {shape:?}")));
+    };
+    let extent = |extent: &u64| i64::try_from(*extent).unwrap_or(i64::MAX);
+    let extents = if linear { vec![size] } else { shape.iter().map(extent).collect() };
+    if extents.is_empty() && indices.count() > 0 {
+        return Ok(Some(format!("{} indices in a scalar", indices.count())));
+    }
+    let (mut broken, mut count, mut least) = (None, 0usize, 0i64);
+    let mut place = 0i64;
+    indices.for_each(|index| {
+        let axis = count.checked_rem(extents.len()).unwrap_or(0);
+        let extent = extents.get(axis).copied().unwrap_or(0);
+        count += 1;
+        if broken.is_none() && !(0..extent).contains(&index) {
+            broken = Some(format!("index number {} is {index}, not 0 to {extent} - 1", count - 1));
+        }
+        place = place.saturating_mul(extent).saturating_add(index);
+        if axis + 1 == extents.len() {
+            if broken.is_none() && place < least {
+                broken = Some(format!("index number {} does not ascend", count - 1));
+            }
+            (least, place) = (place.saturating_add(1), 0);
+        }
+    })?;
+    Ok(broken)
 }
 
 /// Whether row numbers are strictly increasing and below `rows`.

@@ -21,8 +21,8 @@ pub use limits::Limits;
 pub use lod::{Lod, LodError};
 pub use model::{Checksum, Model, Parameter};
 pub use program::{
-    Attribute, AttributeValue, Block, ByteString, Complex, Dialect, Op, Operand, Program, Scalar,
-    TypeCode, Var, VarKind,
+    Attribute, AttributeValue, Block, ByteString, Complex, Dialect, Function, Op, Operand, Program,
+    Scalar, TypeCode, ValueType, Var, VarKind,
 };
 pub use report::{Loss, Report, some};
 pub use residual::Residual;

@@ -28,7 +28,7 @@ pub struct Model {
 }
 
 /// A tensor and its name; the name is empty where the files do not say one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     /// The name.
     pub name: String,
@@ -64,7 +64,7 @@ impl Model {
     pub fn load(&mut self) -> lodstone_store::Result<()> {
         let (mut known, mut distinct) = (HashMap::new(), Vec::new());
         let mut numbers = Vec::new();
-        for blob in self.parameters.iter().flat_map(|parameter| parameter.tensor.blobs()) {
+        for blob in self.tensors().flat_map(Tensor::blobs) {
             let place = blob.file_range().map(|(file, offset)| (file.path(), offset, blob.len()));
             let number = match place {
                 Some(place) => *known.entry(place).or_insert(distinct.len()),
@@ -77,14 +77,22 @@ impl Model {
         }
         let bytes = Blob::read_all(&distinct)?;
         distinct.iter().try_for_each(Blob::check_unchanged)?;
-        let tensors = self.parameters.iter_mut().map(|parameter| &mut parameter.tensor);
+        let parameters = self.parameters.iter_mut().map(|parameter| &mut parameter.tensor);
+        let constants = self.program.iter_mut().flat_map(Program::constants_mut);
+        let tensors = parameters.chain(constants);
         for (blob, number) in tensors.flat_map(Tensor::blobs_mut).zip(numbers) {
             *blob = bytes.get(number).cloned().map(Blob::memory).unwrap_or_default();
         }
         Ok(())
     }
 
-    /// Size of all tensors in bytes.
+    /// All tensors: the parameters, then the constants of the program.
+    pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        let constants = self.program.iter().flat_map(Program::constants);
+        self.parameters.iter().map(|parameter| &parameter.tensor).chain(constants)
+    }
+
+    /// Size of all parameters in bytes.
     pub fn nbytes(&self) -> u64 {
         self.parameters.iter().map(|parameter| parameter.tensor.nbytes()).sum()
     }

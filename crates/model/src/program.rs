@@ -5,7 +5,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::{DType, Residual, TensorType};
+use crate::{DType, Parameter, Residual, Tensor, TensorType};
 
 /// A topology: blocks of operators, the first of which is where it begins.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,10 +14,15 @@ pub struct Program {
     pub dialect: Dialect,
     /// The framework's version as it encodes it, if it says one.
     pub version: Option<i64>,
-    /// Versions of operators, in the order of the file.
-    pub operator_versions: Vec<(String, i32)>,
+    /// Versions in the order of the file: of operators by name (PaddlePaddle), or of sets of operators
+    /// by domain (ONNX).
+    pub operator_versions: Vec<(String, i64)>,
+    /// What it says about itself, in the order of the file: who wrote it.
+    pub attributes: Vec<Attribute>,
     /// The global block, then sub-blocks; operators refer to them by position.
     pub blocks: Vec<Block>,
+    /// Operators that are defined by blocks.
+    pub functions: Vec<Function>,
     /// What the format said beyond this.
     pub residual: Residual,
 }
@@ -31,14 +36,39 @@ pub struct Block {
     pub parent: i32,
     /// For a backward block, the forward one.
     pub forward: Option<i32>,
+    /// What it is called, where a dialect names blocks; empty otherwise.
+    pub name: String,
     /// Variables declared here.
     pub vars: Vec<Var>,
     /// Operators in the order in which they run.
     pub ops: Vec<Op>,
+    /// Values that enter it, in order, where the dialect says so beside its operators.
+    pub inputs: Vec<String>,
     /// Values that leave it, in order, where the dialect says so beside its operators.
     pub outputs: Vec<String>,
+    /// Tensors that are constants of this block; those of the first are the parameters of the model.
+    pub initializers: Vec<Parameter>,
     /// What the format said beyond this.
     pub residual: Residual,
+}
+
+/// An operator that is defined by a block.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Function {
+    /// The set of operators that it belongs to.
+    pub domain: String,
+    /// The kind of the operators that it defines.
+    pub name: String,
+    /// Which of several of that name it is; empty if there is one.
+    pub overload: String,
+    /// The block that defines it, by number; its inputs and outputs are those of the operator.
+    pub block: i32,
+    /// Attributes that it has to be given.
+    pub required: Vec<String>,
+    /// Attributes that it may be given, with what they are otherwise.
+    pub defaults: Vec<Attribute>,
+    /// Versions of the sets of operators in its block, by domain.
+    pub operator_versions: Vec<(String, i64)>,
 }
 
 /// The framework whose rules an operator follows.
@@ -50,13 +80,21 @@ pub enum Dialect {
     Paddle,
     /// MXNet: a graph of named nodes whose inputs and outputs have positions.
     Mxnet,
+    /// ONNX: each value is written once.
+    Onnx,
+    /// Glow's own operators in ONNX's messages.
+    Glow,
 }
 
 /// One operator.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Op {
     /// Whose operator it is.
     pub dialect: Dialect,
+    /// The set of operators that it belongs to, where a dialect has several; empty for its own.
+    pub domain: String,
+    /// Which of several functions of its kind it calls; empty if there is one.
+    pub overload: String,
     /// What it is called, where a dialect names operators; empty otherwise.
     pub name: String,
     /// What it does: `conv2d`, `while`.
@@ -76,7 +114,8 @@ pub struct Op {
 /// A slot of an operator and the variables in it. A slot that is absent differs from one that is
 /// present and empty.
 ///
-/// Where a dialect tells inputs by position, all of them are in one slot without a name, in order.
+/// Where a dialect tells inputs by position, all of them are in one slot without a name, in order; one
+/// that is left out is an empty name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operand {
     /// The slot: `Filter`.
@@ -134,6 +173,25 @@ pub enum AttributeValue {
     Scalar(Scalar),
     /// Numbers of several types.
     Scalars(Vec<Scalar>),
+    /// A tensor.
+    Tensor(Box<Tensor>),
+    /// Tensors.
+    Tensors(Vec<Tensor>),
+    /// A sparse tensor.
+    SparseTensor(Box<Tensor>),
+    /// Sparse tensors.
+    SparseTensors(Vec<Tensor>),
+    /// A type of values.
+    Type(Box<ValueType>),
+    /// Types of values.
+    Types(Vec<ValueType>),
+    /// What the function that the operator is in was given as an attribute.
+    Reference {
+        /// The attribute of the function.
+        name: String,
+        /// The code of its type.
+        kind: i32,
+    },
     /// A type that the reader does not know, by its code; the value is in the residual.
     Unknown(i32),
 }
@@ -164,16 +222,12 @@ pub struct Complex {
 pub struct ByteString(pub Bytes);
 
 /// A variable of a block.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Var {
     /// Its name, unique in its block.
     pub name: String,
     /// What it holds.
-    pub kind: VarKind,
-    /// Types of the tensors in it: one for a tensor, any number for a reader.
-    pub tensors: Vec<TensorType>,
-    /// Kinds of the members of a tuple.
-    pub members: Vec<VarKind>,
+    pub value: ValueType,
     /// Whether it outlives a run: parameters, statistics, counters, and some holders.
     pub persistable: bool,
     /// Whether what is fed to it has to fit its type.
@@ -188,13 +242,33 @@ pub struct Var {
     pub residual: Residual,
 }
 
-/// What a variable holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What a variable holds: its kind, and what that is made of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ValueType {
+    /// The kind.
+    pub kind: VarKind,
+    /// Types of the tensors in it: one for a tensor or a sequence of such, any number for a reader.
+    pub tensors: Vec<TensorType>,
+    /// Kinds of the members of a tuple; of a sequence, an optional value or a map, what is in it, from
+    /// outside in (a map has its keys and its values).
+    pub members: Vec<VarKind>,
+}
+
+/// The kind of a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the names are PaddlePaddle's own")]
+#[expect(missing_docs, reason = "the names are the frameworks' own")]
 pub enum VarKind {
+    /// Whatever it turns out to be: its program does not say.
+    #[default]
+    Unspecified,
     /// A dense tensor, with or without LoD.
     Tensor,
+    Sequence,
+    Optional,
+    Map,
+    SparseTensor,
+    Opaque,
     SelectedRows,
     FeedList,
     FeedMinibatch,
@@ -237,19 +311,27 @@ impl Op {
         args_of(&self.outputs, slot)
     }
 
-    /// Everything it reads: input slots, then variables that attributes name.
+    /// Everything it reads: input slots, then variables that attributes name. What is left out is left
+    /// out.
     pub fn reads(&self) -> impl Iterator<Item = &str> {
         let named = self.attributes.iter().flat_map(|attribute| match &attribute.value {
             AttributeValue::Var(name) => std::slice::from_ref(name),
             AttributeValue::Vars(names) => names,
             _ => &[],
         });
-        self.inputs.iter().flat_map(|operand| &operand.args).chain(named).map(String::as_str)
+        let args = self.inputs.iter().flat_map(|operand| &operand.args).chain(named);
+        args.map(String::as_str).filter(|name| !name.is_empty())
     }
 
-    /// Everything it writes.
+    /// Everything it writes. What is left out is left out.
     pub fn writes(&self) -> impl Iterator<Item = &str> {
-        self.outputs.iter().flat_map(|operand| &operand.args).map(String::as_str)
+        let args = self.outputs.iter().flat_map(|operand| &operand.args);
+        args.map(String::as_str).filter(|name| !name.is_empty())
+    }
+
+    /// The tensors that are attributes.
+    pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        self.attributes.iter().flat_map(|attribute| attribute.value.tensors())
     }
 
     /// The numbers of the blocks it runs.
@@ -262,6 +344,38 @@ impl Op {
                 _ => &[],
             })
             .copied()
+    }
+}
+
+impl AttributeValue {
+    /// The tensors in it.
+    pub fn tensors(&self) -> &[Tensor] {
+        match self {
+            Self::Tensor(tensor) | Self::SparseTensor(tensor) => std::slice::from_ref(tensor),
+            Self::Tensors(tensors) | Self::SparseTensors(tensors) => tensors,
+            _ => &[],
+        }
+    }
+
+    /// The same, to be replaced.
+    pub(crate) fn tensors_mut(&mut self) -> &mut [Tensor] {
+        match self {
+            Self::Tensor(tensor) | Self::SparseTensor(tensor) => std::slice::from_mut(tensor),
+            Self::Tensors(tensors) | Self::SparseTensors(tensors) => tensors,
+            _ => &mut [],
+        }
+    }
+}
+
+impl ValueType {
+    /// A tensor of a type.
+    pub fn tensor(tensor: TensorType) -> Self {
+        Self { kind: VarKind::Tensor, tensors: vec![tensor], members: Vec::new() }
+    }
+
+    /// A kind of value that is made of nothing that is known.
+    pub fn of(kind: VarKind) -> Self {
+        Self { kind, tensors: Vec::new(), members: Vec::new() }
     }
 }
 
@@ -284,6 +398,7 @@ impl Program {
         };
         for block in &mut self.blocks {
             block.vars.iter_mut().for_each(|var| rename(&mut var.name));
+            block.inputs.iter_mut().chain(&mut block.outputs).for_each(rename);
             for op in &mut block.ops {
                 let operands = op.inputs.iter_mut().chain(&mut op.outputs);
                 operands.flat_map(|operand| &mut operand.args).for_each(rename);
@@ -298,6 +413,23 @@ impl Program {
         }
     }
 
+    /// The tensors that are constants of operators and of blocks, block by block.
+    pub fn constants(&self) -> impl Iterator<Item = &Tensor> {
+        self.blocks.iter().flat_map(|block| {
+            let initializers = block.initializers.iter().map(|parameter| &parameter.tensor);
+            block.ops.iter().flat_map(Op::tensors).chain(initializers)
+        })
+    }
+
+    /// The same, to be replaced by what is equal.
+    pub(crate) fn constants_mut(&mut self) -> impl Iterator<Item = &mut Tensor> {
+        self.blocks.iter_mut().flat_map(|block| {
+            let initializers = block.initializers.iter_mut().map(|parameter| &mut parameter.tensor);
+            let attributes = block.ops.iter_mut().flat_map(|op| &mut op.attributes);
+            attributes.flat_map(|attribute| attribute.value.tensors_mut()).chain(initializers)
+        })
+    }
+
     /// All variables, block by block.
     pub fn vars(&self) -> impl Iterator<Item = &Var> {
         self.blocks.iter().flat_map(|block| &block.vars)
@@ -310,6 +442,8 @@ impl Dialect {
         match self {
             Self::Paddle => "paddle",
             Self::Mxnet => "mxnet",
+            Self::Onnx => "onnx",
+            Self::Glow => "glow",
         }
     }
 }

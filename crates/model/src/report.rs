@@ -24,6 +24,8 @@ pub enum Loss {
     Sparse,
     /// A table of tokens.
     Vocabulary,
+    /// A tensor of texts.
+    Strings,
     /// Precision, range or fractions of numbers.
     Rounding,
     /// The name of the element type: its bits are kept under another.
@@ -41,6 +43,7 @@ impl Loss {
         Self::SelectedRows,
         Self::Sparse,
         Self::Vocabulary,
+        Self::Strings,
         Self::Rounding,
         Self::DType,
         Self::Names,
@@ -54,6 +57,7 @@ impl Loss {
             Self::SelectedRows => "selected-rows",
             Self::Sparse => "sparse",
             Self::Vocabulary => "vocabulary",
+            Self::Strings => "strings",
             Self::Rounding => "fp16-rounding",
             Self::DType => "dtype",
             Self::Names => "names",
@@ -68,6 +72,7 @@ impl Loss {
             Self::SelectedRows => "which rows of a larger tensor these are",
             Self::Sparse => "that values and indices make up a sparse tensor",
             Self::Vocabulary => "tables of tokens",
+            Self::Strings => "tensors of texts",
             Self::Rounding => "precision or range",
             Self::DType => "element types, whose bits are kept under others",
             Self::Names => "the names of tensors",

@@ -1,7 +1,9 @@
 //! Tensors and their types.
 
+use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use lodstone_store::Blob;
 
 use crate::{DType, Lod, Residual};
@@ -22,8 +24,8 @@ pub enum Dim {
 pub struct TensorType {
     /// Type of the elements.
     pub dtype: DType,
-    /// Extents, outermost first.
-    pub shape: Vec<Dim>,
+    /// Extents, outermost first; nothing is known of them, not even how many there are, if there is none.
+    pub shape: Option<Vec<Dim>>,
     /// How many LoD levels the rows are grouped by.
     pub lod_level: u32,
 }
@@ -71,6 +73,21 @@ pub enum Kind {
         /// The column of each element.
         indices: Indices,
     },
+    /// Some elements of a tensor, the others being zero.
+    Coo {
+        /// Where each element belongs: its position in the tensor laid out row by row, or a number
+        /// for each extent of the tensor.
+        indices: Indices,
+        /// Whether it is a position.
+        linear: bool,
+    },
+    /// Texts, or any bytes; `data` is empty.
+    Strings {
+        /// Each element, row by row.
+        elements: Vec<Bytes>,
+    },
+    /// Nothing: the files describe it, and have no elements of it.
+    Absent,
     /// Tokens and their ids, in the order of the file; `shape` is their number.
     Vocabulary {
         /// Each token with its id.
@@ -87,6 +104,34 @@ pub struct Indices {
     pub data: Blob,
 }
 
+impl TensorType {
+    /// Whether a tensor of this shape may be of the type.
+    pub fn admits(&self, shape: &[u64]) -> bool {
+        let fits = |(dim, extent): (&Dim, &u64)| !matches!(dim, Dim::Known(n) if n != extent);
+        let Some(dims) = &self.shape else { return true };
+        dims.len() == shape.len() && dims.iter().zip(shape).all(fits)
+    }
+}
+
+/// `float32[2, batch, ?]`, or `float32[..]` if nothing is known of the shape.
+impl fmt::Display for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(dims) = &self.shape else { return write!(f, "{}[..]", self.dtype) };
+        let dims: Vec<_> = dims.iter().map(Dim::to_string).collect();
+        write!(f, "{}[{}]", self.dtype, dims.join(", "))
+    }
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(extent) => write!(f, "{extent}"),
+            Self::Symbol(name) => f.write_str(name),
+            Self::Unknown => f.write_str("?"),
+        }
+    }
+}
+
 impl Tensor {
     /// A dense tensor; `data` must have as many bytes as `dtype` and `shape` ask for.
     pub fn dense(dtype: DType, shape: Vec<u64>, data: Blob) -> Self {
@@ -100,11 +145,12 @@ impl Tensor {
             Kind::Vocabulary { tokens } => {
                 tokens.iter().map(|(token, _)| token.len() as u64 + 4).sum()
             }
+            Kind::Strings { elements } => elements.iter().map(|text| text.len() as u64).sum(),
             _ => self.blobs().map(Blob::len).sum(),
         }
     }
 
-    /// Extents of what `data` holds: those of the tensor, but for row-sparse and CSR tensors.
+    /// Extents of what `data` holds: those of the tensor, but for row-sparse, CSR and COO tensors.
     pub fn stored_shape(&self) -> Vec<u64> {
         match &self.kind {
             Kind::RowSparse { indices } => {
@@ -112,6 +158,11 @@ impl Tensor {
                 std::iter::once(indices.count()).chain(rest).collect()
             }
             Kind::Csr { indices, .. } => vec![indices.count()],
+            Kind::Coo { indices, linear } => {
+                let each = if *linear { 1 } else { self.shape.len().max(1) as u64 };
+                vec![indices.count() / each]
+            }
+            Kind::Strings { .. } | Kind::Absent => vec![0],
             _ => self.shape.clone(),
         }
     }
@@ -128,9 +179,11 @@ impl Tensor {
     pub fn blobs(&self) -> impl Iterator<Item = &Blob> {
         let more = match &self.kind {
             Kind::SelectedRows { rows, .. } => [Some(rows), None],
-            Kind::RowSparse { indices } => [Some(&indices.data), None],
+            Kind::RowSparse { indices } | Kind::Coo { indices, .. } => [Some(&indices.data), None],
             Kind::Csr { indptr, indices } => [Some(&indptr.data), Some(&indices.data)],
-            Kind::Dense | Kind::Vocabulary { .. } => [None, None],
+            Kind::Dense | Kind::Strings { .. } | Kind::Absent | Kind::Vocabulary { .. } => {
+                [None; 2]
+            }
         };
         std::iter::once(&self.data).chain(more.into_iter().flatten())
     }
@@ -139,11 +192,37 @@ impl Tensor {
     pub(crate) fn blobs_mut(&mut self) -> impl Iterator<Item = &mut Blob> {
         let more = match &mut self.kind {
             Kind::SelectedRows { rows, .. } => [Some(rows), None],
-            Kind::RowSparse { indices } => [Some(&mut indices.data), None],
+            Kind::RowSparse { indices } | Kind::Coo { indices, .. } => {
+                [Some(&mut indices.data), None]
+            }
             Kind::Csr { indptr, indices } => [Some(&mut indptr.data), Some(&mut indices.data)],
-            Kind::Dense | Kind::Vocabulary { .. } => [None, None],
+            Kind::Dense | Kind::Strings { .. } | Kind::Absent | Kind::Vocabulary { .. } => {
+                [None, None]
+            }
         };
         std::iter::once(&mut self.data).chain(more.into_iter().flatten())
+    }
+}
+
+/// Equal by what they are and where their bytes are; the bytes are not read.
+impl PartialEq for Tensor {
+    fn eq(&self, other: &Self) -> bool {
+        let same_kind = match (&self.kind, &other.kind) {
+            (
+                Kind::SelectedRows { height, .. },
+                Kind::SelectedRows { height: other_height, .. },
+            ) => height == other_height,
+            (Kind::Coo { linear, .. }, Kind::Coo { linear: other_linear, .. }) => {
+                linear == other_linear
+            }
+            (Kind::Strings { elements }, Kind::Strings { elements: others }) => elements == others,
+            (Kind::Vocabulary { tokens }, Kind::Vocabulary { tokens: others }) => tokens == others,
+            (kind, other) => std::mem::discriminant(kind) == std::mem::discriminant(other),
+        };
+        let pairs = || self.blobs().zip(other.blobs());
+        (self.dtype, &self.shape, &self.lod) == (other.dtype, &other.shape, &other.lod)
+            && same_kind
+            && pairs().all(|(blob, other)| blob.is(other))
     }
 }
 
@@ -155,6 +234,9 @@ impl Kind {
             Self::SelectedRows { .. } => "selected_rows",
             Self::RowSparse { .. } => "row_sparse",
             Self::Csr { .. } => "csr",
+            Self::Coo { .. } => "coo",
+            Self::Strings { .. } => "strings",
+            Self::Absent => "absent",
             Self::Vocabulary { .. } => "vocab",
         }
     }

@@ -2,13 +2,15 @@
 
 use lodstone_model::{AttributeValue, DType, Dialect, Program, Var};
 
-use crate::{Risk, mxnet, paddle};
+use crate::{Risk, mxnet, onnx, paddle};
 
 /// The conventions of a framework.
 #[derive(Debug)]
 pub struct Conventions {
     /// The framework, and the releases whose operators are known.
     pub framework: &'static str,
+    /// Whether programs say the versions of sets of operators, rather than of operators.
+    pub has_operator_sets: bool,
     /// A version as people write it.
     pub version: fn(i64) -> String,
     /// What goes in and what comes out.
@@ -42,6 +44,7 @@ pub struct Interface<'a> {
 pub fn conventions(program: &Program) -> &'static Conventions {
     match program.dialect {
         Dialect::Mxnet => &mxnet::CONVENTIONS,
+        Dialect::Onnx | Dialect::Glow => &onnx::CONVENTIONS,
         // The first dialect there was is what a program of an unknown one is shown as.
         _ => &paddle::CONVENTIONS,
     }

@@ -6,9 +6,12 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod conventions;
+mod finding;
 pub mod mxnet;
+pub mod onnx;
 pub mod paddle;
 mod risk;
 
 pub use conventions::{Conventions, Interface, conventions};
+pub use finding::{Finding, Findings};
 pub use risk::Risk;

@@ -22,6 +22,7 @@ use crate::{Conventions, Interface, risk};
 /// MXNet's conventions, for who has a program of any framework.
 pub static CONVENTIONS: Conventions = Conventions {
     framework: "MXNet 0.9.5, 0.11.0, 1.5.1, 1.9.1 and 2.0.0b1",
+    has_operator_sets: false,
     version,
     interface,
     unknown_operators,
@@ -136,7 +137,7 @@ pub fn type_flag(dtype: DType) -> Option<i32> {
 
 /// Lets a variable that says its element type say another.
 fn declare(var: &mut Var, dtype: DType) {
-    var.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype);
+    var.value.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype);
     let said = var.attributes.iter_mut().find(|attribute| attribute.name == "__dtype__");
     if let (Some(attribute), Some(flag)) = (said, type_flag(dtype)) {
         attribute.value = AttributeValue::String(flag.to_string().as_str().into());

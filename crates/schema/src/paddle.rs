@@ -22,13 +22,14 @@ pub const CALLSTACK: &str = "op_callstack";
 /// PaddlePaddle's conventions, for who has a program of any framework.
 pub static CONVENTIONS: Conventions = Conventions {
     framework: "PaddlePaddle 1.8.5, 2.6.2 and 3.3.1",
+    has_operator_sets: false,
     version,
     interface,
     unknown_operators,
     risk: risk::of_paddle,
     variable_of: |parameter| parameter,
     parameters: |program| saved(program).into_iter().map(|var| var.name.clone()).collect(),
-    declare: |var, dtype| var.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype),
+    declare: |var, dtype| var.value.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype),
     source: Some(CALLSTACK),
     notes: |_| Vec::new(),
 };
@@ -87,7 +88,7 @@ fn slot(word: &'static str) -> Slot {
 /// Whether PaddlePaddle saves the value of a variable with a model.
 pub fn is_saved(var: &Var) -> bool {
     let holder = matches!(
-        var.kind,
+        var.value.kind,
         VarKind::FeedMinibatch
             | VarKind::FeedList
             | VarKind::FetchList

@@ -1,25 +1,14 @@
 //! PaddlePaddle's conventions, on programs made by hand.
 
 use lodstone_model::{
-    Attribute, AttributeValue, Block, Dialect, Op, Operand, Program, Residual, Var, VarKind,
+    Attribute, AttributeValue, Block, Op, Operand, Program, ValueType, Var, VarKind,
 };
 use lodstone_schema::paddle::{
     CALLSTACK, CONVENTIONS, interface, operator, saved, unknown_operators,
 };
 
 fn var(name: &str, kind: VarKind, persistable: bool) -> Var {
-    Var {
-        name: name.to_owned(),
-        kind,
-        tensors: Vec::new(),
-        members: Vec::new(),
-        persistable,
-        need_check_feed: false,
-        is_parameter: false,
-        stop_gradient: false,
-        attributes: Vec::new(),
-        residual: Residual::default(),
-    }
+    Var { name: name.to_owned(), value: ValueType::of(kind), persistable, ..Var::default() }
 }
 
 fn op(kind: &str, input: (&str, &str), output: (&str, &str), col: Option<i32>) -> Op {
@@ -27,14 +16,11 @@ fn op(kind: &str, input: (&str, &str), output: (&str, &str), col: Option<i32>) -
         |(slot, name): (&str, &str)| Operand { slot: slot.to_owned(), args: vec![name.to_owned()] };
     let attribute = |value| Attribute { name: "col".to_owned(), value: AttributeValue::Int(value) };
     Op {
-        name: String::new(),
-        dialect: Dialect::Paddle,
         kind: kind.to_owned(),
         inputs: vec![operand(input)],
         outputs: vec![operand(output)],
         attributes: col.map(attribute).into_iter().collect(),
-        is_target: false,
-        residual: Residual::default(),
+        ..Op::default()
     }
 }
 

@@ -22,6 +22,18 @@ enum Repr {
     Derived { source: Arc<dyn Derive>, offset: u64, len: u64 },
 }
 
+/// The place of bytes, while there is a blob of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity(Place, u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    /// An address.
+    Memory(usize),
+    /// Device and inode, and an offset.
+    File((u64, u64), u64),
+}
+
 /// Bytes that are computed from others when they are read.
 pub trait Derive: Any + Send + Sync {
     /// How many bytes there are.
@@ -315,6 +327,33 @@ impl Blob {
                 source.downcast_ref()
             }
             _ => None,
+        }
+    }
+
+    /// Where these bytes are, if they are in one place: two blobs of one identity are equal.
+    pub fn identity(&self) -> Option<Identity> {
+        let place = match &self.0 {
+            Repr::Memory(bytes) => Place::Memory(bytes.as_ptr().addr()),
+            Repr::File { file, offset, .. } => Place::File(file.identity(), *offset),
+            Repr::Concat { .. } | Repr::Derived { .. } => return None,
+        };
+        Some(Identity(place, self.len()))
+    }
+
+    /// Whether it is known, without reading, that these are the bytes of `other`: they are in the same
+    /// place, or computed from it by the same computation.
+    pub fn is(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Repr::Concat { parts, .. }, Repr::Concat { parts: others, .. }) => {
+                parts.len() == others.len()
+                    && parts.iter().zip(others.iter()).all(|(part, other)| part.is(other))
+            }
+            (
+                Repr::Derived { source, offset, len },
+                Repr::Derived { source: other, offset: other_offset, len: other_len },
+            ) => Arc::ptr_eq(source, other) && (offset, len) == (other_offset, other_len),
+            _ if self.is_empty() => other.is_empty(),
+            _ => self.identity().is_some_and(|this| other.identity() == Some(this)),
         }
     }
 

@@ -226,6 +226,20 @@ impl SourceFile {
         self.compare(&metadata)
     }
 
+    /// Fails if the file has another name, too: a hard link, by which a directory can hand out what is
+    /// not its own.
+    ///
+    /// # Errors
+    /// [`Error::Escapes`].
+    pub fn check_only_name(&self) -> Result<()> {
+        let metadata = self.with(File::metadata)?.map_err(Error::io("inspect", &self.path))?;
+        if metadata.nlink() > 1 {
+            let why = "it is a hard link: the same file has another name";
+            return Err(Error::Escapes { path: self.path.display().to_string(), why });
+        }
+        Ok(())
+    }
+
     fn compare(&self, metadata: &Metadata) -> Result<()> {
         let (was, now) = (self.identity, Identity::of(metadata));
         let what = if now.len != was.len {

@@ -24,7 +24,7 @@ mod permuted;
 mod progress;
 mod step;
 
-pub use blob::{Blob, Derive};
+pub use blob::{Blob, Derive, Identity};
 pub use checks::{Checks, Checksum, Damage, PIECE, Part, SEAL, checksum, crc32_of};
 pub use commit::{Commit, Recovery, is_hidden, recover};
 pub use cursor::Cursor;

@@ -33,6 +33,7 @@ pub static BUNDLE: Format = Format {
     holds: Holds { program: Some(Dialect::Mxnet), unnamed: false, ..mxnet_params::PARAMS.holds },
     splits: false,
     aligns: false,
+    externals: false,
     extension: "symbol.json",
     prefix: Some(Prefix { endings: &["-symbol.json", "-0000.params"], find: detect::by_prefix }),
     detect: detect::detect,

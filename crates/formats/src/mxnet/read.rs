@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use lodstone_model::{Dim, Model, Program, Tensor, some};
+use lodstone_model::{Model, Program, Tensor, some};
 use lodstone_schema::mxnet::{likely_parameters, variable_of};
 use lodstone_store::{exists, is_dir, list_dir};
 
@@ -145,8 +145,8 @@ fn bound(program: &mut Program, path: &Path, options: &OpenOptions) -> Result<Mo
             continue;
         };
         count += 1;
-        if let Some(declared) = var.tensors.first()
-            && !fits(&declared.shape, &tensor.shape)
+        if let Some(declared) = var.value.tensors.first()
+            && !declared.admits(&tensor.shape)
         {
             others.push(format!("`{}` is {:?}", var.name, tensor.shape));
         }
@@ -176,9 +176,4 @@ fn bound(program: &mut Program, path: &Path, options: &OpenOptions) -> Result<Mo
         model.report.warn(format!("parameters that the program does not read: {}", some(&extra)));
     }
     Ok(model)
-}
-
-fn fits(declared: &[Dim], shape: &[u64]) -> bool {
-    let same = |(dim, extent): (&Dim, &u64)| !matches!(dim, Dim::Known(known) if known != extent);
-    declared.len() == shape.len() && declared.iter().zip(shape).all(same)
 }

@@ -79,6 +79,7 @@ pub static PARAMS: Format = Format {
     holds: HOLDS,
     splits: false,
     aligns: false,
+    externals: false,
     extension: "params",
     prefix: None,
     detect: |probe| is_params(probe.head, probe.len),
@@ -106,6 +107,8 @@ const HOLDS: Holds = Holds {
     lod: false,
     selected_rows: false,
     sparse: true,
+    coo: false,
+    strings: false,
     vocabulary: false,
     dtype: |dtype| type_flag(dtype).is_some(),
 };

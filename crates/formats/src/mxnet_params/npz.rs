@@ -9,7 +9,8 @@ use lodstone_store::{Blob, Cursor, Output, SourceFile};
 use super::bools::{normalized, stored};
 use super::layout::Layout;
 use super::{HOLDS, NPZ};
-use crate::numpy::{self, BFLOAT16, Member, Writer, encode_as, members};
+use crate::numpy::{self, BFLOAT16, encode_as};
+use crate::zip::{Member, Writer, members};
 use crate::{Error, OpenOptions, Probe, Result, Staged, WriteOptions};
 
 /// What the name of a member that is an array ends in.
@@ -47,7 +48,7 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let (format, files) = (NPZ.name.to_owned(), vec![blob.clone()]);
     let origin = numpy::origin(blob);
     let members = members(blob, limits)?;
-    let checksums = members.iter().map(numpy::checksum).collect();
+    let checksums = members.iter().map(Member::checksum).collect();
     let mut model = Model { format, files, checksums, ..Model::default() };
     let mut folders = folders(&members);
     let mut done = HashSet::new();
@@ -149,7 +150,7 @@ fn sparse(parts: &Folder<'_>, origin: &Path) -> Result<Tensor> {
 
 /// What `format.npy` says. Its header cannot be parsed, and is skipped by its size.
 fn format(member: &Member) -> Result<Vec<u8>> {
-    let whole = numpy::whole(member);
+    let whole = member.whole();
     let mut cursor = Cursor::new(&whole);
     let [.., major, _] = cursor.array::<8>("the magic of an array")?;
     let size = if major == 1 {

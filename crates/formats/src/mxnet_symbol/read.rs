@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Limits, Op, Operand,
-    Program, Residual, TensorType, Var, VarKind,
+    Program, Residual, TensorType, ValueType, Var, VarKind,
 };
 use lodstone_schema::mxnet::{dtype_of, is_auxiliary, likely_parameters, output_suffix};
 use lodstone_store::Blob;
@@ -170,15 +170,12 @@ impl<'a> Reader<'a> {
         let attributes = self.attributes(&node)?;
         Ok(Var {
             name: node.name,
-            kind: VarKind::Tensor,
-            tensors: declared(&attributes, self.numpy_shapes).into_iter().collect(),
-            members: Vec::new(),
-            persistable: false,
-            need_check_feed: false,
-            is_parameter: false,
-            stop_gradient: false,
+            value: ValueType {
+                tensors: declared(&attributes, self.numpy_shapes).into_iter().collect(),
+                ..ValueType::of(VarKind::Tensor)
+            },
             attributes,
-            residual: Residual::default(),
+            ..Var::default()
         })
     }
 
@@ -206,10 +203,8 @@ impl<'a> Reader<'a> {
             name: node.name.clone(),
             kind: node.op.clone(),
             inputs,
-            outputs: Vec::new(),
             attributes: self.attributes(node)?,
-            is_target: false,
-            residual: Residual::default(),
+            ..Op::default()
         };
         let said: Vec<u32> = node.inputs.iter().map(|entry| entry.version).collect();
         remember_versions(&mut op, &said);
@@ -370,5 +365,5 @@ fn declared(attributes: &[Attribute], numpy_shapes: bool) -> Option<TensorType> 
     // What is not said is what MXNet infers where nothing says otherwise.
     let flag = text("__dtype__").and_then(|flag| flag.parse().ok());
     let dtype = flag.and_then(dtype_of).unwrap_or(DType::Float32);
-    Some(TensorType { dtype, shape: dims, lod_level: 0 })
+    Some(TensorType { dtype, shape: Some(dims), lod_level: 0 })
 }

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, Op, Program, Residual, Var, VarKind,
+    Attribute, AttributeValue, Block, ByteString, Op, Program, ValueType, Var, VarKind,
 };
 use lodstone_schema::mxnet::{operator, real_name};
 
@@ -115,15 +115,9 @@ fn add_auxiliary_states(block: &mut Block) {
                 places.insert(name.clone(), vars.len());
                 vars.push(Var {
                     name: name.clone(),
-                    kind: VarKind::Tensor,
-                    tensors: Vec::new(),
-                    members: Vec::new(),
-                    persistable: false,
-                    need_check_feed: false,
-                    is_parameter: false,
-                    stop_gradient: false,
+                    value: ValueType::of(VarKind::Tensor),
                     attributes: op.attributes.clone(),
-                    residual: Residual::default(),
+                    ..Var::default()
                 });
             }
             operand.args.push(name);

@@ -2,6 +2,7 @@
 
 use super::{MAGIC, SUFFIX};
 use crate::Probe;
+use crate::zip::first_name;
 
 /// Whether a file may be an array.
 pub fn is_npy(head: &[u8]) -> bool {
@@ -10,14 +11,7 @@ pub fn is_npy(head: &[u8]) -> bool {
 
 /// Whether a file may be an archive of arrays: a zip archive whose first member is one.
 pub fn is_npz(head: &[u8]) -> bool {
-    // Signature, 22 bytes, size of the name, size of the extra field, name.
-    let Some(b"PK\x03\x04") = head.first_chunk() else { return false };
-    let Some([low, high]) = head.get(26..28).and_then(|bytes| bytes.first_chunk()) else {
-        return false;
-    };
-    let size = usize::from(u16::from_le_bytes([*low, *high]));
-    let name = head.get(30..).and_then(|rest| rest.get(..size));
-    name.is_some_and(|name| name.ends_with(SUFFIX.as_bytes()))
+    first_name(head).is_some_and(|name| name.ends_with(SUFFIX.as_bytes()))
 }
 
 pub(super) fn detect_npy(probe: &Probe<'_>) -> bool {

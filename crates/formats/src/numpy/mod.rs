@@ -38,15 +38,12 @@
 mod detect;
 pub(crate) mod elements;
 mod header;
-mod inflate;
 mod read;
 mod write;
-mod zip;
 
 pub(crate) use header::{BFLOAT16, encode_as};
-pub(crate) use read::{checksum, origin, tensor, whole};
+pub(crate) use read::{origin, tensor};
 pub(crate) use write::{as_it_was, parts};
-pub(crate) use zip::{Member, Writer, members};
 
 pub use detect::{is_npy, is_npz};
 pub use read::{read_npy, read_npy_blob, read_npz, read_npz_blob};
@@ -62,6 +59,7 @@ pub static NPY: Format = Format {
     holds: Holds { names: false, ..HOLDS },
     splits: false,
     aligns: false,
+    externals: false,
     extension: "npy",
     prefix: None,
     detect: detect::detect_npy,
@@ -76,6 +74,7 @@ pub static NPZ: Format = Format {
     holds: HOLDS,
     splits: false,
     aligns: false,
+    externals: false,
     extension: "npz",
     prefix: None,
     detect: detect::detect_npz,
@@ -92,6 +91,8 @@ const HOLDS: Holds = Holds {
     lod: false,
     selected_rows: false,
     sparse: false,
+    coo: false,
+    strings: false,
     vocabulary: false,
     dtype: |dtype| code(dtype).is_some(),
 };

@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lodstone_model::{Checksum, Limits, Model, Parameter, Residual, Tensor};
+use lodstone_model::{Limits, Model, Parameter, Residual, Tensor};
 use lodstone_store::{Blob, Cursor};
 
 use super::elements::Elements;
 use super::header::{Header, encode};
-use super::inflate::Inflate;
-use super::zip::{self, Member};
 use super::{NPY, NPZ, RESIDUAL, SUFFIX};
+use crate::zip::{self, Member};
 use crate::{OpenOptions, Result};
 
 /// Opens an array: a model of one tensor without a name.
@@ -50,7 +49,7 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let mut model = Model { format, files, ..Model::default() };
     let origin = origin(blob);
     for member in zip::members(blob, limits)? {
-        model.checksums.push(checksum(&member));
+        model.checksums.push(member.checksum());
         let Some(name) = member.name.strip_suffix(SUFFIX) else {
             model.report.warn(format!("left out `{}`, which is no array by its name", member.name));
             continue;
@@ -69,24 +68,9 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
 
 /// The array that a member is; `origin` names the archive in messages.
 pub(crate) fn tensor(member: &Member, origin: &Path) -> Result<Tensor> {
-    let (start, array) = array(&whole(member), origin)?;
+    let (start, array) = array(&member.whole(), origin)?;
     // From a new blob: the one that gave the header keeps a decoder, and there may be many.
-    Ok(array.tensor(whole(member).slice(start, member.size - start)?))
-}
-
-/// The checksum that an archive has of a member.
-pub(crate) fn checksum(member: &Member) -> Checksum {
-    let place = format!("member `{}`", member.name);
-    Checksum { place, data: whole(member), crc32: member.crc }
-}
-
-/// What a member stands for.
-pub(crate) fn whole(member: &Member) -> Blob {
-    if !member.deflated {
-        return member.data.clone();
-    }
-    let inflate = Inflate::new(member.data.clone(), member.size, member.crc);
-    Blob::derived(Arc::new(inflate))
+    Ok(array.tensor(member.whole().slice(start, member.size - start)?))
 }
 
 /// An array without its elements.

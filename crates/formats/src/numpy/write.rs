@@ -8,8 +8,8 @@ use lodstone_store::Blob;
 
 use super::elements::Elements;
 use super::header::{Header, encode};
-use super::zip::Writer;
 use super::{DIMENSIONS, NPY, NPZ, RESIDUAL, SUFFIX};
+use crate::zip::Writer;
 use crate::{Error, Result, Staged, WriteOptions};
 
 /// Writes the one tensor of a model.

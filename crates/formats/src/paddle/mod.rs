@@ -43,6 +43,8 @@ const ALL: Holds = Holds {
     lod: true,
     selected_rows: true,
     sparse: false,
+    coo: false,
+    strings: false,
     vocabulary: true,
     dtype: |dtype| crate::paddle_program::types::dtype_code(dtype).is_some(),
 };
@@ -52,10 +54,22 @@ const TENSORS: Holds = Holds { program: None, names: false, ..ALL };
 /// A format that is detected as [`BUNDLE`], whose reader finds out which it is.
 const fn part(name: &'static str, title: &'static str, extension: &'static str) -> Format {
     let (read, stage) = (read::open, write::write_bundle);
-    let (splits, aligns) = (false, true);
+    let (splits, aligns, externals) = (false, true, false);
     let detect = |_: &Probe<'_>| false;
     let prefix = None;
-    Format { name, title, holds: TENSORS, splits, aligns, extension, prefix, detect, read, stage }
+    Format {
+        name,
+        title,
+        holds: TENSORS,
+        splits,
+        aligns,
+        externals,
+        extension,
+        prefix,
+        detect,
+        read,
+        stage,
+    }
 }
 
 /// A program and its parameters in one file each; also whatever is found of them.

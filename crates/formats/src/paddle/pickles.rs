@@ -195,7 +195,7 @@ fn types(program: &Path, options: &OpenOptions) -> Result<(Blob, HashMap<String,
 /// Element types of the variables of a program.
 pub(super) fn types_in(program: &Program) -> HashMap<String, DType> {
     let typed =
-        program.vars().filter_map(|var| Some((var.name.clone(), var.tensors.first()?.dtype)));
+        program.vars().filter_map(|var| Some((var.name.clone(), var.value.tensors.first()?.dtype)));
     typed.collect()
 }
 

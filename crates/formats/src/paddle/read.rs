@@ -134,7 +134,7 @@ fn open_program(directory: &Path, name: &str, options: &OpenOptions) -> Result<M
         Params::Combined(path) => {
             let file = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
             let blob = options.file(&path)?;
-            let expect: Vec<Expect> = wanted.iter().map(|var| var.kind.into()).collect();
+            let expect: Vec<Expect> = wanted.iter().map(|var| var.value.kind.into()).collect();
             let (layout, tensors) = match (blob.is_empty(), wanted.is_empty()) {
                 (true, true) => Default::default(),
                 _ => paddle_stream::read(&blob, &expect, &options.limits)
@@ -286,27 +286,18 @@ fn difference(wanted: &[&Var], tensors: &[Tensor]) -> Option<String> {
 
 /// Why a tensor cannot be the value of a variable.
 fn contradiction(var: &Var, tensor: &Tensor) -> Option<String> {
-    let declared = var.tensors.first()?;
-    if !matches!(tensor.kind, Kind::Dense) {
+    let declared = var.value.tensors.first()?;
+    if !matches!(tensor.kind, Kind::Dense) || declared.admits(&tensor.shape) {
         return None;
     }
-    let fits = |(dim, extent): (&Dim, &u64)| !matches!(dim, Dim::Known(known) if known != extent);
-    let same_rank = declared.shape.len() == tensor.shape.len();
-    if same_rank && declared.shape.iter().zip(&tensor.shape).all(fits) {
-        return None;
-    }
-    let dims: Vec<String> = declared
-        .shape
-        .iter()
-        .map(|dim| if let Dim::Known(n) = dim { n.to_string() } else { "?".to_owned() })
-        .collect();
+    let dims: Vec<String> = declared.shape.iter().flatten().map(Dim::to_string).collect();
     Some(format!("of shape [{}], and is of shape {:?}", dims.join(", "), tensor.shape))
 }
 
 /// How a tensor's element type is not that of its variable: `save_as_fp16` and some converters leave
 /// the program as it was.
 fn other_dtype(var: &Var, tensor: &Tensor) -> Option<String> {
-    let declared = var.tensors.first().filter(|_| matches!(tensor.kind, Kind::Dense))?;
+    let declared = var.value.tensors.first().filter(|_| matches!(tensor.kind, Kind::Dense))?;
     let (name, is, was) = (&var.name, tensor.dtype, declared.dtype);
     (is != was).then(|| format!("`{name}` is {is}, not {was}"))
 }
@@ -332,7 +323,7 @@ fn read_separate(
             missing.push(format!("`{}`", var.name));
             continue;
         };
-        let (layout, tensor) = read_variable(&blob, &var.name, var.kind.into(), options)?;
+        let (layout, tensor) = read_variable(&blob, &var.name, var.value.kind.into(), options)?;
         bundle.set_layout_of(&var.name, layout);
         if let Some(why) = contradiction(var, &tensor) {
             model.report.warn(format!("`{}` is declared {why}", var.name));

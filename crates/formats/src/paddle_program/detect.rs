@@ -1,13 +1,24 @@
 //! What a program looks like.
 
 use super::schema::PROGRAM;
+use crate::protobuf::glance::Glance;
 
-/// Whether a file may be a binary `ProgramDesc`: it begins with the tag of a block (field 1,
+/// Whether a file may be a binary `ProgramDesc`: its first field that is known is a block (field 1,
 /// length-delimited) whose first field is its number (field 1, varint).
 pub fn is_binary(head: &[u8]) -> bool {
-    let Some((0x0a, rest)) = head.split_first() else { return false };
-    let length = rest.iter().take_while(|byte| **byte & 0x80 != 0).count() + 1;
-    rest.get(length) == Some(&0x08)
+    let mut glance = Glance { bytes: head, left: u64::MAX };
+    loop {
+        match glance.tag() {
+            Some((1, 2)) => return glance.varint().and_then(|_| glance.tag()) == Some((1, 0)),
+            // Fields of a later release.
+            Some((number, wire_type)) if number > 5 => {
+                if glance.skip(wire_type).is_none() {
+                    return false;
+                }
+            }
+            _ => return false,
+        }
+    }
 }
 
 /// Whether a file may be a `ProgramDesc` in text form: it begins, after comments, with the name of

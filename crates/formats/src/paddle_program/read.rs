@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, Complex, Dialect, Limits, Op, Operand, Program,
-    Residual, Scalar, TensorType, Var, VarKind,
+    Attribute, AttributeValue, Block, ByteString, Complex, Limits, Op, Operand, Program, Residual,
+    Scalar, TensorType, ValueType, Var, VarKind,
 };
 use lodstone_store::Blob;
 
@@ -82,7 +82,7 @@ fn version(field: &Field<'_>) -> Result<i64> {
     Ok(version)
 }
 
-fn operator_versions(field: &Field<'_>) -> Result<Vec<(String, i32)>> {
+fn operator_versions(field: &Field<'_>) -> Result<Vec<(String, i64)>> {
     let mut versions = Vec::new();
     for pair in field.message()?.fields() {
         let pair = pair?;
@@ -95,9 +95,10 @@ fn operator_versions(field: &Field<'_>) -> Result<Vec<(String, i32)>> {
             match field.number {
                 1 => name = field.string()?,
                 2 => {
-                    let value = version(&field)?;
-                    number = i32::try_from(value)
-                        .map_err(|_| field.error("a version of 32 bits", value.to_string()))?;
+                    number = version(&field)?;
+                    if i32::try_from(number).is_err() {
+                        return Err(field.error("a version of 32 bits", number.to_string()));
+                    }
                 }
                 _ => {}
             }
@@ -136,19 +137,9 @@ pub(super) fn block(message: &Message<'_>) -> Result<Block> {
 }
 
 pub(super) fn var(message: &Message<'_>) -> Result<Var> {
-    let mut var = Var {
-        name: String::new(),
-        kind: VarKind::Raw,
-        tensors: Vec::new(),
-        members: Vec::new(),
-        persistable: false,
-        need_check_feed: false,
-        is_parameter: false,
-        stop_gradient: false,
-        attributes: Vec::new(),
-        residual: Residual::new(write::BINARY, message.bytes.clone()),
-    };
-    let (mut name, mut kind) = (None, None);
+    let residual = Residual::new(write::BINARY, message.bytes.clone());
+    let mut var = Var { residual, ..Var::default() };
+    let (mut name, mut value) = (None, None);
     for field in message.fields() {
         let field = field?;
         match field.number {
@@ -158,7 +149,7 @@ pub(super) fn var(message: &Message<'_>) -> Result<Var> {
                 let found = "the bare enum of PaddlePaddle before February 2018";
                 return Err(field.error(expected, found));
             }
-            2 => once(&mut kind, var_type(&field.message()?)?, &field)?,
+            2 => once(&mut value, var_type(&field.message()?)?, &field)?,
             3 => var.persistable = field.bool()?,
             4 => var.need_check_feed = field.bool()?,
             5 => var.is_parameter = field.bool()?,
@@ -169,7 +160,7 @@ pub(super) fn var(message: &Message<'_>) -> Result<Var> {
     }
     var.name = name.ok_or_else(|| message.missing("the name of a variable"))?;
     let missing = || message.missing("the type of a variable").inside(format!("`{}`", var.name));
-    (var.kind, var.tensors, var.members) = kind.ok_or_else(missing)?;
+    var.value = value.ok_or_else(missing)?;
     Ok(var)
 }
 
@@ -199,9 +190,7 @@ fn once<T>(slot: &mut Option<T>, value: T, field: &Field<'_>) -> Result<()> {
     }
 }
 
-type VarType = (VarKind, Vec<TensorType>, Vec<VarKind>);
-
-fn var_type(message: &Message<'_>) -> Result<VarType> {
+fn var_type(message: &Message<'_>) -> Result<ValueType> {
     let mut kind = None;
     for field in message.fields() {
         let field = field?;
@@ -239,7 +228,7 @@ fn var_type(message: &Message<'_>) -> Result<VarType> {
             _ => tensors.push(TensorDesc::read(&field.message()?)?.into_type(0)),
         }
     }
-    Ok((kind, tensors, members))
+    Ok(ValueType { kind, tensors, members })
 }
 
 fn lod_tensor(message: &Message<'_>) -> Result<TensorType> {
@@ -261,16 +250,8 @@ fn lod_tensor(message: &Message<'_>) -> Result<TensorType> {
 }
 
 pub(super) fn op(message: &Message<'_>) -> Result<Op> {
-    let mut op = Op {
-        dialect: Dialect::Paddle,
-        name: String::new(),
-        kind: String::new(),
-        inputs: Vec::new(),
-        outputs: Vec::new(),
-        attributes: Vec::new(),
-        is_target: false,
-        residual: Residual::new(write::BINARY, message.bytes.clone()),
-    };
+    let residual = Residual::new(write::BINARY, message.bytes.clone());
+    let mut op = Op { residual, ..Op::default() };
     let mut kind = None;
     for field in message.fields() {
         let field = field?;

@@ -118,7 +118,7 @@ impl TensorDesc {
     }
 
     pub(crate) fn of(tensor: &TensorType) -> Self {
-        let dims = tensor.shape.iter().map(|dim| match dim {
+        let dims = tensor.shape.iter().flatten().map(|dim| match dim {
             Dim::Known(extent) => i64::try_from(*extent).unwrap_or(i64::MAX),
             Dim::Symbol(_) | Dim::Unknown => -1,
         });
@@ -127,6 +127,7 @@ impl TensorDesc {
 
     pub(crate) fn into_type(self, lod_level: u32) -> TensorType {
         let known = |dim: &i64| u64::try_from(*dim).map_or(Dim::Unknown, Dim::Known);
-        TensorType { dtype: self.dtype, shape: self.dims.iter().map(known).collect(), lod_level }
+        let shape = Some(self.dims.iter().map(known).collect());
+        TensorType { dtype: self.dtype, shape, lod_level }
     }
 }

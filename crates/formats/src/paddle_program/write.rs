@@ -13,7 +13,7 @@ use super::types::{TensorDesc, kind_code};
 use super::{read, schema};
 use crate::protobuf::patch::patch;
 use crate::protobuf::schema::{Generation, Message as MessageType};
-use crate::protobuf::text;
+use crate::protobuf::text::{self, Style};
 use crate::protobuf::wire::{Encoder, Message, Source};
 use crate::{Error, Result};
 
@@ -45,7 +45,8 @@ pub fn write_text(program: &Program) -> Result<Bytes> {
     // 3.x renamed the LoD tensor; its parser knows no other name.
     let modern = program.version.is_some_and(|version| version >= 3_000_000);
     let generation = if modern { Generation::Latest } else { Generation::First };
-    Ok(text::print(&source, &schema::PROGRAM, &wire, generation)?.into())
+    let style = Style { generation, floats_as_doubles: true };
+    Ok(text::print(&source, &schema::PROGRAM, &wire, style)?.into())
 }
 
 /// Whether a program was read from text.
@@ -193,9 +194,10 @@ impl Node for Var {
 fn var_type(var: &Var) -> Result<Encoder> {
     let no_code = |what: String| Error::Incompatible { format: "a Paddle program", what };
     let code = |kind| kind_code(kind).ok_or_else(|| no_code(format!("a variable of {kind:?}")));
+    let value = &var.value;
     let mut out = Encoder::default();
-    out.int(1, code(var.kind)?);
-    let Some(number) = read::type_field(var.kind) else { return Ok(out) };
+    out.int(1, code(value.kind)?);
+    let Some(number) = read::type_field(value.kind) else { return Ok(out) };
     let desc = |tensor: &TensorType| {
         let desc = TensorDesc::of(tensor).write();
         desc.ok_or_else(|| no_code(format!("`{}`, a variable of {}", var.name, tensor.dtype)))
@@ -208,22 +210,22 @@ fn var_type(var: &Var) -> Result<Encoder> {
         }
         Ok(out.finish())
     };
-    match var.kind {
+    match value.kind {
         VarKind::Tuple => {
-            let codes = var.members.iter().map(|kind| code(*kind)).collect::<Result<Vec<_>>>()?;
+            let codes = value.members.iter().map(|kind| code(*kind)).collect::<Result<Vec<_>>>()?;
             out.message(number, |out| codes.into_iter().for_each(|code| out.int(1, code)));
         }
         VarKind::Reader => {
-            let tensors = var.tensors.iter().map(lod_tensor).collect::<Result<Vec<_>>>()?;
+            let tensors = value.tensors.iter().map(lod_tensor).collect::<Result<Vec<_>>>()?;
             out.message(number, |out| tensors.iter().for_each(|tensor| out.bytes(1, tensor)));
         }
         VarKind::Tensor | VarKind::TensorArray => {
-            for tensor in &var.tensors {
+            for tensor in &value.tensors {
                 out.bytes(number, &lod_tensor(tensor)?);
             }
         }
         _ => {
-            for tensor in &var.tensors {
+            for tensor in &value.tensors {
                 out.bytes(number, &desc(tensor)?);
             }
         }

@@ -68,14 +68,14 @@ fn head(name: &str, tensor: &Tensor, layout: Layout, start: u64) -> Result<Vec<u
             head.extend_from_slice(&rows.bytes()?);
             head.extend(height.to_le_bytes());
         }
-        Kind::RowSparse { .. } | Kind::Csr { .. } => {
-            let what = format!("the {} tensor `{name}`", tensor.kind.name());
-            return Err(Error::Incompatible { format: FORMAT, what });
-        }
         Kind::Dense if layout.lod_last => {}
         Kind::Dense => {
             head.extend(0u32.to_le_bytes());
             head.extend(lod_part(&tensor.lod));
+        }
+        kind => {
+            let what = format!("the {} tensor `{name}`", kind.name());
+            return Err(Error::Incompatible { format: FORMAT, what });
         }
     }
     if tensor.dtype.size_of(&tensor.shape) != Some(tensor.data.len()) {

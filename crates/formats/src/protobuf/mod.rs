@@ -3,6 +3,8 @@
 //! | part | what it does |
 //! |---|---|
 //! | [`wire`] | fields of a message in the order and the encoding they have, with their offsets |
+//! | [`glance`] | what a file begins with |
+//! | [`holes`] | messages without the elements of their tensors |
 //! | [`schema`] | messages as tables: names, numbers and types of fields |
 //! | [`text`] | text format to wire format and back, by the tables |
 //! | [`patch`] | puts the difference between two encodings into a third |
@@ -13,6 +15,8 @@
 //! has to name the offset; message libraries keep neither the order of fields, nor the choice
 //! between encodings, nor where a field was.
 
+pub(crate) mod glance;
+pub(crate) mod holes;
 pub(crate) mod patch;
 pub(crate) mod schema;
 pub(crate) mod text;

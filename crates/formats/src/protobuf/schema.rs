@@ -15,6 +15,8 @@ pub(crate) struct Field {
     pub(crate) names: &'static [&'static str],
     pub(crate) kind: Kind,
     pub(crate) repeated: bool,
+    /// Whether numbers are written in one piece.
+    pub(crate) packed: bool,
 }
 
 /// The type of a field.
@@ -22,11 +24,15 @@ pub(crate) struct Field {
 pub(crate) enum Kind {
     /// `int32` and `int64`.
     Int,
+    /// `uint64`.
+    Uint,
     Bool,
     Float,
     Double,
     /// `string` and `bytes`: text format does not tell them apart.
     Bytes,
+    /// `bytes` that are elements of a tensor.
+    Elements,
     Enum(&'static Enum),
     Message(&'static Message),
 }
@@ -70,6 +76,11 @@ impl Message {
 }
 
 impl Field {
+    /// Whether it holds elements of a tensor, of which there may be many.
+    pub(crate) fn is_elements(&self) -> bool {
+        self.packed || matches!(self.kind, Kind::Elements)
+    }
+
     pub(crate) fn name(&self, generation: Generation) -> &'static str {
         generation.pick(self.names)
     }
@@ -88,10 +99,15 @@ impl Enum {
 
 /// A field that appears at most once.
 pub(crate) const fn one(number: u32, names: &'static [&'static str], kind: Kind) -> Field {
-    Field { number, names, kind, repeated: false }
+    Field { number, names, kind, repeated: false, packed: false }
 }
 
 /// A field that appears any number of times.
 pub(crate) const fn many(number: u32, names: &'static [&'static str], kind: Kind) -> Field {
-    Field { number, names, kind, repeated: true }
+    Field { number, names, kind, repeated: true, packed: false }
+}
+
+/// Numbers in one piece: elements of a tensor.
+pub(crate) const fn packed(number: u32, names: &'static [&'static str], kind: Kind) -> Field {
+    Field { number, names, kind, repeated: true, packed: true }
 }

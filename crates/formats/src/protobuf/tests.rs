@@ -35,7 +35,8 @@ fn parse(text: &str) -> Result<Bytes, Error> {
 }
 
 fn print(bytes: &Bytes, generation: Generation) -> String {
-    text::print(&Source::new("test", &Limits::default()), &OUTER, bytes, generation).unwrap()
+    let style = text::Style { generation, floats_as_doubles: true };
+    text::print(&Source::new("test", &Limits::default()), &OUTER, bytes, style).unwrap()
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The text format: wire format to text and back, by the tables of [`schema`](super::schema).
 //!
 //! What is printed is what protobuf's Python printer gives: two blanks a level, one field a line,
-//! strings with octal escapes, floats as the shortest decimal of the double that equals them.
+//! strings with octal escapes, floats as the shortest decimal that reads back as the same.
 //! Fields that the tables do not know are printed by number (`7: 3`, `7: 0x0000002a`,
 //! `7: "bytes"`), as `DebugString` does, and read back the same.
 
@@ -19,20 +19,35 @@ pub(crate) fn print(
     source: &Source<'_>,
     schema: &'static schema::Message,
     bytes: &Bytes,
-    generation: Generation,
+    style: Style,
 ) -> Result<String> {
-    let mut printer = Printer { out: String::new(), generation };
+    let mut printer = Printer { out: String::new(), style };
     printer.message(&Message::new(source, bytes.clone()), schema, 0)?;
     Ok(printer.out)
 }
 
+/// How a message is printed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    /// Which names fields and values have.
+    pub(crate) generation: Generation,
+    /// Whether floats are printed as the doubles that equal them, as protobuf did before version 4.
+    pub(crate) floats_as_doubles: bool,
+}
+
+impl Style {
+    /// As protobuf prints today.
+    pub(crate) const LATEST: Self =
+        Self { generation: Generation::Latest, floats_as_doubles: false };
+}
+
 struct Printer {
     out: String,
-    generation: Generation,
+    style: Style,
 }
 
 impl Printer {
-    /// Recursion ends with the tables, which are finite: unknown messages are printed as bytes.
+    /// As deep as messages are nested, which the reader has bounded; unknown ones are printed as bytes.
     fn message(
         &mut self,
         message: &Message<'_>,
@@ -45,7 +60,7 @@ impl Printer {
             match schema.field(field.number) {
                 // Text that says it twice is refused by who reads it.
                 Some(known) if !known.repeated && once.contains(&known.number) => {
-                    let expected = format!("`{}` once", known.name(self.generation));
+                    let expected = format!("`{}` once", known.name(self.style.generation));
                     return Err(field.error(&expected, "it again"));
                 }
                 Some(known) => {
@@ -64,7 +79,7 @@ impl Printer {
         known: &'static schema::Field,
         level: usize,
     ) -> Result<()> {
-        let name = known.name(self.generation);
+        let name = known.name(self.style.generation);
         if let Kind::Message(schema) = known.kind {
             self.line(level, &format!("{name} {{"));
             self.message(&field.message()?, schema, level + 1)?;
@@ -74,21 +89,30 @@ impl Printer {
         let mut values = Vec::new();
         match known.kind {
             Kind::Float => {
-                field.each(|f| Ok(shortest(f64::from(f.f32()?))), Packed::Fixed32, &mut values)?
+                let as_double = self.style.floats_as_doubles;
+                let decimal = |f: &Field<'_>| {
+                    let value = f.f32()?;
+                    Ok(shortest(if as_double { f64::from(value) } else { short(value) }))
+                };
+                field.each(decimal, Packed::Fixed32, &mut values)?;
             }
             Kind::Double => field.each(|f| Ok(shortest(f.f64()?)), Packed::Fixed64, &mut values)?,
-            Kind::Bytes => values.push(quote(&field.bytes()?)),
+            Kind::Bytes | Kind::Elements => values.push(quote(&field.bytes()?)),
             Kind::Bool => {
                 field.each(|f| Ok(f.bool()?.to_string()), Packed::Varint, &mut values)?;
             }
             Kind::Enum(schema) => {
-                let generation = self.generation;
+                let generation = self.style.generation;
                 let name = |f: &Field<'_>| {
                     let number = f.i32()?;
                     let name = schema.name(number, generation);
                     Ok(name.map_or_else(|| number.to_string(), str::to_owned))
                 };
                 field.each(name, Packed::Varint, &mut values)?;
+            }
+            Kind::Uint => {
+                let number = |f: &Field<'_>| Ok(f.i64()?.cast_unsigned().to_string());
+                field.each(number, Packed::Varint, &mut values)?;
             }
             Kind::Int | Kind::Message(_) => {
                 field.each(|f| Ok(f.i64()?.to_string()), Packed::Varint, &mut values)?;
@@ -117,6 +141,14 @@ impl Printer {
     fn line(&mut self, level: usize, text: &str) {
         let _ = writeln!(self.out, "{:1$}{text}", "", level * 2);
     }
+}
+
+/// A float as the double of the fewest digits, from six on, that reads back as the same float.
+fn short(value: f32) -> f64 {
+    let exact = f64::from(value);
+    let digits = (6..=9).map(|digits| format!("{exact:.*e}", digits - 1));
+    let same = |text: &String| text.parse() == Ok(value);
+    digits.filter(same).find_map(|text| text.parse().ok()).unwrap_or(exact)
 }
 
 /// A double as Python's `repr` gives it: the shortest decimal that reads back as the same.
@@ -184,7 +216,7 @@ pub(crate) fn parse(
                 };
                 let Some(parent) = open.last_mut() else {
                     return match ended {
-                        None => Ok(frame.encoder.finish()),
+                        None => Ok(frame.finish()),
                         Some(_) => Err(tokens.error(at, "a field", "a closing bracket")),
                     };
                 };
@@ -193,7 +225,8 @@ pub(crate) fn parse(
                     return Err(tokens.error(at, expected, tokens.here()));
                 }
                 tokens.position += 1;
-                parent.encoder.bytes(frame.number, &frame.encoder.finish());
+                let number = frame.number;
+                parent.encoder.bytes(number, &frame.finish());
                 tokens.separator();
             }
             Some(_) => {
@@ -218,11 +251,27 @@ struct Frame {
     encoder: Encoder,
     /// Fields that may be there once, and were.
     once: Vec<u32>,
+    /// Numbers that are written in one piece, and have not been yet.
+    packed: Option<(u32, Encoder)>,
 }
 
 impl Frame {
     fn new(schema: &'static schema::Message, number: u32, close: u8) -> Self {
-        Self { schema, number, close, encoder: Encoder::default(), once: Vec::new() }
+        let (encoder, once) = (Encoder::default(), Vec::new());
+        Self { schema, number, close, encoder, once, packed: None }
+    }
+
+    /// Writes numbers that belong into one piece, unless more of field `number` may follow.
+    fn pack(&mut self, number: Option<u32>) {
+        if let Some((packed, numbers)) = self.packed.take_if(|(packed, _)| Some(*packed) != number)
+        {
+            self.encoder.bytes(packed, &numbers.finish());
+        }
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.pack(None);
+        self.encoder.finish()
     }
 }
 
@@ -231,6 +280,7 @@ fn field(tokens: &mut Tokens<'_>, frame: &mut Frame) -> Result<Option<Frame>> {
     let at = tokens.position;
     let name = tokens.word();
     let Some(known) = frame.schema.field_named(name) else {
+        frame.pack(None);
         return match name.parse::<u32>() {
             Ok(number) if (1..1 << 29).contains(&number) => {
                 tokens.expect(b':')?;
@@ -250,6 +300,7 @@ fn field(tokens: &mut Tokens<'_>, frame: &mut Frame) -> Result<Option<Frame>> {
         }
         frame.once.push(known.number);
     }
+    frame.pack(known.packed.then_some(known.number));
     tokens.blank();
     let colon = tokens.take(b':');
     tokens.blank();
@@ -268,23 +319,27 @@ fn field(tokens: &mut Tokens<'_>, frame: &mut Frame) -> Result<Option<Frame>> {
     if known.repeated && tokens.take(b'[') {
         tokens.blank();
         while !tokens.take(b']') {
-            value(tokens, known, &mut frame.encoder)?;
+            value(tokens, known, frame)?;
             tokens.blank();
             if !tokens.take(b',') && tokens.peek() != Some(b']') {
                 return Err(tokens.error(tokens.position, "`,` or `]`", tokens.here()));
             }
         }
     } else {
-        value(tokens, known, &mut frame.encoder)?;
+        value(tokens, known, frame)?;
     }
     tokens.separator();
     Ok(None)
 }
 
-fn value(tokens: &mut Tokens<'_>, known: &schema::Field, out: &mut Encoder) -> Result<()> {
+fn value(tokens: &mut Tokens<'_>, known: &schema::Field, frame: &mut Frame) -> Result<()> {
     tokens.blank();
-    let at = tokens.position;
-    if matches!(known.kind, Kind::Bytes) {
+    if known.packed {
+        let (_, numbers) = frame.packed.get_or_insert_with(|| (known.number, Encoder::default()));
+        return element(tokens, known, numbers);
+    }
+    let (at, out) = (tokens.position, &mut frame.encoder);
+    if matches!(known.kind, Kind::Bytes | Kind::Elements) {
         out.bytes(known.number, &tokens.string()?);
         return Ok(());
     }
@@ -294,6 +349,10 @@ fn value(tokens: &mut Tokens<'_>, known: &schema::Field, out: &mut Encoder) -> R
         Kind::Int => match integer(word) {
             Some(value) => out.int(known.number, value),
             None => return bad("an integer"),
+        },
+        Kind::Uint => match unsigned(word) {
+            Some(value) => out.int(known.number, value.cast_signed()),
+            None => return bad("an integer of 0 or more"),
         },
         Kind::Bool => match word {
             "true" | "True" | "t" | "1" => out.bool(known.number, true),
@@ -314,9 +373,22 @@ fn value(tokens: &mut Tokens<'_>, known: &schema::Field, out: &mut Encoder) -> R
                 None => return bad("the name of a value"),
             };
         }
-        Kind::Bytes | Kind::Message(_) => {}
+        Kind::Bytes | Kind::Elements | Kind::Message(_) => {}
     }
     Ok(())
+}
+
+/// Reads one of several numbers that are written in one piece: without a header of its own.
+fn element(tokens: &mut Tokens<'_>, known: &schema::Field, out: &mut Encoder) -> Result<()> {
+    let at = tokens.position;
+    let word = tokens.word();
+    let read = match known.kind {
+        Kind::Float => decimal::<f32>(word).map(|value| out.raw(&value.to_le_bytes())),
+        Kind::Double => decimal::<f64>(word).map(|value| out.raw(&value.to_le_bytes())),
+        Kind::Uint => unsigned(word).map(|value| out.varint(value)),
+        _ => integer(word).map(|value| out.varint(value.cast_unsigned())),
+    };
+    read.ok_or_else(|| tokens.error(at, "a number", tokens.found(at, word)))
 }
 
 /// The value of a field that is named by its number only; how it is written tells its wire type.
@@ -350,14 +422,16 @@ fn integer(word: &str) -> Option<i64> {
         Some(digits) => (true, digits),
         None => (false, word),
     };
-    let magnitude = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        Some(hex) => i128::from(u64::from_str_radix(hex, 16).ok()?),
-        None if digits.len() > 1 && digits.starts_with('0') => {
-            i128::from(u64::from_str_radix(digits, 8).ok()?)
-        }
-        None => i128::from(digits.parse::<u64>().ok()?),
-    };
+    let magnitude = i128::from(unsigned(digits)?);
     i64::try_from(if negative { -magnitude } else { magnitude }).ok()
+}
+
+fn unsigned(digits: &str) -> Option<u64> {
+    match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None if digits.len() > 1 && digits.starts_with('0') => u64::from_str_radix(digits, 8).ok(),
+        None => digits.parse().ok(),
+    }
 }
 
 fn decimal<T: std::str::FromStr>(word: &str) -> Option<T> {

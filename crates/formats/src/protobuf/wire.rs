@@ -13,6 +13,7 @@ use std::cell::Cell;
 use bytes::Bytes;
 use lodstone_model::Limits;
 
+use super::holes::Structure;
 use crate::{Error, Result};
 
 /// What all messages of one file share.
@@ -22,11 +23,18 @@ pub(crate) struct Source<'a> {
     pub(crate) origin: &'a str,
     limits: Limits,
     nodes: Cell<usize>,
+    /// Where stretches of the messages are in the file, if elements between them were left out.
+    places: &'a [(u64, u64)],
 }
 
 impl<'a> Source<'a> {
     pub(crate) fn new(origin: &'a str, limits: &Limits) -> Self {
-        Self { origin, limits: *limits, nodes: Cell::new(0) }
+        Self { origin, limits: *limits, nodes: Cell::new(0), places: &[] }
+    }
+
+    /// A file without the elements of its tensors.
+    pub(crate) fn with_holes(origin: &'a str, limits: &Limits, structure: &'a Structure) -> Self {
+        Self { places: &structure.places, ..Self::new(origin, limits) }
     }
 
     pub(crate) fn malformed(
@@ -36,6 +44,9 @@ impl<'a> Source<'a> {
         found: impl Into<String>,
     ) -> Error {
         let (origin, expected, found) = (self.origin.to_owned(), expected.into(), found.into());
+        let before = self.places.partition_point(|(here, _)| *here <= offset).checked_sub(1);
+        let place = before.and_then(|index| self.places.get(index));
+        let offset = place.map_or(offset, |(here, there)| there + (offset - here));
         lodstone_store::Error::Malformed { origin, offset, expected, found }.into()
     }
 
@@ -90,6 +101,11 @@ impl<'a> Message<'a> {
     /// Its fields in order.
     pub(crate) fn fields(&self) -> Fields<'a> {
         Fields { message: self.clone(), position: 0 }
+    }
+
+    /// An error about this message.
+    pub(crate) fn error(&self, expected: impl Into<String>, found: impl Into<String>) -> Error {
+        self.source.malformed(self.offset, expected, found)
     }
 
     /// An error that a field which must be there is not.
@@ -274,6 +290,18 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// The number of a [hole](super::holes).
+    pub(crate) fn hole(&self) -> Result<usize> {
+        let bytes = self.raw.clone();
+        let message = Message { source: self.source, bytes, offset: self.offset };
+        let mut inner = Fields { message, position: 0 };
+        let _ = inner.tag()?;
+        match (inner.tag()?, inner.varint().map(usize::try_from)) {
+            ((1, 0), Ok(Ok(number))) => Ok(number),
+            _ => Err(self.error("a hole", "another group")),
+        }
+    }
+
     /// One element of a repeated number, or all of them if they are packed.
     pub(crate) fn each<T>(
         &self,
@@ -376,9 +404,22 @@ impl Encoder {
     }
 
     pub(crate) fn bytes(&mut self, number: u32, value: &[u8]) {
-        self.tag(number, 2);
-        self.varint(value.len() as u64);
+        self.header(number, value.len() as u64);
         self.raw(value);
+    }
+
+    /// What stands before `len` bytes.
+    pub(crate) fn header(&mut self, number: u32, len: u64) {
+        self.tag(number, 2);
+        self.varint(len);
+    }
+
+    /// A [hole](super::holes).
+    pub(crate) fn hole(&mut self, number: u32, hole: usize) {
+        self.tag(number, 3);
+        self.tag(1, 0);
+        self.varint(hole as u64);
+        self.tag(number, 4);
     }
 
     pub(crate) fn message(&mut self, number: u32, build: impl FnOnce(&mut Encoder)) {

@@ -1,13 +1,18 @@
-//! The archive around arrays.
+//! Zip archives, as frameworks use them: members that are stored, or deflated and inflated when they are
+//! read. Source of truth: APPNOTE.TXT 6.3.10 of PKWARE.
+
+mod inflate;
 
 use std::collections::HashSet;
 use std::io;
+use std::sync::Arc;
 
 use flate2::Crc;
-use lodstone_model::Limits;
+use lodstone_model::{Checksum, Limits};
 use lodstone_store::{Blob, Cursor, Output};
 use rawzip::{CompressionMethod, ReaderAt, ZipArchive, ZipLocator};
 
+use self::inflate::Inflate;
 use crate::{Error, Result};
 
 /// A member of an archive.
@@ -24,6 +29,32 @@ pub(crate) struct Member {
     pub(crate) crc: u32,
     /// Whether the name is marked as UTF-8, or needs no mark.
     pub(crate) marked: bool,
+}
+
+impl Member {
+    /// What it stands for.
+    pub(crate) fn whole(&self) -> Blob {
+        if !self.deflated {
+            return self.data.clone();
+        }
+        let inflate = Inflate::new(self.data.clone(), self.size, self.crc);
+        Blob::derived(Arc::new(inflate))
+    }
+
+    /// The checksum that the archive has of it.
+    pub(crate) fn checksum(&self) -> Checksum {
+        let place = format!("member `{}`", self.name);
+        Checksum { place, data: self.whole(), crc32: self.crc }
+    }
+}
+
+/// The name of the first member, if bytes are the beginning of an archive that has one.
+pub(crate) fn first_name(head: &[u8]) -> Option<&[u8]> {
+    // Signature, 22 bytes, size of the name, size of the extra field, name.
+    let b"PK\x03\x04" = head.first_chunk()? else { return None };
+    let [low, high] = head.get(26..28)?.first_chunk()?;
+    let size = usize::from(u16::from_le_bytes([*low, *high]));
+    head.get(30..)?.get(..size)
 }
 
 /// Bytes for the largest entry of the directory: three fields of 64 KiB.
@@ -258,6 +289,8 @@ impl ReaderAt for At<'_> {
 pub(crate) struct Writer {
     directory: Vec<u8>,
     count: u64,
+    /// What members begin at multiples of; 0 for where they come to lie.
+    align: u64,
 }
 
 /// What a field of 32 bits says when the number is in a zip64 field instead.
@@ -270,11 +303,16 @@ const VERSIONS: (u16, u16) = (45, 20);
 const DATE: u16 = 1 << 5 | 1;
 
 impl Writer {
+    /// An archive whose members begin at multiples of so many bytes.
+    pub(crate) fn aligned(align: u64) -> Self {
+        Self { align, ..Self::default() }
+    }
+
     /// Appends a member of the bytes of `parts`, end to end.
     pub(crate) fn add(&mut self, out: &mut Output, name: &str, parts: &[Blob]) -> Result<()> {
         let offset = out.position();
         let size = parts.iter().map(Blob::len).fold(0, u64::saturating_add);
-        out.put(&local_header(name, size, 0)?)?;
+        out.put(&local_header(name, size, 0, (offset, self.align))?)?;
         let mut crc = Crc::new();
         for part in parts {
             part.for_each_chunk(|piece| {
@@ -335,9 +373,20 @@ fn common(name: &str, size: u64, crc: u32, extra: &[u8], zip64: bool) -> Result<
     Ok(bytes)
 }
 
-fn local_header(name: &str, size: u64, crc: u32) -> Result<Vec<u8>> {
+fn local_header(name: &str, size: u64, crc: u32, (offset, align): (u64, u64)) -> Result<Vec<u8>> {
+    // Sizes of a header without its name and its extra field, and of the head of an extra field.
+    const HEADER: u64 = 30;
+    const EXTRA: u64 = 4;
     let large = small(size) == ELSEWHERE;
-    let extra = if large { zip64(&[size, size]) } else { Vec::new() };
+    let mut extra = if large { zip64(&[size, size]) } else { Vec::new() };
+    if align > 1 {
+        // A field that nobody knows, as PyTorch has it.
+        let begin = offset + HEADER + name.len() as u64 + extra.len() as u64 + EXTRA;
+        let padding = begin.next_multiple_of(align) - begin;
+        extra.extend(b"FB");
+        extra.extend(u16::try_from(padding).unwrap_or(0).to_le_bytes());
+        extra.extend(vec![b'Z'; usize::try_from(padding).unwrap_or(0)]);
+    }
     let mut bytes = b"PK\x03\x04".to_vec();
     bytes.extend(common(name, size, crc, &extra, large)?);
     bytes.extend(name.as_bytes());

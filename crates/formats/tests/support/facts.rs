@@ -58,6 +58,9 @@ pub struct Tensor {
     /// Indices of sparse tensors: their type and values.
     #[serde(default)]
     pub parts: BTreeMap<String, (String, Vec<i64>)>,
+    /// The elements of a tensor of texts.
+    #[serde(default)]
+    pub texts: Vec<String>,
     #[serde(default)]
     pub tokens: BTreeMap<String, i32>,
 }

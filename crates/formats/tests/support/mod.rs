@@ -56,11 +56,18 @@ pub fn facts_of(name: &str, tensor: &Tensor) -> facts::Tensor {
             (facts.dtype, facts.shape, facts.sha256) = Default::default();
             facts.tokens = tokens.iter().cloned().collect();
         }
-        Kind::RowSparse { indices } => facts.parts = parts(&[("indices", indices)]),
+        Kind::Strings { elements } => {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            (facts.texts, facts.sha256) =
+                (elements.iter().map(|element| text(element)).collect(), None);
+        }
+        Kind::RowSparse { indices } | Kind::Coo { indices, .. } => {
+            facts.parts = parts(&[("indices", indices)]);
+        }
         Kind::Csr { indptr, indices } => {
             facts.parts = parts(&[("indptr", indptr), ("indices", indices)]);
         }
-        Kind::Dense => {}
+        Kind::Dense | Kind::Absent => {}
     }
     facts
 }

@@ -1,0 +1,96 @@
+//! What looks like an ONNX model.
+
+use super::Container;
+use crate::Probe;
+use crate::protobuf::glance::Glance;
+use crate::zip::first_name;
+
+/// How much of a file is looked at.
+pub(super) const HEAD: u64 = 4096;
+
+/// Whether a file looks like a `ModelProto`, in whatever it is.
+pub(super) fn detect(probe: &Probe<'_>) -> bool {
+    let seen = container(probe.head);
+    probe.entries.is_none() && (seen.is_some() || is_binary(probe.head, probe.len))
+}
+
+/// What a model is in, where that has a signature.
+pub(super) fn container(head: &[u8]) -> Option<Container> {
+    if first_name(head).is_some_and(|name| name.ends_with(b"/weights")) {
+        return Some(Container::Zip);
+    }
+    is_text(head).then_some(Container::Text)
+}
+
+/// The fields of `ModelProto` and `GraphProto`: number and wire type.
+const MODEL: &[(u64, u64)] = &[
+    (1, 0),
+    (2, 2),
+    (3, 2),
+    (4, 2),
+    (5, 0),
+    (6, 2),
+    (7, 2),
+    (8, 2),
+    (14, 2),
+    (20, 2),
+    (25, 2),
+    (26, 2),
+];
+/// The last of them.
+const LAST: u64 = 26;
+const GRAPH: &[(u64, u64)] =
+    &[(1, 2), (2, 2), (5, 2), (10, 2), (11, 2), (12, 2), (13, 2), (14, 2), (15, 2), (16, 2)];
+
+/// Whether bytes are the beginning of a `ModelProto`: fields of it as far as one can see, among them
+/// its version or a graph.
+fn is_binary(head: &[u8], len: u64) -> bool {
+    let mut glance = Glance { bytes: head, left: len };
+    let mut known = false;
+    while glance.left > 0 {
+        let field = glance.tag();
+        let hopped = match field {
+            None => return known && glance.is_cut(),
+            // Fields of a later release.
+            Some((number, wire_type)) if known && number > LAST => glance.skip(wire_type),
+            Some(field) if !MODEL.contains(&field) => return false,
+            // One that begins with a graph has to show one.
+            Some((7, _)) => return shows_graph(&mut glance, known),
+            Some((1, _)) => {
+                // No version has been above 13 in ten years.
+                known = glance.varint().is_some_and(|version| (1..=99).contains(&version));
+                known.then_some(())
+            }
+            Some((_, wire_type)) => glance.skip(wire_type),
+        };
+        if hopped.is_none() {
+            return known && glance.is_cut();
+        }
+    }
+    known
+}
+
+/// Whether what follows is a graph, as far as one can see.
+fn shows_graph(glance: &mut Glance<'_>, known: bool) -> bool {
+    let Some(len) = glance.varint() else { return known && glance.is_cut() };
+    let mut graph = Glance { bytes: glance.bytes, left: len };
+    match graph.tag() {
+        _ if len > glance.left => false,
+        Some(field) => GRAPH.contains(&field),
+        None => known && (len == 0 || graph.is_cut()),
+    }
+}
+
+/// Whether bytes are the beginning of the text of a `ModelProto`.
+fn is_text(head: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(head);
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.find(|line| !line.starts_with('#')).unwrap_or_default();
+    let name: String =
+        first.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+    let after = first.get(name.len()..).unwrap_or_default().trim_start();
+    let begins =
+        |names: &[&str], signs: &[char]| names.contains(&name.as_str()) && after.starts_with(signs);
+    begins(&["ir_version", "producer_name", "producer_version", "model_version"], &[':'])
+        || begins(&["opset_import", "graph"], &['{', ':', '<'])
+}

@@ -1,0 +1,183 @@
+//! Elements of tensors that are not stored as they are in memory: numbers of a few bytes each as
+//! varints, and numbers that are not in one piece.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use lodstone_model::DType;
+use lodstone_store::{Blob, Derive, Result};
+
+/// Fields of elements, and the elements that they say.
+///
+/// Whoever reads on pays for every byte once; who goes back begins again. Memory does not depend on
+/// how many elements there are.
+pub(super) struct Typed {
+    /// The fields as they are in the message.
+    pub(super) fields: Bytes,
+    /// What holes in them are to be filled with.
+    pub(super) holes: Arc<[Blob]>,
+    /// The number of the fields.
+    pub(super) number: u32,
+    /// The encoded numbers alone.
+    source: Blob,
+    pub(super) encoding: Encoding,
+    /// Size of all elements in bytes.
+    len: u64,
+    /// Where the last reader stopped: so many bytes of elements, of so many of the source.
+    stopped: Mutex<(u64, u64)>,
+}
+
+/// How a number is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    /// As it is in memory.
+    Fixed,
+    /// As a varint, of which so many bytes count.
+    Varint(u64),
+}
+
+/// Longest varint.
+const VARINT: u64 = 10;
+
+/// The source is read in pieces of this size.
+const PIECE: u64 = 16 << 10;
+
+impl Encoding {
+    /// How the elements of a type are encoded in a field of `TensorProto`; `None` if they are not there.
+    pub(super) fn of(field: u32, dtype: DType) -> Option<Self> {
+        use DType as D;
+        let bits = u64::from(dtype.bits()?);
+        Some(match (field, dtype) {
+            (4, D::Float32 | D::Complex64) | (10, D::Float64 | D::Complex128) => Self::Fixed,
+            // Two or four small numbers are in each.
+            (5, dtype) if bits < 8 && dtype != D::Bool => Self::Varint(1),
+            (5, D::Int32 | D::Int16 | D::Int8 | D::Uint16 | D::Uint8 | D::Bool) => {
+                Self::Varint(bits / 8)
+            }
+            (5, D::Float16 | D::BFloat16) => Self::Varint(2),
+            (5, dtype) if dtype.is_float() && bits == 8 => Self::Varint(1),
+            (7, D::Int64) | (11, D::Uint64 | D::Uint32) => Self::Varint(bits / 8),
+            _ => return None,
+        })
+    }
+}
+
+impl Typed {
+    /// Elements of `len` bytes.
+    pub(super) fn new(
+        number: u32,
+        (fields, holes): (Bytes, Arc<[Blob]>),
+        source: Blob,
+        encoding: Encoding,
+        len: u64,
+    ) -> Self {
+        Self { fields, holes, number, source, encoding, len, stopped: Mutex::default() }
+    }
+
+    /// Whether as many bytes as there are can be so many elements.
+    pub(super) fn fits(&self) -> bool {
+        match self.encoding {
+            Encoding::Fixed => self.source.len() == self.len,
+            Encoding::Varint(size) => {
+                let count = self.len / size.max(1);
+                count <= self.source.len() && self.source.len() <= count.saturating_mul(VARINT)
+            }
+        }
+    }
+
+    /// Size of the encoded numbers in bytes.
+    pub(super) fn encoded(&self) -> u64 {
+        self.source.len()
+    }
+
+    fn broken(&self, at: u64, found: &str) -> lodstone_store::Error {
+        self.source.malformed(at, format!("varints of {} bytes of elements", self.len), found)
+    }
+
+    /// Decodes from where the last reader stopped up to `buffer`'s end, which is at `end`.
+    fn decode(&self, size: u64, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let mut stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = offset + buffer.len() as u64;
+        // Numbers are decoded whole: what is asked for may begin or end inside one.
+        let (mut done, mut at) = if stopped.0 <= offset { *stopped } else { (0, 0) };
+        *stopped = (0, 0);
+        let (mut window, mut start) = (Vec::new(), at);
+        let mut varint = Varint::default();
+        while done < end {
+            if at - start == window.len() as u64 {
+                let piece = PIECE.min(self.source.len() - at);
+                if piece == 0 {
+                    return Err(self.broken(at, "their end"));
+                }
+                window.resize(usize::try_from(piece).unwrap_or(0), 0);
+                self.source.read_at(at, &mut window)?;
+                start = at;
+            }
+            let index = usize::try_from(at - start).unwrap_or(usize::MAX);
+            let byte = window.get(index).copied().unwrap_or_default();
+            at += 1;
+            let Some(value) = varint.take(byte).map_err(|()| self.broken(at, "a longer one"))?
+            else {
+                continue;
+            };
+            let bytes = value.to_le_bytes();
+            for (place, byte) in (done..).zip(bytes.iter().take(usize::try_from(size).unwrap_or(8)))
+            {
+                let index = place.checked_sub(offset).and_then(|index| usize::try_from(index).ok());
+                if let Some(slot) = index.and_then(|index| buffer.get_mut(index)) {
+                    *slot = *byte;
+                }
+            }
+            if done + size > end {
+                // The rest of it belongs to who reads on.
+                return Ok(());
+            }
+            done += size;
+            *stopped = (done, at);
+        }
+        if done == self.len && at < self.source.len() {
+            return Err(self.broken(at, "more"));
+        }
+        Ok(())
+    }
+}
+
+/// A varint that is being read.
+#[derive(Default)]
+struct Varint {
+    value: u64,
+    shift: u32,
+}
+
+impl Varint {
+    /// Takes one byte; gives the number that ends with it.
+    fn take(&mut self, byte: u8) -> std::result::Result<Option<u64>, ()> {
+        if self.shift >= 70 {
+            return Err(());
+        }
+        self.value |= u64::from(byte & 0x7f).checked_shl(self.shift).unwrap_or(0);
+        self.shift += 7;
+        if byte & 0x80 != 0 {
+            return Ok(None);
+        }
+        Ok(Some(std::mem::take(self).value))
+    }
+}
+
+impl Derive for Typed {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match self.encoding {
+            _ if buffer.is_empty() => Ok(()),
+            Encoding::Fixed => self.source.read_at(offset, buffer),
+            Encoding::Varint(size) => self.decode(size, offset, buffer),
+        }
+    }
+
+    fn source(&self) -> Option<&Blob> {
+        Some(&self.source)
+    }
+}

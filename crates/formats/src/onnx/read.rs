@@ -1,0 +1,578 @@
+//! Bytes to [`Model`]. Elements are not read.
+
+use std::collections::{HashSet, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+
+use lodstone_model::{
+    Attribute, AttributeValue, Block, ByteString, Dialect, Function, Limits, Model, Op, Operand,
+    Parameter, Program, Residual, Tensor, ValueType, Var, VarKind, some,
+};
+use lodstone_store::Blob;
+
+use super::external::External;
+use super::tensor::{self, Fields, Sparse};
+use super::{Container, OWNER, TEXT, VERBATIM, detect, format_of, schema, types, zip};
+use crate::protobuf::holes::{Structure, without_elements};
+use crate::protobuf::text;
+use crate::protobuf::wire::{Field, Message, Packed, Source};
+use crate::{OpenOptions, Result};
+
+/// Opens a file, binary or text.
+///
+/// # Errors
+/// If it is no model: with the place in the model and the offset in the file; if it keeps elements in
+/// files outside its directory, or beyond their ends.
+pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<Model> {
+    let (blob, origin) = (options.file(path)?, path.display().to_string());
+    let mut files = External::beside(path, options);
+    let head = blob.head(detect::HEAD)?;
+    let mut model = match detect::container(&head) {
+        Some(Container::Text) => read_text(&blob, &origin, &mut files, &options.limits)?,
+        Some(Container::Zip) => zip::read(&blob, &origin, &mut files, &options.limits)?,
+        _ => read_binary(&blob, &origin, &mut files, &options.limits)?,
+    };
+    model.files.push(blob);
+    model.files.extend(files.found().cloned());
+    let absent: Vec<_> = files.absent().map(|location| format!("`{location}`")).collect();
+    if !absent.is_empty() {
+        let names = some(&absent);
+        model.report.warn(format!("files with elements of tensors are not there: {names}"));
+    }
+    Ok(model)
+}
+
+pub(super) fn read_binary(
+    blob: &Blob,
+    origin: &str,
+    files: &mut External<'_>,
+    limits: &Limits,
+) -> Result<Model> {
+    let structure = without_elements(blob, &schema::MODEL, limits)?;
+    let mut model = model(&structure, origin, files, limits)?;
+    name_format(&mut model, Container::Binary);
+    if !structure.is_exact {
+        let whole = Arc::from([blob.clone()]);
+        model.residual = Residual::with_holes(VERBATIM, structure.bytes.clone(), whole);
+    }
+    Ok(model)
+}
+
+pub(super) fn read_text(
+    blob: &Blob,
+    origin: &str,
+    files: &mut External<'_>,
+    limits: &Limits,
+) -> Result<Model> {
+    if blob.len() > limits.structure_bytes {
+        let expected = format!("a text of at most {} bytes", limits.structure_bytes);
+        return Err(blob.malformed(0, expected, format!("{} bytes", blob.len())).into());
+    }
+    let text = blob.read()?;
+    let wire = text::parse(&Source::new(origin, limits), &schema::MODEL, &text, limits)?;
+    let structure = without_elements(&Blob::memory(wire), &schema::MODEL, limits)?;
+    // What is wrong with the messages is told by its place in the model; offsets are no longer those of
+    // the text.
+    let mut model = model(&structure, &format!("the encoding of {origin}"), files, limits)?;
+    name_format(&mut model, Container::Text);
+    model.residual = Residual::new(TEXT, text);
+    Ok(model)
+}
+
+/// Names the format that a model was read from.
+pub(super) fn name_format(model: &mut Model, container: Container) {
+    let dialect = model.program.as_ref().map_or(Dialect::Onnx, |program| program.dialect);
+    model.format = format_of(dialect, container).name.to_owned();
+}
+
+/// The name by which Glow says that operators are its own.
+const GLOW: &str = "GlowONNXModelWriter";
+
+/// Whose operators a program has.
+fn dialect_of(program: &Program) -> Dialect {
+    let is_glow = |fact: &Attribute| {
+        fact.name == "producer_name" && fact.value == AttributeValue::String(GLOW.into())
+    };
+    if program.attributes.iter().any(is_glow) { Dialect::Glow } else { Dialect::Onnx }
+}
+
+/// What a model says about itself, and the fields that say it.
+pub(super) const FACTS: [(u32, &str); 5] = [
+    (2, "producer_name"),
+    (3, "producer_version"),
+    (4, "domain"),
+    (5, "model_version"),
+    (6, "doc_string"),
+];
+
+fn model(
+    structure: &Structure,
+    origin: &str,
+    files: &mut External<'_>,
+    limits: &Limits,
+) -> Result<Model> {
+    let source = Source::with_holes(origin, limits, structure);
+    let message = Message::new(&source, structure.bytes.clone());
+    let holes = &structure.holes;
+    let mut whole = Whole::read(&message)?;
+    let graph = whole.graph.take().ok_or_else(|| message.missing("the graph of a model"))?;
+    let mut inside = Blocks { holes, files, open: VecDeque::new(), next: 1, parent: 0 };
+    inside.open.push_back((graph, -1));
+    let mut blocks = Vec::new();
+    for (message, function) in whole.functions.iter().zip(&mut whole.program.functions) {
+        function.block = inside.next;
+        inside.next += 1;
+        inside.open.push_back((message.clone(), FUNCTION));
+    }
+    let dialect = dialect_of(&whole.program);
+    while let Some((message, parent)) = inside.open.pop_front() {
+        inside.parent = i32::try_from(blocks.len()).unwrap_or(i32::MAX);
+        let place = || match parent {
+            -1 => "the graph".to_owned(),
+            FUNCTION => "a function".to_owned(),
+            _ => format!("the subgraph {}", blocks.len()),
+        };
+        let read = if parent == FUNCTION { function_block } else { graph_block };
+        let mut block = read(&message, &mut inside).map_err(|error| error.inside(place()))?;
+        if parent == FUNCTION {
+            let index = inside.parent;
+            let mut defined = whole.program.functions.iter_mut();
+            if let Some(function) = defined.find(|function| function.block == index) {
+                function.defaults = defaults(&message, &mut inside)?;
+            }
+        }
+        block.index = inside.parent;
+        block.parent = parent.max(-1);
+        block.residual = Residual::with_holes(OWNER, message.bytes.clone(), Arc::clone(holes));
+        block.ops.iter_mut().for_each(|op| op.dialect = dialect);
+        blocks.push(block);
+    }
+    let mut program = whole.program;
+    program.dialect = dialect;
+    program.blocks = blocks;
+    program.residual = Residual::with_holes(OWNER, structure.bytes.clone(), Arc::clone(holes));
+    let mut model = Model { metadata: whole.metadata.into_iter().collect(), ..Model::default() };
+    let main = program.blocks.first_mut();
+    model.parameters = main.map(|main| std::mem::take(&mut main.initializers)).unwrap_or_default();
+    if model.parameters.len() > limits.tensors {
+        let expected = format!("at most {} tensors", limits.tensors);
+        return Err(message.error(expected, model.parameters.len().to_string()));
+    }
+    let named: HashSet<&str> = model.parameters.iter().map(|p| p.name.as_str()).collect();
+    for var in program.blocks.iter_mut().take(1).flat_map(|block| &mut block.vars) {
+        var.persistable = named.contains(var.name.as_str());
+    }
+    model.program = Some(program);
+    Ok(model)
+}
+
+/// The parent of a block that defines a function, while it is being read.
+const FUNCTION: i32 = -2;
+
+/// A `ModelProto`, its graph and functions as messages.
+pub(super) struct Whole<'a> {
+    pub(super) program: Program,
+    /// In the order of the file; a key may be there twice.
+    pub(super) metadata: Vec<(String, String)>,
+    pub(super) graph: Option<Message<'a>>,
+    pub(super) functions: Vec<Message<'a>>,
+}
+
+impl<'a> Whole<'a> {
+    pub(super) fn read(message: &Message<'a>) -> Result<Self> {
+        let mut whole = Self {
+            program: Program::default(),
+            metadata: Vec::new(),
+            graph: None,
+            functions: Vec::new(),
+        };
+        let program = &mut whole.program;
+        for field in message.fields() {
+            let field = field?;
+            match field.number {
+                1 => program.version = Some(field.i64()?),
+                7 => match whole.graph.replace(field.message()?) {
+                    None => {}
+                    Some(_) => return Err(field.error("one graph", "another")),
+                },
+                8 => program.operator_versions.push(operator_set(&field.message()?)?),
+                14 => whole.metadata.push(tensor::entry(&field.message()?)?),
+                25 => {
+                    let message = field.message()?;
+                    program.functions.push(signature(&message)?);
+                    whole.functions.push(message);
+                }
+                number => {
+                    let Some((_, name)) = FACTS.iter().find(|(known, _)| *known == number) else {
+                        continue;
+                    };
+                    let value = match number {
+                        5 => AttributeValue::Long(field.i64()?),
+                        _ => AttributeValue::String(ByteString(field.bytes()?)),
+                    };
+                    // Of several the last counts.
+                    program.attributes.retain(|fact| fact.name != *name);
+                    program.attributes.push(Attribute { name: (*name).to_owned(), value });
+                }
+            }
+        }
+        Ok(whole)
+    }
+}
+
+fn operator_set(message: &Message<'_>) -> Result<(String, i64)> {
+    let (mut domain, mut version) = (String::new(), 0);
+    for field in message.fields() {
+        let field = field?;
+        match field.number {
+            1 => domain = field.string()?,
+            2 => version = field.i64()?,
+            _ => {}
+        }
+    }
+    Ok((domain, version))
+}
+
+/// What is inside nodes that have encodings of their own: what a reader makes of it.
+pub(super) trait Inside<'a> {
+    /// Takes a graph; gives the number of its block.
+    fn graph(&mut self, message: &Message<'a>) -> Result<i32>;
+    /// Takes a `TensorProto`; gives the name and the tensor.
+    fn tensor(&mut self, message: &Message<'a>) -> Result<(String, Tensor)>;
+    /// Takes a `SparseTensorProto`; gives the name and the tensor.
+    fn sparse(&mut self, message: &Message<'a>) -> Result<(String, Tensor)>;
+    /// What a node of such an encoding is to remember.
+    fn residual(&self, message: &Message<'a>) -> Residual;
+}
+
+/// Blocks of a file.
+struct Blocks<'s, 'e, 'a> {
+    holes: &'s Arc<[Blob]>,
+    files: &'s mut External<'e>,
+    /// Graphs that are to be read, each with the block that it is in.
+    open: VecDeque<(Message<'a>, i32)>,
+    /// The number of the next of them.
+    next: i32,
+    /// The block that is being read.
+    parent: i32,
+}
+
+impl<'a> Inside<'a> for Blocks<'_, '_, 'a> {
+    fn graph(&mut self, message: &Message<'a>) -> Result<i32> {
+        let number = self.next;
+        self.next = number.checked_add(1).ok_or_else(|| message.error("fewer graphs", "more"))?;
+        self.open.push_back((message.clone(), self.parent));
+        Ok(number)
+    }
+
+    fn tensor(&mut self, message: &Message<'a>) -> Result<(String, Tensor)> {
+        let fields = Fields::read(message)?;
+        let tensor = fields.tensor(self.holes, self.files)?;
+        Ok((fields.name, tensor))
+    }
+
+    fn sparse(&mut self, message: &Message<'a>) -> Result<(String, Tensor)> {
+        Sparse::read(message)?.tensor(self.holes, self.files)
+    }
+
+    fn residual(&self, message: &Message<'a>) -> Residual {
+        Residual::with_holes(OWNER, message.bytes.clone(), Arc::clone(self.holes))
+    }
+}
+
+/// Reads a `GraphProto`, its number aside.
+pub(super) fn graph_block<'a>(
+    message: &Message<'a>,
+    inside: &mut impl Inside<'a>,
+) -> Result<Block> {
+    let mut block = Block::default();
+    let mut vars = Vars::default();
+    for field in message.fields() {
+        let field = field?;
+        match field.number {
+            1 => block.ops.push(numbered_op(&field, block.ops.len(), inside)?),
+            2 => block.name = field.string()?,
+            5 | 15 => {
+                let message = field.message()?;
+                let (name, tensor) = match field.number {
+                    5 => inside.tensor(&message)?,
+                    _ => inside.sparse(&message)?,
+                };
+                block.initializers.push(Parameter { name, tensor });
+            }
+            11..=13 => {
+                let place = match field.number {
+                    11 => Some(&mut block.inputs),
+                    12 => Some(&mut block.outputs),
+                    _ => None,
+                };
+                vars.add(&field, place, inside)?;
+            }
+            _ => {}
+        }
+    }
+    block.vars = vars.vars;
+    Ok(block)
+}
+
+/// Variables of a block, each name once.
+#[derive(Default)]
+pub(super) struct Vars {
+    vars: Vec<Var>,
+    known: HashSet<String>,
+}
+
+impl Vars {
+    /// Takes a `ValueInfoProto`.
+    fn add<'a>(
+        &mut self,
+        field: &Field<'a>,
+        place: Option<&mut Vec<String>>,
+        inside: &impl Inside<'a>,
+    ) -> Result<()> {
+        let message = field.message()?;
+        let at = format!("variable {}", self.vars.len());
+        let var = var(&message, inside.residual(&message)).map_err(|error| error.inside(at))?;
+        if let Some(names) = place {
+            names.push(var.name.clone());
+        }
+        // An input may be an output, too: the first of them says what it is.
+        if self.known.insert(var.name.clone()) {
+            self.vars.push(var);
+        }
+        Ok(())
+    }
+}
+
+/// Reads a `ValueInfoProto`.
+pub(super) fn var(message: &Message<'_>, residual: Residual) -> Result<Var> {
+    let value = ValueType::of(VarKind::Unspecified);
+    let mut var = Var { value, residual, ..Var::default() };
+    for field in message.fields() {
+        let field = field?;
+        match field.number {
+            1 => var.name = field.string()?,
+            2 => var.value = types::value_type(&field.message()?)?,
+            3 => {
+                let value = AttributeValue::String(ByteString(field.bytes()?));
+                var.attributes = vec![Attribute { name: super::DOC_STRING.to_owned(), value }];
+            }
+            _ => {}
+        }
+    }
+    Ok(var)
+}
+
+fn numbered_op<'a>(field: &Field<'a>, number: usize, inside: &mut impl Inside<'a>) -> Result<Op> {
+    op(&field.message()?, inside).map_err(|error| error.inside(format!("operator {number}")))
+}
+
+/// Reads a `NodeProto`.
+pub(super) fn op<'a>(message: &Message<'a>, inside: &mut impl Inside<'a>) -> Result<Op> {
+    let mut op = Op::default();
+    let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+    for field in message.fields() {
+        let field = field?;
+        match field.number {
+            1 => inputs.push(field.string()?),
+            2 => outputs.push(field.string()?),
+            3 => op.name = field.string()?,
+            4 => op.kind = field.string()?,
+            5 => {
+                let place = format!("attribute {}", op.attributes.len());
+                let read = attribute(&field.message()?, inside);
+                op.attributes.push(read.map_err(|error| error.inside(place))?);
+            }
+            7 => op.domain = field.string()?,
+            8 => op.overload = field.string()?,
+            _ => {}
+        }
+    }
+    op.inputs = vec![Operand { slot: String::new(), args: inputs }];
+    op.outputs = vec![Operand { slot: String::new(), args: outputs }];
+    op.residual = inside.residual(message);
+    Ok(op)
+}
+
+/// The values that an attribute message can hold; its type says which of them counts.
+#[derive(Default)]
+struct Values<'a> {
+    f: Option<f32>,
+    i: Option<i64>,
+    s: Option<ByteString>,
+    t: Option<Message<'a>>,
+    g: Option<Message<'a>>,
+    tp: Option<ValueType>,
+    sparse: Option<Message<'a>>,
+    floats: Vec<f32>,
+    ints: Vec<i64>,
+    strings: Vec<ByteString>,
+    tensors: Vec<Message<'a>>,
+    graphs: Vec<Message<'a>>,
+    types: Vec<ValueType>,
+    sparses: Vec<Message<'a>>,
+}
+
+/// Reads an `AttributeProto`.
+pub(super) fn attribute<'a>(
+    message: &Message<'a>,
+    inside: &mut impl Inside<'a>,
+) -> Result<Attribute> {
+    let (mut name, mut reference, mut kind) = (String::new(), String::new(), None);
+    let mut v = Values::default();
+    for field in message.fields() {
+        let field = field?;
+        match field.number {
+            1 => name = field.string()?,
+            2 => v.f = Some(field.f32()?),
+            3 => v.i = Some(field.i64()?),
+            4 => v.s = Some(ByteString(field.bytes()?)),
+            5 => v.t = Some(field.message()?),
+            6 => v.g = Some(field.message()?),
+            7 => field.each(Field::f32, Packed::Fixed32, &mut v.floats)?,
+            8 => field.each(Field::i64, Packed::Varint, &mut v.ints)?,
+            9 => v.strings.push(ByteString(field.bytes()?)),
+            10 => v.tensors.push(field.message()?),
+            11 => v.graphs.push(field.message()?),
+            14 => v.tp = Some(types::value_type(&field.message()?)?),
+            15 => v.types.push(types::value_type(&field.message()?)?),
+            20 => kind = Some(field.i32()?),
+            21 => reference = field.string()?,
+            22 => v.sparse = Some(field.message()?),
+            23 => v.sparses.push(field.message()?),
+            _ => {}
+        }
+    }
+    let place = |error: crate::Error| error.inside(format!("`{name}`"));
+    // Before IR version 3 there was no type: what is there tells it.
+    let kind = kind.filter(|kind| *kind != 0).unwrap_or_else(|| v.kind());
+    if !reference.is_empty() {
+        let value = AttributeValue::Reference { name: reference, kind };
+        return Ok(Attribute { name, value });
+    }
+    let value = v.value(kind, message, inside).map_err(place)?;
+    Ok(Attribute { name, value })
+}
+
+impl<'a> Values<'a> {
+    fn kind(&self) -> i32 {
+        let there = [
+            (1, self.f.is_some()),
+            (2, self.i.is_some()),
+            (3, self.s.is_some()),
+            (4, self.t.is_some()),
+            (5, self.g.is_some()),
+            (13, self.tp.is_some()),
+            (11, self.sparse.is_some()),
+            (6, !self.floats.is_empty()),
+            (7, !self.ints.is_empty()),
+            (8, !self.strings.is_empty()),
+            (9, !self.tensors.is_empty()),
+            (10, !self.graphs.is_empty()),
+            (14, !self.types.is_empty()),
+            (12, !self.sparses.is_empty()),
+        ];
+        there.iter().find(|(_, there)| *there).map_or(0, |(kind, _)| *kind)
+    }
+
+    fn value(
+        self,
+        kind: i32,
+        message: &Message<'a>,
+        inside: &mut impl Inside<'a>,
+    ) -> Result<AttributeValue> {
+        use AttributeValue as A;
+        let missing = |what: &str| message.missing(&format!("{what} in an attribute of that type"));
+        let dense = |inside: &mut _, message: &Message<'a>| -> Result<Tensor> {
+            Ok(Inside::tensor(inside, message)?.1)
+        };
+        let sparse = |inside: &mut _, message: &Message<'a>| -> Result<Tensor> {
+            Ok(Inside::sparse(inside, message)?.1)
+        };
+        Ok(match kind {
+            1 => A::Float(self.f.unwrap_or_default()),
+            2 => A::Long(self.i.unwrap_or_default()),
+            3 => A::String(self.s.unwrap_or_default()),
+            4 => {
+                let tensor = self.t.ok_or_else(|| missing("a tensor"))?;
+                A::Tensor(Box::new(dense(inside, &tensor)?))
+            }
+            5 => A::Block(inside.graph(&self.g.ok_or_else(|| missing("a graph"))?)?),
+            6 => A::Floats(self.floats),
+            7 => A::Longs(self.ints),
+            8 => A::Strings(self.strings),
+            9 => {
+                let tensors = self.tensors.iter().map(|message| dense(inside, message));
+                A::Tensors(tensors.collect::<Result<_>>()?)
+            }
+            10 => {
+                let graphs = self.graphs.iter().map(|message| inside.graph(message));
+                A::Blocks(graphs.collect::<Result<_>>()?)
+            }
+            11 => {
+                let tensor = self.sparse.ok_or_else(|| missing("a sparse tensor"))?;
+                A::SparseTensor(Box::new(sparse(inside, &tensor)?))
+            }
+            12 => {
+                let tensors = self.sparses.iter().map(|message| sparse(inside, message));
+                A::SparseTensors(tensors.collect::<Result<_>>()?)
+            }
+            13 => A::Type(Box::new(self.tp.unwrap_or_default())),
+            14 => A::Types(self.types),
+            code => A::Unknown(code),
+        })
+    }
+}
+
+/// Reads what a `FunctionProto` says of the operator that it defines, but for the values of attributes.
+pub(super) fn signature(message: &Message<'_>) -> Result<Function> {
+    let mut function = Function::default();
+    for field in message.fields() {
+        let field = field?;
+        match field.number {
+            1 => function.name = field.string()?,
+            6 => function.required.push(field.string()?),
+            9 => function.operator_versions.push(operator_set(&field.message()?)?),
+            10 => function.domain = field.string()?,
+            13 => function.overload = field.string()?,
+            _ => {}
+        }
+    }
+    Ok(function)
+}
+
+/// Reads the attributes that a function may be given.
+pub(super) fn defaults<'a>(
+    message: &Message<'a>,
+    inside: &mut impl Inside<'a>,
+) -> Result<Vec<Attribute>> {
+    let mut defaults = Vec::new();
+    for field in message.fields() {
+        let field = field?;
+        if field.number == 11 {
+            defaults.push(attribute(&field.message()?, inside)?);
+        }
+    }
+    Ok(defaults)
+}
+
+/// Reads the block of a `FunctionProto`, its number aside.
+pub(super) fn function_block<'a>(
+    message: &Message<'a>,
+    inside: &mut impl Inside<'a>,
+) -> Result<Block> {
+    let mut block = Block::default();
+    let mut vars = Vars::default();
+    for field in message.fields() {
+        let field = field?;
+        match field.number {
+            4 => block.inputs.push(field.string()?),
+            5 => block.outputs.push(field.string()?),
+            7 => block.ops.push(numbered_op(&field, block.ops.len(), inside)?),
+            12 => vars.add(&field, None, inside)?,
+            _ => {}
+        }
+    }
+    block.vars = vars.vars;
+    Ok(block)
+}

@@ -1,0 +1,386 @@
+//! `TensorProto` and `SparseTensorProto`.
+//!
+//! Elements are in one of six places, by the type of the tensor; what is in others does not count:
+//!
+//! | field | elements |
+//! |---|---|
+//! | 9 `raw_data` | as they are in memory, little-endian; two or four small numbers a byte, lowest first |
+//! | 4 `float_data`, 10 `double_data` | floats and complex numbers (real, imaginary) |
+//! | 5 `int32_data` | integers of up to 32 bits, bits of small floats, bytes of small numbers |
+//! | 7 `int64_data`, 11 `uint64_data` | `int64`; `uint64` and `uint32` |
+//! | 6 `string_data` | texts |
+//! | 13 `external_data`, if 14 `data_location` is 1 | a range of another file |
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use lodstone_model::{DType, Indices, Kind, Residual, Tensor};
+use lodstone_store::Blob;
+
+use super::elements::{Encoding, Typed};
+use super::external::{Entries, External};
+use super::{OWNER, types};
+use crate::Result;
+use crate::protobuf::holes::content;
+use crate::protobuf::wire::{Encoder, Field, Message, Packed, Value};
+
+/// The fields of a `TensorProto`.
+#[derive(Debug)]
+pub(super) struct Fields<'a> {
+    message: Message<'a>,
+    pub(super) dims: Vec<i64>,
+    pub(super) code: i32,
+    pub(super) name: String,
+    /// Fields of elements, by number.
+    elements: BTreeMap<u32, Vec<Field<'a>>>,
+    /// Keys and values of the range of another file.
+    entries: Vec<(String, String)>,
+    /// Fields that say it.
+    external: BytesMut,
+    is_external: bool,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn read(message: &Message<'a>) -> Result<Self> {
+        let mut fields = Self {
+            message: message.clone(),
+            dims: Vec::new(),
+            code: 0,
+            name: String::new(),
+            elements: BTreeMap::new(),
+            entries: Vec::new(),
+            external: BytesMut::new(),
+            is_external: false,
+        };
+        for field in message.fields() {
+            let field = field?;
+            match field.number {
+                1 => field.each(Field::i64, Packed::Varint, &mut fields.dims)?,
+                2 => fields.code = field.i32()?,
+                8 => fields.name = field.string()?,
+                13 => {
+                    fields.external.extend_from_slice(&field.raw);
+                    fields.entries.push(entry(&field.message()?)?);
+                }
+                14 => {
+                    fields.external.extend_from_slice(&field.raw);
+                    fields.is_external = field.i32()? == 1;
+                }
+                4..=7 | 9..=11 => fields.elements.entry(field.number).or_default().push(field),
+                _ => {}
+            }
+        }
+        // Of several the last counts, as for any field that may be there once.
+        if let Some(raw) = fields.elements.get_mut(&9)
+            && let Some(last) = raw.pop()
+        {
+            *raw = vec![last];
+        }
+        Ok(fields)
+    }
+
+    pub(super) fn dtype(&self) -> DType {
+        types::dtype(self.code)
+    }
+
+    fn shape(&self) -> Result<Vec<u64>> {
+        let extent = |dim: &i64| {
+            u64::try_from(*dim).map_err(|_| {
+                let what = format!("tensor `{}`", self.name);
+                self.wrong("an extent of 0 or more", dim.to_string()).inside(what)
+            })
+        };
+        self.dims.iter().map(extent).collect()
+    }
+
+    fn wrong(&self, expected: impl Into<String>, found: impl Into<String>) -> crate::Error {
+        self.message.error(expected, found)
+    }
+
+    /// The field whose elements count, if they are in the message and there are any.
+    fn used(&self) -> Option<(u32, &[Field<'a>])> {
+        if self.is_external {
+            return None;
+        }
+        let dtype = self.dtype();
+        let counts = |number: &u32| match number {
+            9 => dtype != DType::String,
+            6 => dtype == DType::String,
+            _ => Encoding::of(*number, dtype).is_some(),
+        };
+        // Raw elements count where there are others too.
+        let numbers = [9, 6, 4, 5, 7, 10, 11].into_iter().filter(counts);
+        let mut fields =
+            numbers.filter_map(|number| Some((number, &**self.elements.get(&number)?)));
+        fields.find(|(number, fields)| *number == 6 || fields.iter().any(|field| !is_empty(field)))
+    }
+
+    /// The tensor.
+    pub(super) fn tensor(&self, holes: &Arc<[Blob]>, files: &mut External<'_>) -> Result<Tensor> {
+        let place = |error: crate::Error| error.inside(format!("tensor `{}`", self.name));
+        let (data, kind) = self.elements(holes, files).map_err(place)?;
+        let mut tensor = Tensor::dense(self.dtype(), self.shape()?, data);
+        tensor.kind = kind;
+        tensor.residual =
+            Residual::with_holes(OWNER, self.message.bytes.clone(), Arc::clone(holes));
+        Ok(tensor)
+    }
+
+    fn elements(&self, holes: &Arc<[Blob]>, files: &mut External<'_>) -> Result<(Blob, Kind)> {
+        let (dtype, shape) = (self.dtype(), self.shape()?);
+        let size = dtype.size_of(&shape);
+        if self.is_external {
+            return self.outside(size, files);
+        }
+        if dtype == DType::String {
+            return self.strings(&shape).map(|kind| (Blob::default(), kind));
+        }
+        let Some((number, fields)) = self.used() else {
+            let kind = if size == Some(0) { Kind::Dense } else { Kind::Absent };
+            return Ok((Blob::default(), kind));
+        };
+        let Some(size) = size else {
+            if dtype.bits().is_some() {
+                return Err(self.wrong("extents that fit 64 bits", format!("{shape:?}")));
+            }
+            // A type that is not known: the bytes as they are.
+            let raw = fields.first().filter(|_| number == 9);
+            let data = raw.map(|field| content(field, holes).cloned()).transpose()?;
+            return Ok((data.unwrap_or_default(), Kind::Dense));
+        };
+        let misfit = |found: u64| {
+            let expected = format!("{size} bytes of elements for {dtype} {shape:?}");
+            self.wrong(expected, format!("{found} bytes"))
+        };
+        let encoding = Encoding::of(number, dtype).unwrap_or(Encoding::Fixed);
+        let packed = |field: &Field<'a>| matches!(field.value, Value::Group);
+        if encoding == Encoding::Fixed
+            && let [field] = fields
+            && packed(field)
+        {
+            let data = content(field, holes)?;
+            if data.len() != size {
+                return Err(misfit(data.len()));
+            }
+            return Ok((data.clone(), Kind::Dense));
+        }
+        let source = payload(fields, holes)?;
+        let bytes: Bytes = fields.iter().flat_map(|field| field.raw.clone()).collect();
+        let typed = Typed::new(number, (bytes, Arc::clone(holes)), source, encoding, size);
+        if !typed.fits() {
+            return Err(misfit(typed.encoded()));
+        }
+        Ok((Blob::derived(Arc::new(typed)), Kind::Dense))
+    }
+
+    /// Elements in another file.
+    fn outside(&self, size: Option<u64>, files: &mut External<'_>) -> Result<(Blob, Kind)> {
+        let wrong = |(expected, found): (String, String)| self.wrong(expected, found);
+        let entries = Entries::of(&self.entries).map_err(wrong)?;
+        if let (Some(length), Some(size)) = (entries.length, size)
+            && length != size
+        {
+            let expected = format!("a length of {size} bytes for {} {:?}", self.dtype(), self.dims);
+            return Err(self.wrong(expected, length.to_string()));
+        }
+        if self.dtype() == DType::String {
+            return Err(self.wrong("texts in the model itself", "external data"));
+        }
+        Ok(match files.range(&entries, size)? {
+            Some(data) => (data, Kind::Dense),
+            None => (Blob::default(), Kind::Absent),
+        })
+    }
+
+    /// Where its elements are, if that is in another file.
+    pub(super) fn place(&self) -> Option<Entries<'_>> {
+        Entries::of(&self.entries).ok().filter(|_| self.is_external)
+    }
+
+    fn strings(&self, shape: &[u64]) -> Result<Kind> {
+        let Some((_, fields)) = self.used() else {
+            return Ok(match shape.contains(&0) {
+                true => Kind::Strings { elements: Vec::new() },
+                false => Kind::Absent,
+            });
+        };
+        let elements = fields.iter().map(Field::bytes).collect::<Result<Vec<_>>>()?;
+        let count = shape.iter().try_fold(1u64, |count, extent| count.checked_mul(*extent));
+        if count != Some(elements.len() as u64) {
+            let expected = format!("as many texts as {shape:?} asks for");
+            return Err(self.wrong(expected, elements.len().to_string()));
+        }
+        Ok(Kind::Strings { elements })
+    }
+
+    /// What the tensor says, in canonical form but for the fields of elements.
+    pub(super) fn described(&self) -> Described {
+        let used = self.used();
+        let fields = |(_, fields): (u32, &[Field<'a>])| {
+            fields.iter().filter(|field| !is_empty(field)).flat_map(|f| f.raw.clone()).collect()
+        };
+        Described {
+            dims: self.dims.clone(),
+            code: self.code,
+            name: self.name.clone(),
+            number: used.map_or(9, |(number, _)| number),
+            elements: used.map(fields).unwrap_or_default(),
+            external: if self.is_external { self.external.clone().freeze() } else { Bytes::new() },
+        }
+    }
+
+    /// The field of elements as they are in memory, other than `raw_data`.
+    pub(super) fn typed_field(&self) -> Option<u32> {
+        let (number, _) = self.used()?;
+        (Encoding::of(number, self.dtype()) == Some(Encoding::Fixed)).then_some(number)
+    }
+}
+
+fn is_empty(field: &Field<'_>) -> bool {
+    matches!(&field.value, Value::Bytes(bytes) if bytes.is_empty())
+}
+
+/// The numbers of several fields, as if they were in one piece.
+fn payload(fields: &[Field<'_>], holes: &[Blob]) -> Result<Blob> {
+    let mut parts = Vec::new();
+    let mut single = BytesMut::new();
+    for field in fields {
+        match &field.value {
+            Value::Group => {
+                if !single.is_empty() {
+                    parts.push(Blob::memory(single.split().freeze()));
+                }
+                parts.push(content(field, holes)?.clone());
+            }
+            Value::Fixed32(bytes) => single.extend_from_slice(bytes),
+            Value::Fixed64(bytes) => single.extend_from_slice(bytes),
+            Value::Varint(value) => {
+                let mut encoder = Encoder::default();
+                encoder.varint(*value);
+                single.extend_from_slice(&encoder.finish());
+            }
+            Value::Bytes(bytes) => single.extend_from_slice(bytes),
+        }
+    }
+    if !single.is_empty() {
+        parts.push(Blob::memory(single.freeze()));
+    }
+    Ok(Blob::concat(parts))
+}
+
+/// A `StringStringEntryProto`.
+pub(super) fn entry(message: &Message<'_>) -> Result<(String, String)> {
+    let (mut key, mut value) = (String::new(), String::new());
+    for field in message.fields() {
+        let field = field?;
+        match field.number {
+            1 => key = field.string()?,
+            2 => value = field.string()?,
+            _ => {}
+        }
+    }
+    Ok((key, value))
+}
+
+/// A `TensorProto` as it is to be written.
+#[derive(Debug, Default)]
+pub(super) struct Described {
+    pub(super) dims: Vec<i64>,
+    pub(super) code: i32,
+    pub(super) name: String,
+    /// The number of the fields of elements.
+    pub(super) number: u32,
+    /// These fields, encoded.
+    pub(super) elements: Bytes,
+    /// The fields that say where elements are in another file, encoded.
+    pub(super) external: Bytes,
+}
+
+impl Described {
+    pub(super) fn encode(&self) -> Encoder {
+        let mut out = Encoder::default();
+        self.dims.iter().for_each(|dim| out.int(1, *dim));
+        if self.code != 0 {
+            out.int(2, self.code);
+        }
+        if self.number < 8 {
+            out.raw(&self.elements);
+        }
+        if !self.name.is_empty() {
+            out.bytes(8, self.name.as_bytes());
+        }
+        if self.number > 8 {
+            out.raw(&self.elements);
+        }
+        out.raw(&self.external);
+        out
+    }
+}
+
+/// The messages of a `SparseTensorProto`: values, indices, and its extents.
+pub(super) struct Sparse<'a> {
+    pub(super) values: Option<Message<'a>>,
+    pub(super) indices: Option<Message<'a>>,
+    pub(super) dims: Vec<i64>,
+    message: Message<'a>,
+}
+
+impl<'a> Sparse<'a> {
+    pub(super) fn read(message: &Message<'a>) -> Result<Self> {
+        let mut sparse =
+            Self { values: None, indices: None, dims: Vec::new(), message: message.clone() };
+        for field in message.fields() {
+            let field = field?;
+            match field.number {
+                1 => sparse.values = Some(field.message()?),
+                2 => sparse.indices = Some(field.message()?),
+                3 => field.each(Field::i64, Packed::Varint, &mut sparse.dims)?,
+                _ => {}
+            }
+        }
+        Ok(sparse)
+    }
+
+    /// The name of its values, which is its own, and the tensor.
+    pub(super) fn tensor(
+        &self,
+        holes: &Arc<[Blob]>,
+        files: &mut External<'_>,
+    ) -> Result<(String, Tensor)> {
+        let absent = |what| self.message.missing(what);
+        let values = self.values.as_ref().ok_or_else(|| absent("the values of a sparse tensor"))?;
+        let values = Fields::read(values)?;
+        let name = values.name.clone();
+        let place = |error: crate::Error| error.inside(format!("sparse tensor `{name}`"));
+        let values = values.tensor(holes, files)?;
+        let indices =
+            self.indices.as_ref().ok_or_else(|| absent("the indices of a sparse tensor"))?;
+        let indices = Fields::read(indices).map_err(place)?.tensor(holes, files).map_err(place)?;
+        let extent = |dim: &i64| {
+            let negative = || place(self.message.error("an extent of 0 or more", dim.to_string()));
+            u64::try_from(*dim).map_err(|_| negative())
+        };
+        let shape = self.dims.iter().map(extent).collect::<Result<Vec<_>>>()?;
+        let [count] = *values.shape.as_slice() else {
+            let found = format!("{:?}", values.shape);
+            return Err(place(self.message.error("values in one dimension", found)));
+        };
+        let linear = indices.shape == [count];
+        let whole = matches!((&values.kind, &indices.kind), (Kind::Dense, Kind::Dense));
+        if !(linear || indices.shape == [count, shape.len() as u64])
+            || indices.dtype != DType::Int64
+            || !whole
+        {
+            let expected = format!("{count} indices of int64");
+            let found = format!("{} {:?}", indices.dtype, indices.shape);
+            return Err(place(self.message.error(expected, found)));
+        }
+        let mut tensor = Tensor::dense(values.dtype, shape, values.data);
+        let indices = Indices { dtype: DType::Int64, data: indices.data };
+        tensor.kind = Kind::Coo { indices, linear };
+        tensor.residual =
+            Residual::with_holes(OWNER, self.message.bytes.clone(), Arc::clone(holes));
+        Ok((name, tensor))
+    }
+}

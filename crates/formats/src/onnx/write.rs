@@ -1,0 +1,814 @@
+//! [`Model`] to bytes.
+//!
+//! Every node is encoded canonically, fields by their numbers, as protobuf's own writers do; where it
+//! was read from a model, the difference to what it was then is put into the bytes that it came from.
+//! Elements stay where they are: what is encoded has holes for them.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lodstone_model::{
+    Attribute, AttributeValue, Block, DType, Dialect, Function, Indices, Kind, Limits, Model, Op,
+    Parameter, Program, Residual, Tensor, Var,
+};
+use lodstone_store::{Blob, Identity};
+
+use super::elements::{Encoding, Typed};
+use super::external::{Layout, Outside};
+use super::read::{self, FACTS, Inside, Whole};
+use super::tensor::{Described, Fields, Sparse};
+use super::{DOC_STRING, OWNER, TEXT, VERBATIM, schema, types};
+use crate::protobuf::holes::{filled, renumbered};
+use crate::protobuf::patch::patch;
+use crate::protobuf::schema::Message as MessageType;
+use crate::protobuf::text::{self, Style};
+use crate::protobuf::wire::{Encoder, Message, Source};
+use crate::{Error, ExternalData, Result, Staged, WriteOptions};
+
+/// What messages call the format.
+const FORMAT: &str = "ONNX";
+
+/// Largest message that protobuf's own parsers read.
+const LARGEST: u64 = (1 << 31) - 1;
+
+/// Writes a binary file, and the files beside it that elements are to be in: those that the user asked
+/// for, those that there were, or one if the model would be larger than protobuf allows.
+///
+/// # Errors
+/// If ONNX has no place for something; or what reading and writing give.
+pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let align = options.align;
+    let asked = options.external_data.map(|how| Layout::asked(how, &name, align));
+    let layout = match asked {
+        Some(layout) => layout,
+        None if options.same => Layout::AsRead,
+        None => Layout::Inside,
+    };
+    let mut encoded = encode(model, layout, options.same)?;
+    if encoded.has_moved {
+        encoded = encode(model, Layout::Again { align }, options.same)?;
+    }
+    if encoded.message.len() > LARGEST {
+        encoded = encode(model, Layout::asked(ExternalData::One, &name, align), options.same)?;
+    }
+    let Encoded { message, files, .. } = encoded;
+    if files.is_empty() {
+        return Staged::file(path, options, |out| out.copy(&message));
+    }
+    let root = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let mut staged = Staged::begin(root.unwrap_or(Path::new(".")), false, options)?;
+    for (location, blob) in files {
+        staged.write(&location, |out| out.copy(&blob))?;
+    }
+    staged.write(&name, |out| out.copy(&message))?;
+    Ok(staged.opened_by(name))
+}
+
+/// Writes a file in protobuf's text format.
+///
+/// # Errors
+/// As [`write`].
+pub(super) fn write_text(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+    let encoded = encode(model, Layout::Inside, options.same)?;
+    if let Some(text) = model.residual.of(TEXT)
+        && encoded.is_unedited
+    {
+        return Staged::file(path, options, |out| out.put(text));
+    }
+    let wire = encoded.message.read()?;
+    let limits = Limits::none();
+    let source = Source::new("the model", &limits);
+    let text = text::print(&source, &schema::MODEL, &wire, Style::LATEST)?;
+    Staged::file(path, options, |out| out.put(text.as_bytes()))
+}
+
+/// An encoded model.
+#[derive(Debug)]
+pub(super) struct Encoded {
+    pub(super) message: Blob,
+    /// Files with elements, by location.
+    pub(super) files: Vec<(String, Blob)>,
+    /// Whether it says what the file said.
+    pub(super) is_unedited: bool,
+    /// Whether elements that were in other files are not what they were there.
+    has_moved: bool,
+}
+
+/// Encodes a model. With `same` tensors may be described whose elements are not there.
+pub(super) fn encode(model: &Model, layout: Layout, same: bool) -> Result<Encoded> {
+    let mut writer = Writer::new(model, layout, same);
+    let bytes = writer.model(model, &model.parameters)?;
+    let then = model.program.as_ref().and_then(|program| program.residual.with_holes_of(OWNER));
+    let is_unedited = then.is_some_and(|(then, _)| *then == bytes);
+    if let Some((structure, [whole])) =
+        model.residual.with_holes_of(VERBATIM).map(|(b, h)| (b, &**h))
+        && is_unedited
+        && *structure == bytes
+    {
+        let (files, has_moved) = writer.outside.finish();
+        return Ok(Encoded { message: whole.clone(), files, is_unedited, has_moved });
+    }
+    let message = filled(&schema::MODEL, &bytes, &writer.holes.blobs)?;
+    let (files, has_moved) = writer.outside.finish();
+    Ok(Encoded { message, files, is_unedited, has_moved })
+}
+
+/// The structure of a model, and what its holes are to be filled with.
+///
+/// # Errors
+/// If ONNX has no place for something.
+pub(super) fn structure(model: &Model) -> Result<(Bytes, Vec<Blob>)> {
+    let mut writer = Writer::new(model, Layout::Inside, true);
+    let bytes = writer.model(model, &model.parameters)?;
+    Ok((bytes, writer.holes.blobs))
+}
+
+/// Encodes a model without its parameters, and each of these.
+///
+/// # Errors
+/// As [`structure`].
+pub(super) fn apart(model: &Model) -> Result<(Blob, Vec<Blob>)> {
+    let mut writer = Writer::new(model, Layout::Inside, false);
+    let bytes = writer.model(model, &[])?;
+    let mut weights = Vec::new();
+    for Parameter { name, tensor } in &model.parameters {
+        weights.push(writer.tensor(name, tensor)?);
+    }
+    let holes = &writer.holes.blobs;
+    let message = filled(&schema::MODEL, &bytes, holes)?;
+    let weights = weights.iter().map(|weight| filled(&schema::TENSOR, weight, holes));
+    Ok((message, weights.collect::<Result<_>>()?))
+}
+
+/// The elements that holes are to be filled with.
+struct Holes {
+    blobs: Vec<Blob>,
+    numbers: HashMap<Identity, usize>,
+    /// Those of the file, which have the first numbers.
+    base: Option<Arc<[Blob]>>,
+}
+
+impl Holes {
+    fn new(base: Option<&Arc<[Blob]>>) -> Self {
+        let mut holes = Self { blobs: Vec::new(), numbers: HashMap::new(), base: base.cloned() };
+        for blob in base.iter().flat_map(|base| base.iter()) {
+            holes.add(blob);
+        }
+        holes
+    }
+
+    fn add(&mut self, blob: &Blob) -> usize {
+        let number = self.blobs.len();
+        self.blobs.push(blob.clone());
+        if let Some(identity) = blob.identity() {
+            self.numbers.entry(identity).or_insert(number);
+        }
+        number
+    }
+
+    /// The number of the hole for these elements.
+    fn number(&mut self, blob: &Blob) -> usize {
+        let known = blob.identity().and_then(|identity| self.numbers.get(&identity)).copied();
+        known.unwrap_or_else(|| self.add(blob))
+    }
+
+    /// An encoding with the numbers that holes have here.
+    fn adopt(
+        &mut self,
+        schema: &'static MessageType,
+        bytes: &Bytes,
+        holes: &Arc<[Blob]>,
+    ) -> Result<Bytes> {
+        if holes.is_empty() || self.base.as_ref().is_some_and(|base| Arc::ptr_eq(base, holes)) {
+            return Ok(bytes.clone());
+        }
+        renumbered(schema, bytes, &mut |number| {
+            let absent = || Error::Incompatible {
+                format: FORMAT,
+                what: format!("elements number {number}, of which there are {}", holes.len()),
+            };
+            Ok(self.number(holes.get(number).ok_or_else(absent)?))
+        })
+    }
+}
+
+/// What stands for the nodes inside a node.
+trait Children {
+    fn op(&mut self, op: &Op) -> Result<Bytes>;
+    fn var(&mut self, var: &Var) -> Result<Bytes>;
+    fn block(&mut self, number: i32) -> Result<Bytes>;
+    fn tensor(&mut self, name: &str, tensor: &Tensor) -> Result<Bytes>;
+    fn sparse(&mut self, name: &str, tensor: &Tensor) -> Result<Bytes>;
+}
+
+/// Encodes nodes as they are now.
+struct Writer<'m> {
+    program: Option<&'m Program>,
+    holes: Holes,
+    outside: Outside,
+    same: bool,
+    /// How many blocks are open.
+    depth: usize,
+}
+
+/// The bytes that the nodes inside a node were just read from.
+#[derive(Default)]
+struct AsRead {
+    graphs: Vec<Bytes>,
+}
+
+impl<'a> Inside<'a> for AsRead {
+    fn graph(&mut self, message: &Message<'a>) -> Result<i32> {
+        self.graphs.push(message.bytes.clone());
+        Ok(i32::try_from(self.graphs.len() - 1).unwrap_or(i32::MAX))
+    }
+
+    fn tensor(&mut self, message: &Message<'a>) -> Result<(String, Tensor)> {
+        let mut tensor = Tensor::dense(DType::Bool, Vec::new(), Blob::default());
+        tensor.residual = self.residual(message);
+        Ok((String::new(), tensor))
+    }
+
+    fn sparse(&mut self, message: &Message<'a>) -> Result<(String, Tensor)> {
+        let (_, mut tensor) = Inside::tensor(self, message)?;
+        let indices = Indices { dtype: DType::Int64, data: Blob::default() };
+        tensor.kind = Kind::Coo { indices, linear: true };
+        Ok((String::new(), tensor))
+    }
+
+    fn residual(&self, message: &Message<'a>) -> Residual {
+        Residual::new(OWNER, message.bytes.clone())
+    }
+}
+
+impl Children for AsRead {
+    fn op(&mut self, op: &Op) -> Result<Bytes> {
+        Ok(op.residual.of(OWNER).cloned().unwrap_or_default())
+    }
+
+    fn var(&mut self, var: &Var) -> Result<Bytes> {
+        Ok(var.residual.of(OWNER).cloned().unwrap_or_default())
+    }
+
+    fn block(&mut self, number: i32) -> Result<Bytes> {
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        Ok(self.graphs.get(number).cloned().unwrap_or_default())
+    }
+
+    fn tensor(&mut self, _: &str, tensor: &Tensor) -> Result<Bytes> {
+        Ok(tensor.residual.of(OWNER).cloned().unwrap_or_default())
+    }
+
+    fn sparse(&mut self, name: &str, tensor: &Tensor) -> Result<Bytes> {
+        Children::tensor(self, name, tensor)
+    }
+}
+
+impl<'m> Writer<'m> {
+    fn new(model: &'m Model, layout: Layout, same: bool) -> Self {
+        let program = model.program.as_ref();
+        let then = program.and_then(|program| program.residual.with_holes_of(OWNER));
+        let holes = Holes::new(then.map(|(_, holes)| holes));
+        Self { program, holes, outside: Outside::new(layout), same, depth: 0 }
+    }
+
+    /// Puts what a node says now into the bytes that it was read from, where it said `then`.
+    fn patched(
+        &mut self,
+        schema: &'static MessageType,
+        residual: &Residual,
+        now: Encoder,
+        then: impl FnOnce(&Message<'_>) -> Result<Encoder>,
+    ) -> Result<Bytes> {
+        let now: Bytes = now.finish().into();
+        let Some((raw, holes)) = residual.with_holes_of(OWNER) else { return Ok(now) };
+        let raw = self.holes.adopt(schema, raw, holes)?;
+        let source = Source::new("the encoding of a node", &Limits::none());
+        let then = then(&Message::new(&source, raw.clone()))?.finish().into();
+        patch(schema, &raw, &then, &now)
+    }
+
+    fn model(&mut self, model: &Model, parameters: &[Parameter]) -> Result<Bytes> {
+        let alone;
+        let program = match self.program {
+            Some(program) => program,
+            None => {
+                alone = tensors_alone(parameters);
+                &alone
+            }
+        };
+        let empty = Block { name: "model".to_owned(), ..Block::default() };
+        let graph = self.graph(program.blocks.first().unwrap_or(&empty), parameters)?;
+        let functions = program.functions.iter().map(|function| self.function(function));
+        let functions = functions.collect::<Result<Vec<_>>>()?;
+        let limits = Limits::none();
+        let source = Source::new("the encoding of a model", &limits);
+        let raw = program.residual.of(OWNER).cloned().unwrap_or_default();
+        let then = Whole::read(&Message::new(&source, raw))?;
+        let metadata = metadata(model, then.metadata);
+        let now = canonical_model(program, &metadata, &graph, &functions);
+        self.patched(&schema::MODEL, &program.residual, now, |message| {
+            let whole = Whole::read(message)?;
+            let graph = whole.graph.map(|graph| graph.bytes).unwrap_or_default();
+            let functions: Vec<Bytes> =
+                whole.functions.into_iter().map(|function| function.bytes).collect();
+            Ok(canonical_model(&whole.program, &whole.metadata, &graph, &functions))
+        })
+    }
+
+    fn graph(&mut self, block: &Block, initializers: &[Parameter]) -> Result<Bytes> {
+        let now = canonical_graph(block, initializers, self)?;
+        self.patched(&schema::GRAPH, &block.residual, now, |message| {
+            let mut inside = AsRead::default();
+            let block = read::graph_block(message, &mut inside)?;
+            canonical_graph(&block, &block.initializers, &mut inside)
+        })
+    }
+
+    fn block_of(&self, number: usize) -> Option<&'m Block> {
+        self.program?.blocks.get(number)
+    }
+
+    fn function(&mut self, function: &Function) -> Result<Bytes> {
+        let number = usize::try_from(function.block).unwrap_or(usize::MAX);
+        let Some(block) = self.block_of(number) else {
+            let what = format!("the function `{}`, which has no block", function.name);
+            return Err(Error::Incompatible { format: FORMAT, what });
+        };
+        let now = canonical_function(function, block, self)?;
+        self.patched(&schema::FUNCTION, &block.residual, now, |message| {
+            let mut inside = AsRead::default();
+            let mut function = read::signature(message)?;
+            let block = read::function_block(message, &mut inside)?;
+            function.defaults = read::defaults(message, &mut inside)?;
+            canonical_function(&function, &block, &mut inside)
+        })
+    }
+
+    /// A tensor as it is to be written.
+    fn described(
+        &mut self,
+        name: &str,
+        (tensor, dims): (&Tensor, &[u64]),
+        data: &Blob,
+        then: Option<&Fields<'_>>,
+    ) -> Result<Described> {
+        let code = types::dtype_code(tensor.dtype);
+        let code = code.ok_or_else(|| Error::dtype(FORMAT, name, tensor.dtype))?;
+        let dims = dims.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
+        let mut described = Described { dims, code, name: name.to_owned(), ..Described::default() };
+        described.number = 9;
+        let mut out = Encoder::default();
+        match &tensor.kind {
+            Kind::Strings { elements } => {
+                described.number = 6;
+                elements.iter().for_each(|text| out.bytes(6, text));
+            }
+            Kind::Absent => {
+                let outside = then.filter(|then| then.place().is_some()).map(Fields::described);
+                if outside.is_some() && !self.same {
+                    let what = format!("the tensor `{name}`, whose elements are not there");
+                    return Err(Error::Incompatible { format: FORMAT, what });
+                }
+                described.external = outside.map(|then| then.external).unwrap_or_default();
+            }
+            _ if data.is_empty() => {}
+            Kind::Dense | Kind::Coo { .. } => {
+                let place = self.outside.place(name, data, then);
+                if let Some(external) = place {
+                    described.external = external;
+                    return Ok(described);
+                }
+                let typed = data.derivation::<Typed>().filter(|typed| {
+                    let encoding = Encoding::of(typed.number, tensor.dtype);
+                    encoding == Some(typed.encoding)
+                });
+                if let Some(typed) = typed {
+                    described.number = typed.number;
+                    described.elements =
+                        self.holes.adopt(&schema::TENSOR, &typed.fields, &typed.holes)?;
+                    return Ok(described);
+                }
+                let fixed = |number: &u32| {
+                    let encoding = Encoding::of(*number, tensor.dtype);
+                    encoding == Some(Encoding::Fixed)
+                };
+                let number = then.and_then(Fields::typed_field).filter(fixed);
+                described.number = number.unwrap_or(9);
+                out.hole(described.number, self.holes.number(data));
+            }
+            kind => {
+                let what = format!("the {} tensor `{name}`", kind.name());
+                return Err(Error::Incompatible { format: FORMAT, what });
+            }
+        }
+        described.elements = out.finish().into();
+        Ok(described)
+    }
+
+    fn dense(
+        &mut self,
+        name: &str,
+        shape: (&Tensor, &[u64]),
+        data: &Blob,
+        residual: &Residual,
+    ) -> Result<Bytes> {
+        let limits = Limits::none();
+        let source = Source::new("the encoding of a tensor", &limits);
+        let raw = residual.of(OWNER).map(|raw| Message::new(&source, raw.clone()));
+        let then = raw.as_ref().map(Fields::read).transpose()?;
+        let now = self.described(name, shape, data, then.as_ref())?.encode();
+        let then = |message: &Message<'_>| Ok(Fields::read(message)?.described().encode());
+        self.patched(&schema::TENSOR, residual, now, then)
+    }
+}
+
+impl Children for Writer<'_> {
+    fn op(&mut self, op: &Op) -> Result<Bytes> {
+        let now = canonical_op(op, self)?;
+        self.patched(&schema::NODE, &op.residual, now, |message| {
+            let mut inside = AsRead::default();
+            let op = read::op(message, &mut inside)?;
+            canonical_op(&op, &mut inside)
+        })
+    }
+
+    fn var(&mut self, var: &Var) -> Result<Bytes> {
+        let now = canonical_var(var)?;
+        self.patched(&schema::VALUE_INFO, &var.residual, now, |message| {
+            canonical_var(&read::var(message, Residual::default())?)
+        })
+    }
+
+    fn block(&mut self, number: i32) -> Result<Bytes> {
+        let refuse = |what: String| Err(Error::Incompatible { format: FORMAT, what });
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        let Some(block) = self.block_of(index) else {
+            return refuse(format!("block {number}, which is not there"));
+        };
+        self.depth += 1;
+        // A file has fewer; a program made by hand may have a block inside itself.
+        if self.depth > Limits::default().depth {
+            return refuse(format!("block {number}, which is in {} others", self.depth - 1));
+        }
+        let bytes = self.graph(block, &block.initializers);
+        self.depth -= 1;
+        bytes
+    }
+
+    fn tensor(&mut self, name: &str, tensor: &Tensor) -> Result<Bytes> {
+        self.dense(name, (tensor, &tensor.shape), &tensor.data, &tensor.residual)
+    }
+
+    fn sparse(&mut self, name: &str, tensor: &Tensor) -> Result<Bytes> {
+        let Kind::Coo { indices, linear } = &tensor.kind else {
+            let what = format!("the {} tensor `{name}` as a sparse one", tensor.kind.name());
+            return Err(Error::Incompatible { format: FORMAT, what });
+        };
+        let limits = Limits::none();
+        let source = Source::new("the encoding of a tensor", &limits);
+        let (mut then_values, mut then_indices) = (Residual::default(), Residual::default());
+        if let Some((raw, holes)) = tensor.residual.with_holes_of(OWNER) {
+            let then = Sparse::read(&Message::new(&source, raw.clone()))?;
+            let residual = |message: Option<Message<'_>>| {
+                message.map_or_else(Residual::default, |message| {
+                    Residual::with_holes(OWNER, message.bytes, Arc::clone(holes))
+                })
+            };
+            (then_values, then_indices) = (residual(then.values), residual(then.indices));
+        }
+        let stored = tensor.stored_shape();
+        let values = self.dense(name, (tensor, &stored), &tensor.data, &then_values)?;
+        let count = stored.first().copied().unwrap_or(0);
+        let mut places = vec![count];
+        places.extend((!linear).then_some(tensor.shape.len() as u64));
+        let numbers = Tensor::dense(indices.dtype, places.clone(), indices.data.clone());
+        // Nothing refers to them by a name; they may have one.
+        let called = match then_indices.of(OWNER) {
+            Some(raw) => Fields::read(&Message::new(&source, raw.clone()))?.name,
+            None => String::new(),
+        };
+        let indices = self.dense(&called, (&numbers, &places), &indices.data, &then_indices)?;
+        let dims: Vec<i64> =
+            tensor.shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
+        let now = canonical_sparse(&values, &indices, &dims);
+        self.patched(&schema::SPARSE_TENSOR, &tensor.residual, now, |message| {
+            let then = Sparse::read(message)?;
+            let bytes = |message: Option<Message<'_>>| message.map(|m| m.bytes).unwrap_or_default();
+            Ok(canonical_sparse(&bytes(then.values), &bytes(then.indices), &then.dims))
+        })
+    }
+}
+
+/// What a model says about itself, in the order that the file had.
+fn metadata(model: &Model, then: Vec<(String, String)>) -> Vec<(String, String)> {
+    let mut seen = HashSet::new();
+    let mut entries = Vec::new();
+    // Of two of one key the last counts; the others stay what they were.
+    let last: HashMap<String, usize> =
+        then.iter().enumerate().map(|(index, (key, _))| (key.clone(), index)).collect();
+    for (index, (key, value)) in then.into_iter().enumerate() {
+        if let Some(now) = model.metadata.get(&key) {
+            let value = if last.get(&key) == Some(&index) { now.clone() } else { value };
+            seen.insert(key.clone());
+            entries.push((key, value));
+        }
+    }
+    let new = model.metadata.iter().filter(|(key, _)| !seen.contains(*key));
+    entries.extend(new.map(|(key, value)| (key.clone(), value.clone())));
+    entries
+}
+
+/// The program of a model that has none: one without operators.
+fn tensors_alone(parameters: &[Parameter]) -> Program {
+    /// A set of operators that everybody knows by now; none of them is used.
+    const OPERATORS: i64 = 21;
+    let name = Attribute {
+        name: "producer_name".to_owned(),
+        value: AttributeValue::String("lodstone".into()),
+    };
+    Program {
+        dialect: Dialect::Onnx,
+        version: Some(ir_version(parameters)),
+        operator_versions: vec![(String::new(), OPERATORS)],
+        attributes: vec![name],
+        ..Program::default()
+    }
+}
+
+/// The first version of the representation that has the types of these tensors.
+fn ir_version(parameters: &[Parameter]) -> i64 {
+    use DType as D;
+    let first = |parameter: &Parameter| match parameter.tensor.dtype {
+        D::Int2 | D::Uint2 => 13,
+        D::Float8E8M0Fnu => 12,
+        D::Float4E2M1 => 11,
+        D::Int4 | D::Uint4 => 10,
+        _ => 9,
+    };
+    parameters.iter().map(first).max().unwrap_or(9)
+}
+
+fn canonical_model(
+    program: &Program,
+    metadata: &[(String, String)],
+    graph: &Bytes,
+    functions: &[Bytes],
+) -> Encoder {
+    let mut out = Encoder::default();
+    if let Some(version) = program.version {
+        out.int(1, version);
+    }
+    for (number, name) in FACTS {
+        let fact = program.attributes.iter().find(|fact| fact.name == name);
+        match fact.map(|fact| &fact.value) {
+            Some(AttributeValue::String(text)) => out.bytes(number, &text.0),
+            Some(AttributeValue::Long(value)) => out.int(number, *value),
+            _ => {}
+        }
+    }
+    out.bytes(7, graph);
+    operator_sets(&mut out, 8, &program.operator_versions);
+    for (key, value) in metadata {
+        out.message(14, |out| {
+            out.bytes(1, key.as_bytes());
+            out.bytes(2, value.as_bytes());
+        });
+    }
+    functions.iter().for_each(|function| out.bytes(25, function));
+    out
+}
+
+fn operator_sets(out: &mut Encoder, number: u32, versions: &[(String, i64)]) {
+    for (domain, version) in versions {
+        out.message(number, |out| {
+            text_field(out, 1, domain);
+            out.int(2, *version);
+        });
+    }
+}
+
+fn text_field(out: &mut Encoder, number: u32, text: &str) {
+    if !text.is_empty() {
+        out.bytes(number, text.as_bytes());
+    }
+}
+
+fn canonical_graph(
+    block: &Block,
+    initializers: &[Parameter],
+    children: &mut impl Children,
+) -> Result<Encoder> {
+    let mut out = Encoder::default();
+    for op in &block.ops {
+        out.bytes(1, &children.op(op)?);
+    }
+    text_field(&mut out, 2, &block.name);
+    let mut sparse = Encoder::default();
+    for Parameter { name, tensor } in initializers {
+        match &tensor.kind {
+            Kind::Coo { .. } => sparse.bytes(15, &children.sparse(name, tensor)?),
+            _ => out.bytes(5, &children.tensor(name, tensor)?),
+        }
+    }
+    let mut vars: HashMap<&str, &Var> =
+        block.vars.iter().map(|var| (var.name.as_str(), var)).collect();
+    let mut declared = HashSet::new();
+    for (number, names) in [(11, &block.inputs), (12, &block.outputs)] {
+        for name in names {
+            match vars.get(name.as_str()) {
+                Some(var) => out.bytes(number, &children.var(var)?),
+                None => out.message(number, |out| text_field(out, 1, name)),
+            }
+            declared.insert(name.as_str());
+        }
+    }
+    vars.retain(|name, _| !declared.contains(name));
+    for var in block.vars.iter().filter(|var| vars.contains_key(var.name.as_str())) {
+        out.bytes(13, &children.var(var)?);
+    }
+    out.raw(&sparse.finish());
+    Ok(out)
+}
+
+fn canonical_function(
+    function: &Function,
+    block: &Block,
+    children: &mut impl Children,
+) -> Result<Encoder> {
+    let mut out = Encoder::default();
+    text_field(&mut out, 1, &function.name);
+    block.inputs.iter().for_each(|name| out.bytes(4, name.as_bytes()));
+    block.outputs.iter().for_each(|name| out.bytes(5, name.as_bytes()));
+    function.required.iter().for_each(|name| out.bytes(6, name.as_bytes()));
+    for op in &block.ops {
+        out.bytes(7, &children.op(op)?);
+    }
+    operator_sets(&mut out, 9, &function.operator_versions);
+    text_field(&mut out, 10, &function.domain);
+    for default in &function.defaults {
+        out.bytes(11, &canonical_attribute(default, children)?.finish());
+    }
+    for var in &block.vars {
+        out.bytes(12, &children.var(var)?);
+    }
+    text_field(&mut out, 13, &function.overload);
+    Ok(out)
+}
+
+fn canonical_var(var: &Var) -> Result<Encoder> {
+    let mut out = Encoder::default();
+    text_field(&mut out, 1, &var.name);
+    let mut value = Encoder::default();
+    types::write_value_type(&mut value, &var.value)?;
+    let value = value.finish();
+    if !value.is_empty() {
+        out.bytes(2, &value);
+    }
+    for attribute in var.attributes.iter().filter(|attribute| attribute.name == DOC_STRING) {
+        if let AttributeValue::String(text) = &attribute.value {
+            out.bytes(3, &text.0);
+        }
+    }
+    Ok(out)
+}
+
+fn canonical_op(op: &Op, children: &mut impl Children) -> Result<Encoder> {
+    let mut out = Encoder::default();
+    for (number, operands) in [(1, &op.inputs), (2, &op.outputs)] {
+        if let Some(operand) = operands.iter().find(|operand| !operand.slot.is_empty()) {
+            let what = format!("the slot `{}` of an operator `{}`", operand.slot, op.kind);
+            return Err(Error::Incompatible { format: FORMAT, what });
+        }
+        let args = operands.iter().flat_map(|operand| &operand.args);
+        args.for_each(|arg| out.bytes(number, arg.as_bytes()));
+    }
+    text_field(&mut out, 3, &op.name);
+    text_field(&mut out, 4, &op.kind);
+    for attribute in &op.attributes {
+        out.bytes(5, &canonical_attribute(attribute, children)?.finish());
+    }
+    text_field(&mut out, 7, &op.domain);
+    text_field(&mut out, 8, &op.overload);
+    Ok(out)
+}
+
+fn canonical_attribute(attribute: &Attribute, children: &mut impl Children) -> Result<Encoder> {
+    use AttributeValue as A;
+    let mut out = Encoder::default();
+    text_field(&mut out, 1, &attribute.name);
+    let mut reference = "";
+    let kind = match &attribute.value {
+        A::Float(value) => {
+            out.f32(2, *value);
+            1
+        }
+        A::Long(value) => {
+            out.int(3, *value);
+            2
+        }
+        A::String(value) => {
+            out.bytes(4, &value.0);
+            3
+        }
+        A::Tensor(tensor) => {
+            let name = tensor_name(tensor)?;
+            out.bytes(5, &children.tensor(&name, tensor)?);
+            4
+        }
+        A::Block(block) => {
+            out.bytes(6, &children.block(*block)?);
+            5
+        }
+        A::Floats(values) => {
+            values.iter().for_each(|value| out.f32(7, *value));
+            6
+        }
+        A::Longs(values) => {
+            values.iter().for_each(|value| out.int(8, *value));
+            7
+        }
+        A::Strings(values) => {
+            values.iter().for_each(|value| out.bytes(9, &value.0));
+            8
+        }
+        A::Tensors(tensors) => {
+            for tensor in tensors {
+                let name = tensor_name(tensor)?;
+                out.bytes(10, &children.tensor(&name, tensor)?);
+            }
+            9
+        }
+        A::Blocks(blocks) => {
+            for block in blocks {
+                out.bytes(11, &children.block(*block)?);
+            }
+            10
+        }
+        A::Type(value) => {
+            let mut inner = Encoder::default();
+            types::write_value_type(&mut inner, value)?;
+            out.bytes(14, &inner.finish());
+            13
+        }
+        A::Types(values) => {
+            for value in values {
+                let mut inner = Encoder::default();
+                types::write_value_type(&mut inner, value)?;
+                out.bytes(15, &inner.finish());
+            }
+            14
+        }
+        A::SparseTensor(_) => 11,
+        A::SparseTensors(_) => 12,
+        A::Reference { name, kind } => {
+            reference = name;
+            *kind
+        }
+        A::Unknown(kind) => *kind,
+        value => {
+            let what = format!("the attribute `{}`: {value:?}", attribute.name);
+            return Err(Error::Incompatible { format: FORMAT, what });
+        }
+    };
+    if kind != 0 {
+        out.int(20, kind);
+    }
+    text_field(&mut out, 21, reference);
+    match &attribute.value {
+        A::SparseTensor(tensor) => {
+            out.bytes(22, &children.sparse(&tensor_name(tensor)?, tensor)?);
+        }
+        A::SparseTensors(tensors) => {
+            for tensor in tensors {
+                out.bytes(23, &children.sparse(&tensor_name(tensor)?, tensor)?);
+            }
+        }
+        _ => {}
+    }
+    Ok(out)
+}
+
+/// The name that a tensor in an attribute had; it is no value of the graph.
+fn tensor_name(tensor: &Tensor) -> Result<String> {
+    let Some(raw) = tensor.residual.of(OWNER) else { return Ok(String::new()) };
+    let limits = Limits::none();
+    let source = Source::new("the encoding of a tensor", &limits);
+    let message = Message::new(&source, raw.clone());
+    let values = match tensor.kind {
+        Kind::Coo { .. } => Sparse::read(&message)?.values,
+        _ => Some(message),
+    };
+    values.map_or(Ok(String::new()), |message| Ok(Fields::read(&message)?.name))
+}
+
+fn canonical_sparse(values: &[u8], indices: &[u8], dims: &[i64]) -> Encoder {
+    let mut out = Encoder::default();
+    out.bytes(1, values);
+    out.bytes(2, indices);
+    dims.iter().for_each(|dim| out.int(3, *dim));
+    out
+}

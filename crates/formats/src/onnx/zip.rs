@@ -1,0 +1,131 @@
+//! Glow's archive: the model without its tensors, and each of them by itself, so that a model may be
+//! larger than protobuf allows.
+//!
+//! | member | content |
+//! |---|---|
+//! | `P/weights` | how many tensors there are, in decimal, and a line feed |
+//! | `P/weight_0` and so on | a `TensorProto` each |
+//! | `P/model` | `ModelProto`, binary or text, without initializers |
+//!
+//! All are stored, and begin at multiples of 64; `P` is the name of a function. Source of truth:
+//! `ONNXModelWriter.cpp` and `ONNXModelLoader.cpp` of Glow, and files that it wrote.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use lodstone_model::{Limits, Model, Parameter, Residual};
+use lodstone_store::Blob;
+
+use super::external::External;
+use super::read::{name_format, read_binary, read_text};
+use super::tensor::Fields;
+use super::{Container, detect, schema, write};
+use crate::protobuf::holes::without_elements;
+use crate::protobuf::wire::{Message, Source};
+use crate::zip::{Member, Writer, members};
+use crate::{OpenOptions, Result, Staged, WriteOptions};
+
+/// Owner of the residual of a model: the archive, and the prefix of its members.
+const ARCHIVE: &str = "onnx archive";
+
+/// What members begin at multiples of.
+const ALIGNMENT: u64 = 64;
+
+pub(super) fn read(
+    blob: &Blob,
+    origin: &str,
+    files: &mut External<'_>,
+    limits: &Limits,
+) -> Result<Model> {
+    let all = members(blob, limits)?;
+    let absent = |name: &str| blob.malformed(0, format!("a member `{name}`"), "none");
+    let prefix = all.first().and_then(|first| Some(first.name.split_once('/')?.0.to_owned()));
+    let prefix = prefix.ok_or_else(|| absent("P/weights"))?;
+    let named: HashMap<&str, &Member> =
+        all.iter().map(|member| (member.name.as_str(), member)).collect();
+    let member = |name: String| -> Result<Blob> {
+        let found = named.get(name.as_str()).ok_or_else(|| absent(&name))?;
+        Ok(found.whole())
+    };
+    let message = member(format!("{prefix}/model"))?;
+    let inside = format!("`{prefix}/model` of {origin}");
+    let mut model = match detect::container(&message.head(detect::HEAD)?) {
+        Some(Container::Text) => read_text(&message, &inside, files, limits)?,
+        _ => read_binary(&message, &inside, files, limits)?,
+    };
+    let weights = member(format!("{prefix}/weights"))?;
+    // More than any number that fits has digits.
+    let text = String::from_utf8_lossy(&weights.head(32)?).trim().to_owned();
+    let most = all.len();
+    let count = text.parse::<usize>().ok().filter(|count| *count <= most);
+    let wrong = || weights.malformed(0, "how many weights there are", format!("`{text}`"));
+    for number in 0..count.ok_or_else(wrong)? {
+        let name = format!("{prefix}/weight_{number}");
+        let weight = member(name.clone())?;
+        let parameter = tensor(&weight, &format!("`{name}` of {origin}"), files, limits)?;
+        model.parameters.push(parameter);
+    }
+    let known = |member: &&Member| {
+        let rest = member.name.strip_prefix(&prefix).and_then(|rest| rest.strip_prefix('/'));
+        rest.is_some_and(|rest| rest == "model" || rest.starts_with("weight"))
+    };
+    for other in all.iter().filter(|member| !known(member)) {
+        model.report.warn(format!("left out `{}`, which is no part of the model", other.name));
+    }
+    let initialised: HashSet<&str> =
+        model.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+    let program = model.program.iter_mut().flat_map(|program| &mut program.blocks).take(1);
+    for var in program.flat_map(|block| &mut block.vars) {
+        var.persistable = initialised.contains(var.name.as_str());
+    }
+    model.checksums = all.iter().map(Member::checksum).collect();
+    name_format(&mut model, Container::Zip);
+    model.residual = Residual::with_holes(ARCHIVE, prefix.into(), Arc::from([blob.clone()]));
+    Ok(model)
+}
+
+fn tensor(
+    blob: &Blob,
+    origin: &str,
+    files: &mut External<'_>,
+    limits: &Limits,
+) -> Result<Parameter> {
+    let structure = without_elements(blob, &schema::TENSOR, limits)?;
+    let source = Source::with_holes(origin, limits, &structure);
+    let fields = Fields::read(&Message::new(&source, structure.bytes.clone()))?;
+    let tensor = fields.tensor(&structure.holes, files)?;
+    Ok(Parameter { name: fields.name, tensor })
+}
+
+pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+    let was = model.residual.with_holes_of(ARCHIVE).filter(|_| options.same);
+    if let Some((_, [whole])) = was.map(|(prefix, whole)| (prefix, &**whole))
+        && is_unedited(model, whole)?
+    {
+        return Staged::file(path, options, |out| out.copy(whole));
+    }
+    let prefix = was.map(|(prefix, _)| String::from_utf8_lossy(prefix).into_owned());
+    let prefix = prefix.unwrap_or_else(|| "main".to_owned());
+    let (message, weights) = write::apart(model)?;
+    Staged::file(path, options, |out| {
+        let mut writer = Writer::aligned(ALIGNMENT);
+        let count = Blob::memory(format!("{}\n", weights.len()));
+        writer.add(out, &format!("{prefix}/weights"), &[count])?;
+        for (number, weight) in weights.iter().enumerate() {
+            writer.add(out, &format!("{prefix}/weight_{number}"), std::slice::from_ref(weight))?;
+        }
+        writer.add(out, &format!("{prefix}/model"), &[message])?;
+        writer.finish(out)
+    })
+}
+
+/// Whether a model says what the archive that it was read from says.
+fn is_unedited(model: &Model, whole: &Blob) -> Result<bool> {
+    let options = OpenOptions::default();
+    let mut files = External::beside(Path::new(""), &options);
+    let then = read(whole, "the archive", &mut files, &Limits::none())?;
+    let ((now, holes), (then, others)) = (write::structure(model)?, write::structure(&then)?);
+    let same = holes.len() == others.len() && holes.iter().zip(&others).all(|(a, b)| a.is(b));
+    Ok(same && now == then)
+}

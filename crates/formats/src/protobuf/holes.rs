@@ -1,0 +1,345 @@
+//! Messages without the elements of their tensors.
+//!
+//! A model of many gigabytes has a structure of some kilobytes, with the elements of its tensors in
+//! between. [`without_elements`] reads the structure alone: a message in which each stretch of elements
+//! is a hole. [`filled`] puts them back, as ranges of files rather than as bytes.
+//!
+//! A hole is a group (wire types 3 and 4) under the number of the field, with a number in it: which one
+//! it is. Nothing writes elements as groups, and a file that does is refused, so that none can claim
+//! the elements of another tensor.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lodstone_model::Limits;
+use lodstone_store::{Blob, Cursor};
+
+use super::schema::{self, Kind};
+use super::wire::{Encoder, Field, Message, Source, Value};
+use crate::Result;
+
+/// The structure of a file.
+#[derive(Debug)]
+pub(crate) struct Structure {
+    /// A message with holes.
+    pub(crate) bytes: Bytes,
+    /// What they are to be filled with.
+    pub(crate) holes: Arc<[Blob]>,
+    /// Whether filling the holes gives the file as it was: all lengths are as short as they can be.
+    pub(crate) is_exact: bool,
+    /// Where stretches of `bytes` are in the file: their first byte here and there.
+    pub(crate) places: Vec<(u64, u64)>,
+}
+
+/// Reads a file, but for the elements of its tensors.
+///
+/// # Errors
+/// If it is no message, or more than the limits allow.
+pub(crate) fn without_elements(
+    blob: &Blob,
+    schema: &'static schema::Message,
+    limits: &Limits,
+) -> Result<Structure> {
+    let mut cursor = Cursor::new(blob);
+    let mut holes = Vec::new();
+    let mut open =
+        vec![Frame { schema, number: 0, end: blob.len(), bytes: vec![], places: vec![] }];
+    let (mut size, mut is_exact) = (0, true);
+    loop {
+        let depth = open.len();
+        let Some(frame) = open.last_mut() else {
+            return Err(cursor.error("a message", "none").into());
+        };
+        if cursor.position() == frame.end {
+            let Some(done) = open.pop() else { continue };
+            let Some(parent) = open.last_mut() else {
+                let (bytes, places) = (done.bytes.into(), done.places);
+                return Ok(Structure { bytes, holes: holes.into(), is_exact, places });
+            };
+            parent.close(done);
+            continue;
+        }
+        let start = cursor.position();
+        frame.place(frame.bytes.len() as u64, start);
+        let tag = varint(&mut cursor, frame.end)?;
+        is_exact &= cursor.position() - start == shortest(tag);
+        let number = u32::try_from(tag >> 3).unwrap_or(0);
+        let known = frame.schema.field(number);
+        let elements = known.is_some_and(schema::Field::is_elements);
+        let mut rest = None;
+        match (tag & 7, known.map(|field| field.kind)) {
+            (2, Some(Kind::Message(schema))) => {
+                let at = cursor.position();
+                let len = length(&mut cursor, frame.end)?;
+                is_exact &= cursor.position() - at == shortest(len);
+                if depth > limits.depth {
+                    let expected = format!("at most {} levels of messages", limits.depth);
+                    return Err(cursor.error_at(start, expected, "more").into());
+                }
+                let end = cursor.position() + len;
+                open.push(Frame { schema, number, end, bytes: vec![], places: vec![] });
+                continue;
+            }
+            (2, _) if elements => {
+                let at = cursor.position();
+                let len = length(&mut cursor, frame.end)?;
+                is_exact &= cursor.position() - at == shortest(len);
+                let blob = cursor.blob(len, "elements of a tensor")?;
+                let mut encoder = Encoder::default();
+                if len == 0 {
+                    encoder.bytes(number, &[]);
+                } else {
+                    encoder.hole(number, holes.len());
+                    holes.push(blob);
+                }
+                frame.bytes.extend(encoder.finish());
+                continue;
+            }
+            (3, _) if elements => {
+                return Err(cursor.error_at(start, "elements of a tensor", "a group").into());
+            }
+            (2, _) => rest = Some(length(&mut cursor, frame.end)?),
+            (0, _) => drop(varint(&mut cursor, frame.end)?),
+            (1, _) => rest = Some(8),
+            (5, _) => rest = Some(4),
+            (3, _) => group(&mut cursor, number, frame.end, limits)?,
+            (kind, _) => {
+                let found = format!("wire type {kind}");
+                return Err(cursor.error_at(start, "a field", found).into());
+            }
+        }
+        // The header again, as it is, with what follows it.
+        let end = cursor.position() + rest.unwrap_or(0);
+        if end > frame.end {
+            let found = format!("{} bytes left", frame.end - cursor.position());
+            return Err(cursor.error(format!("{} bytes", end - cursor.position()), found).into());
+        }
+        size += end - start;
+        if size > limits.structure_bytes {
+            let expected = format!("a structure of at most {} bytes", limits.structure_bytes);
+            return Err(cursor.error_at(start, expected, "more").into());
+        }
+        cursor.seek(start);
+        frame.bytes.extend(cursor.bytes(end - start, "a field")?);
+    }
+}
+
+/// A message that is being read.
+struct Frame {
+    schema: &'static schema::Message,
+    number: u32,
+    /// Where it ends in the file.
+    end: u64,
+    bytes: Vec<u8>,
+    places: Vec<(u64, u64)>,
+}
+
+impl Frame {
+    /// Takes a message that has been read to its end.
+    fn close(&mut self, inner: Frame) {
+        let mut encoder = Encoder::default();
+        encoder.header(inner.number, inner.bytes.len() as u64);
+        self.bytes.extend(encoder.finish());
+        let base = self.bytes.len() as u64;
+        inner.places.into_iter().for_each(|(here, there)| self.place(base + here, there));
+        self.bytes.extend(inner.bytes);
+    }
+
+    /// Remembers where a byte is in the file, if that is not where the ones before let expect it.
+    fn place(&mut self, here: u64, there: u64) {
+        let expected = self.places.last().map(|(known, place)| place + (here - known));
+        if expected != Some(there) {
+            self.places.push((here, there));
+        }
+    }
+}
+
+/// How many bytes a varint takes at least.
+fn shortest(value: u64) -> u64 {
+    u64::from(64 - (value | 1).leading_zeros()).div_ceil(7)
+}
+
+fn varint(cursor: &mut Cursor<'_>, end: u64) -> Result<u64> {
+    let start = cursor.position();
+    let mut value = 0u64;
+    for shift in (0..70).step_by(7) {
+        if cursor.position() >= end {
+            return Err(cursor.error_at(start, "a varint", "the end of the message").into());
+        }
+        let [byte] = cursor.array("a varint")?;
+        value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+        if byte & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(cursor.error_at(start, "a varint of at most 10 bytes", "a longer one").into())
+}
+
+fn length(cursor: &mut Cursor<'_>, end: u64) -> Result<u64> {
+    let start = cursor.position();
+    let len = varint(cursor, end)?;
+    let left = end - cursor.position();
+    if len > left {
+        let error = cursor.error_at(start, format!("{len} bytes"), format!("{left} bytes left"));
+        return Err(error.into());
+    }
+    Ok(len)
+}
+
+/// Hops over a group that nothing known uses.
+fn group(cursor: &mut Cursor<'_>, number: u32, end: u64, limits: &Limits) -> Result<()> {
+    let mut open = vec![number];
+    while let Some(innermost) = open.last().copied() {
+        let start = cursor.position();
+        let tag = varint(cursor, end)?;
+        let number = u32::try_from(tag >> 3).unwrap_or(0);
+        let hop = match tag & 7 {
+            0 => {
+                varint(cursor, end)?;
+                0
+            }
+            1 => 8,
+            2 => length(cursor, end)?,
+            3 if open.len() < limits.depth => {
+                open.push(number);
+                0
+            }
+            4 if number == innermost => {
+                open.pop();
+                0
+            }
+            5 => 4,
+            kind => {
+                let expected = format!("the end of group {innermost}");
+                let found = format!("field {number} of wire type {kind}");
+                return Err(cursor.error_at(start, expected, found).into());
+            }
+        };
+        if hop > end - cursor.position() {
+            let found = format!("{} bytes left", end - cursor.position());
+            return Err(cursor.error_at(start, format!("{hop} bytes"), found).into());
+        }
+        cursor.seek(cursor.position() + hop);
+    }
+    Ok(())
+}
+
+/// A message with its holes filled.
+///
+/// # Errors
+/// If one is none of `holes`.
+pub(crate) fn filled(
+    schema: &'static schema::Message,
+    bytes: &Bytes,
+    holes: &[Blob],
+) -> Result<Blob> {
+    let source = Source::new("the encoding of a model", &Limits::none());
+    let mut out = Segments::default();
+    fill(&Message::new(&source, bytes.clone()), schema, holes, &mut out)?;
+    Ok(Blob::concat(out.finish()))
+}
+
+/// Bytes and ranges of files, one after the other.
+#[derive(Default)]
+struct Segments {
+    done: Vec<Blob>,
+    bytes: Vec<u8>,
+    len: u64,
+}
+
+impl Segments {
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.len += bytes.len() as u64;
+    }
+
+    fn append(&mut self, blobs: impl IntoIterator<Item = Blob>) {
+        if !self.bytes.is_empty() {
+            self.done.push(Blob::memory(std::mem::take(&mut self.bytes)));
+        }
+        for blob in blobs {
+            self.len += blob.len();
+            self.done.push(blob);
+        }
+    }
+
+    fn finish(mut self) -> Vec<Blob> {
+        self.append([]);
+        self.done
+    }
+}
+
+/// As deep as messages are nested, which the reader has bounded.
+fn fill(
+    message: &Message<'_>,
+    schema: &'static schema::Message,
+    holes: &[Blob],
+    out: &mut Segments,
+) -> Result<()> {
+    for field in message.fields() {
+        let field = field?;
+        match (schema.field(field.number), &field.value) {
+            (Some(known), Value::Group) if known.is_elements() => {
+                let blob = content(&field, holes)?;
+                let mut encoder = Encoder::default();
+                encoder.header(field.number, blob.len());
+                out.put(&encoder.finish());
+                out.append([blob.clone()]);
+            }
+            (Some(schema::Field { kind: Kind::Message(inner), .. }), Value::Bytes(_)) => {
+                let mut segments = Segments::default();
+                fill(&field.message()?, inner, holes, &mut segments)?;
+                if segments.done.is_empty() {
+                    // Its length is written as it was.
+                    out.put(&field.raw);
+                    continue;
+                }
+                let mut encoder = Encoder::default();
+                encoder.header(field.number, segments.len);
+                out.put(&encoder.finish());
+                out.append(segments.finish());
+            }
+            _ => out.put(&field.raw),
+        }
+    }
+    Ok(())
+}
+
+/// A message whose holes have other numbers, by `number`.
+///
+/// # Errors
+/// What `number` gives.
+pub(crate) fn renumbered(
+    schema: &'static schema::Message,
+    bytes: &Bytes,
+    number: &mut dyn FnMut(usize) -> Result<usize>,
+) -> Result<Bytes> {
+    let source = Source::new("the encoding of a model", &Limits::none());
+    let mut out = Encoder::default();
+    for field in Message::new(&source, bytes.clone()).fields() {
+        let field = field?;
+        match (schema.field(field.number), &field.value) {
+            (Some(known), Value::Group) if known.is_elements() => {
+                out.hole(field.number, number(field.hole()?)?);
+            }
+            (Some(schema::Field { kind: Kind::Message(inner), .. }), Value::Bytes(bytes)) => {
+                let new = renumbered(inner, bytes, number)?;
+                match new == bytes {
+                    true => out.raw(&field.raw),
+                    false => out.bytes(field.number, &new),
+                }
+            }
+            _ => out.raw(&field.raw),
+        }
+    }
+    Ok(out.finish().into())
+}
+
+/// What a hole is to be filled with.
+///
+/// # Errors
+/// If it is none of `holes`.
+pub(crate) fn content<'b>(field: &Field<'_>, holes: &'b [Blob]) -> Result<&'b Blob> {
+    let number = field.hole()?;
+    holes.get(number).ok_or_else(|| field.error("elements that are there", format!("{number}")))
+}
