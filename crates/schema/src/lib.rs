@@ -7,6 +7,7 @@
 
 mod conventions;
 mod finding;
+pub mod glow;
 pub mod mxnet;
 pub mod onnx;
 pub mod paddle;

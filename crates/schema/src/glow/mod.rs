@@ -1,0 +1,38 @@
+//! Glow's operators in ONNX's messages: what kinds of nodes there are, what a file says of each, and what
+//! of it Glow accepts.
+//!
+//! | in the file | what it is |
+//! |---|---|
+//! | an operator `Glow_KIND` | a node of one of the kinds of [`nodes`] |
+//! | an operator `Identity` | a save node: its output is a placeholder |
+//! | `Glow__ConstFoldSubgraph` | how a constant was computed |
+//! | `Glow__StaticPHDummyNode` | the type that a static placeholder had |
+//! | text of a variable or tensor | the properties of its storage ([`Storage`]) |
+//! | `metadata_props` | the partitions of a program, and on what they run |
+//!
+//! Source of truth: `ONNXModelWriter.cpp`, `ONNXModelLoader.cpp`, `NodeGen.cpp` and `Type.h` of Glow (commit
+//! 05dd99b9, the last one), and files that it wrote. Where its page `Serialization.md` says something
+//! else, files are right: that page exchanges the names of placeholders and save nodes, and spells the
+//! key `elemKind` with a capital.
+
+mod check;
+mod nodes;
+mod storage;
+mod types;
+
+pub use check::check;
+pub use nodes::{Member, Node, NodeResult, node, nodes};
+pub use storage::Storage;
+pub use types::{ElemKind, Type};
+
+/// What the names of operators that are nodes begin with.
+pub const PREFIX: &str = "Glow_";
+
+/// The operator that a save node is.
+pub const SAVE: &str = "Identity";
+
+/// The operator that says how a constant was computed.
+pub const CONSTANT_FOLDING: &str = "Glow__ConstFoldSubgraph";
+
+/// The operator that says what type a static placeholder had.
+pub const STATIC_PLACEHOLDER: &str = "Glow__StaticPHDummyNode";

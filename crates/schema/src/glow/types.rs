@@ -1,0 +1,137 @@
+//! Types of values, as attributes and texts say them.
+
+use lodstone_model::{AttributeValue, DType, Op};
+
+/// The type of elements, with the names that files have.
+///
+/// Names without `index` are quantized where they are integers: `i32` is, `index32` is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are Glow's own")]
+pub enum ElemKind {
+    Float,
+    Float16,
+    BFloat16,
+    Float64,
+    Int8Q,
+    UInt8Q,
+    Int16Q,
+    Int32Q,
+    UInt8I,
+    Int32I,
+    Int64I,
+    UInt8FusedQ,
+    UInt8FusedFP16Q,
+    UInt4FusedFP16Q,
+    UInt4FusedQ,
+    Bool,
+    Int64Q,
+}
+
+use ElemKind as K;
+
+/// Every type, its name, the type of the elements in a tensor, and whether it has a scale and an offset.
+const KINDS: &[(ElemKind, &str, DType, bool)] = &[
+    (K::Float, "float", DType::Float32, false),
+    (K::Float16, "float16", DType::Float16, false),
+    (K::BFloat16, "bfloat16", DType::BFloat16, false),
+    (K::Float64, "float64", DType::Float64, false),
+    (K::Int8Q, "i8", DType::Int8, true),
+    (K::UInt8Q, "ui8", DType::Uint8, true),
+    (K::Int16Q, "i16", DType::Int16, true),
+    (K::Int32Q, "i32", DType::Int32, true),
+    (K::UInt8I, "uindex8", DType::Uint8, false),
+    (K::Int32I, "index32", DType::Int32, false),
+    (K::Int64I, "index64", DType::Int64, false),
+    (K::UInt8FusedQ, "ui8fused", DType::Uint8, true),
+    (K::UInt8FusedFP16Q, "ui8fusedfp16", DType::Uint8, true),
+    (K::UInt4FusedFP16Q, "ui4fusedfp16", DType::Uint8, true),
+    (K::UInt4FusedQ, "ui4fused", DType::Uint8, true),
+    (K::Bool, "bool", DType::Bool, false),
+    (K::Int64Q, "i64", DType::Int64, true),
+];
+
+impl ElemKind {
+    /// The type that files call `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        KINDS.iter().find(|(_, known, ..)| *known == name).map(|(kind, ..)| *kind)
+    }
+
+    /// What files call it.
+    pub fn name(self) -> &'static str {
+        self.row().1
+    }
+
+    /// The type of the elements of a tensor of it.
+    pub fn dtype(self) -> DType {
+        self.row().2
+    }
+
+    /// Whether it has a scale and an offset: an element q stands for scale * (q - offset). (Rows of the
+    /// fused ones have their own; that of the type is written and means nothing.)
+    pub fn is_quantized(self) -> bool {
+        self.row().3
+    }
+
+    /// Whether each row ends with a scale and an offset of its own.
+    pub fn is_fused(self) -> bool {
+        matches!(self, K::UInt8FusedQ | K::UInt8FusedFP16Q | K::UInt4FusedFP16Q | K::UInt4FusedQ)
+    }
+
+    fn row(self) -> (Self, &'static str, DType, bool) {
+        let row = KINDS.iter().find(|(kind, ..)| *kind == self).copied();
+        row.unwrap_or((Self::Float, "float", DType::Float32, false))
+    }
+}
+
+/// The type of a value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Type {
+    /// Type of the elements.
+    pub kind: ElemKind,
+    /// Extents, outermost first.
+    pub shape: Vec<i64>,
+    /// How many elements one step along each extent is, if rows are padded.
+    pub strides: Option<Vec<i64>>,
+    /// Scale and offset, if it is quantized.
+    pub quantization: Option<(f32, i32)>,
+}
+
+impl Type {
+    /// The type that attributes of an operator say of one of its values: `i0`, `o1`, or `NAME_i2` of the
+    /// values of a member.
+    ///
+    /// # Errors
+    /// If they do not say it: what was expected, and what was found.
+    pub fn of(op: &Op, value: &str) -> Result<Self, String> {
+        let attribute = |what: &str| op.attribute(&format!("{value}_{what}"));
+        let absent = |what: &str| format!("expected the attribute `{value}_{what}`, found none");
+        let other = |what: &str| format!("expected another kind of value in `{value}_{what}`");
+        let kind = match attribute("elemKind").ok_or_else(|| absent("elemKind"))? {
+            AttributeValue::String(name) => ElemKind::from_name(&name.to_string())
+                .ok_or_else(|| format!("expected a type in `{value}_elemKind`, found `{name}`"))?,
+            _ => return Err(other("elemKind")),
+        };
+        let longs = |what: &str| match attribute(what) {
+            None => Ok(None),
+            Some(AttributeValue::Longs(numbers)) => Ok(Some(numbers.clone())),
+            Some(_) => Err(other(what)),
+        };
+        let shape = longs("shape")?.ok_or_else(|| absent("shape"))?;
+        if let Some(extent) = shape.iter().find(|extent| **extent < 0) {
+            return Err(format!("expected extents from 0 on in `{value}_shape`, found {extent}"));
+        }
+        let strides = longs("strides")?;
+        let quantization = match (attribute("qScale"), attribute("qOffset")) {
+            _ if !kind.is_quantized() => None,
+            (Some(AttributeValue::Float(scale)), Some(AttributeValue::Long(offset))) => {
+                let offset = i32::try_from(*offset)
+                    .map_err(|_| format!("expected 32 bits in `{value}_qOffset`"))?;
+                Some((*scale, offset))
+            }
+            (None, _) => return Err(absent("qScale")),
+            (_, None) => return Err(absent("qOffset")),
+            _ => return Err(other("qScale` or `qOffset")),
+        };
+        Ok(Self { kind, shape, strides, quantization })
+    }
+}
