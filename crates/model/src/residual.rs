@@ -1,5 +1,6 @@
 //! What a format said about a node beyond what the model says.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use lodstone_store::Blob;
 ///
 /// Elements of tensors need not be among the bytes: a format may leave holes for them, and say with
 /// what each is to be filled.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Residual(Option<(&'static str, Bytes, Arc<[Blob]>)>);
 
 impl Residual {
@@ -47,6 +48,13 @@ impl Residual {
     /// Forgets what the format said.
     pub fn clear(&mut self) {
         self.0 = None;
+    }
+}
+
+/// The format alone: the bytes say again what the node says.
+impl fmt::Debug for Residual {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Residual").field(&self.0.as_ref().map(|(format, ..)| *format)).finish()
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lodstone_store::Blob;
 
-use crate::{DType, Lod, Residual};
+use crate::{Attribute, DType, Lod, Residual};
 
 /// One extent of a shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct Tensor {
     pub data: Blob,
     /// How the elements make up the tensor.
     pub kind: Kind,
+    /// What the file says about it beside that.
+    pub attributes: Vec<Attribute>,
     /// What the format said beyond this.
     pub residual: Residual,
 }
@@ -135,8 +137,9 @@ impl fmt::Display for Dim {
 impl Tensor {
     /// A dense tensor; `data` must have as many bytes as `dtype` and `shape` ask for.
     pub fn dense(dtype: DType, shape: Vec<u64>, data: Blob) -> Self {
-        let (lod, kind, residual) = (Lod::default(), Kind::Dense, Residual::default());
-        Self { dtype, shape, lod, data, kind, residual }
+        let (lod, kind) = (Lod::default(), Kind::Dense);
+        let (attributes, residual) = (Vec::new(), Residual::default());
+        Self { dtype, shape, lod, data, kind, attributes, residual }
     }
 
     /// Size of all its data in bytes.
@@ -221,6 +224,7 @@ impl PartialEq for Tensor {
         };
         let pairs = || self.blobs().zip(other.blobs());
         (self.dtype, &self.shape, &self.lod) == (other.dtype, &other.shape, &other.lod)
+            && self.attributes == other.attributes
             && same_kind
             && pairs().all(|(blob, other)| blob.is(other))
     }

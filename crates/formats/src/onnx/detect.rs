@@ -51,7 +51,8 @@ fn is_binary(head: &[u8], len: u64) -> bool {
         let field = glance.tag();
         let hopped = match field {
             None => return known && glance.is_cut(),
-            // Fields of a later release.
+            // Fields of a later release; a group is not worth to be followed.
+            Some((number, 3)) if known && number > LAST => return true,
             Some((number, wire_type)) if known && number > LAST => glance.skip(wire_type),
             Some(field) if !MODEL.contains(&field) => return false,
             // One that begins with a graph has to show one.

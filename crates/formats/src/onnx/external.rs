@@ -23,8 +23,8 @@ use crate::{ExternalData, ModelDir, OpenOptions, Result};
 
 /// The files beside a model that have elements of its tensors.
 pub(super) struct External<'a> {
-    directory: PathBuf,
-    options: &'a OpenOptions,
+    /// Where they are, if they are looked for.
+    beside: Option<(PathBuf, &'a OpenOptions)>,
     open: Option<ModelDir>,
     /// What was looked for, by location, and found or not.
     files: Vec<(String, Option<Blob>)>,
@@ -34,7 +34,12 @@ impl<'a> External<'a> {
     /// Those of the model in the file at `path`.
     pub(super) fn beside(path: &Path, options: &'a OpenOptions) -> Self {
         let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        Self { directory, options, open: None, files: Vec::new() }
+        Self { beside: Some((directory, options)), open: None, files: Vec::new() }
+    }
+
+    /// None.
+    pub(super) fn none() -> Self {
+        Self { beside: None, open: None, files: Vec::new() }
     }
 
     /// The files that were found, in the order in which they were asked for.
@@ -69,18 +74,22 @@ impl<'a> External<'a> {
         if let Some((_, blob)) = self.files.iter().find(|(known, _)| known == location) {
             return Ok(blob.clone());
         }
-        if self.open.is_none() {
-            self.open = Some(self.options.dir(&self.directory)?);
-        }
-        let blob = match &self.open {
-            Some(dir) => dir.open_file(location)?,
+        let blob = match &self.beside {
+            Some((directory, options)) => {
+                let dir = match &mut self.open {
+                    Some(dir) => dir,
+                    open => open.insert(options.dir(directory)?),
+                };
+                let blob = dir.open_file(location)?;
+                if options.links == Links::Confined
+                    && let Some((file, _)) = blob.as_ref().and_then(Blob::file_range)
+                {
+                    file.check_only_name()?;
+                }
+                blob
+            }
             None => None,
         };
-        if let Some((file, _)) = blob.as_ref().and_then(Blob::file_range)
-            && self.options.links == Links::Confined
-        {
-            file.check_only_name()?;
-        }
         self.files.push((location.to_owned(), blob.clone()));
         Ok(blob)
     }

@@ -26,12 +26,7 @@ use crate::{OpenOptions, Result};
 pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<Model> {
     let (blob, origin) = (options.file(path)?, path.display().to_string());
     let mut files = External::beside(path, options);
-    let head = blob.head(detect::HEAD)?;
-    let mut model = match detect::container(&head) {
-        Some(Container::Text) => read_text(&blob, &origin, &mut files, &options.limits)?,
-        Some(Container::Zip) => zip::read(&blob, &origin, &mut files, &options.limits)?,
-        _ => read_binary(&blob, &origin, &mut files, &options.limits)?,
-    };
+    let mut model = read_any(&blob, &origin, &mut files, &options.limits)?;
     model.files.push(blob);
     model.files.extend(files.found().cloned());
     let absent: Vec<_> = files.absent().map(|location| format!("`{location}`")).collect();
@@ -40,6 +35,25 @@ pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<Model> {
         model.report.warn(format!("files with elements of tensors are not there: {names}"));
     }
     Ok(model)
+}
+
+/// Reads a model, in whatever it is; `origin` names it in messages. Files with elements are not looked
+/// for.
+///
+/// # Errors
+/// If it is no model: with the place in the model and the offset in the file.
+pub fn read_blob(blob: &Blob, origin: &str, limits: &Limits) -> Result<Model> {
+    let mut model = read_any(blob, origin, &mut External::none(), limits)?;
+    model.files.push(blob.clone());
+    Ok(model)
+}
+
+fn read_any(blob: &Blob, origin: &str, files: &mut External<'_>, limits: &Limits) -> Result<Model> {
+    match detect::container(&blob.head(detect::HEAD)?) {
+        Some(Container::Text) => read_text(blob, origin, files, limits),
+        Some(Container::Zip) => zip::read(blob, origin, files, limits),
+        _ => read_binary(blob, origin, files, limits),
+    }
 }
 
 pub(super) fn read_binary(
@@ -285,7 +299,9 @@ pub(super) fn graph_block<'a>(
     message: &Message<'a>,
     inside: &mut impl Inside<'a>,
 ) -> Result<Block> {
-    let mut block = Block::default();
+    let [ops, initializers] = message.count([1, 5])?;
+    let (ops, initializers) = (Vec::with_capacity(ops), Vec::with_capacity(initializers));
+    let mut block = Block { ops, initializers, ..Block::default() };
     let mut vars = Vars::default();
     for field in message.fields() {
         let field = field?;
@@ -353,10 +369,7 @@ pub(super) fn var(message: &Message<'_>, residual: Residual) -> Result<Var> {
         match field.number {
             1 => var.name = field.string()?,
             2 => var.value = types::value_type(&field.message()?)?,
-            3 => {
-                let value = AttributeValue::String(ByteString(field.bytes()?));
-                var.attributes = vec![Attribute { name: super::DOC_STRING.to_owned(), value }];
-            }
+            3 => var.attributes = vec![super::doc_string(field.bytes()?)],
             _ => {}
         }
     }

@@ -32,6 +32,8 @@ pub(super) struct Fields<'a> {
     pub(super) dims: Vec<i64>,
     pub(super) code: i32,
     pub(super) name: String,
+    /// What it says in words.
+    pub(super) doc_string: Option<Bytes>,
     /// Fields of elements, by number.
     elements: BTreeMap<u32, Vec<Field<'a>>>,
     /// Keys and values of the range of another file.
@@ -48,6 +50,7 @@ impl<'a> Fields<'a> {
             dims: Vec::new(),
             code: 0,
             name: String::new(),
+            doc_string: None,
             elements: BTreeMap::new(),
             entries: Vec::new(),
             external: BytesMut::new(),
@@ -59,6 +62,7 @@ impl<'a> Fields<'a> {
                 1 => field.each(Field::i64, Packed::Varint, &mut fields.dims)?,
                 2 => fields.code = field.i32()?,
                 8 => fields.name = field.string()?,
+                12 => fields.doc_string = Some(field.bytes()?),
                 13 => {
                     fields.external.extend_from_slice(&field.raw);
                     fields.entries.push(entry(&field.message()?)?);
@@ -122,6 +126,7 @@ impl<'a> Fields<'a> {
         let (data, kind) = self.elements(holes, files).map_err(place)?;
         let mut tensor = Tensor::dense(self.dtype(), self.shape()?, data);
         tensor.kind = kind;
+        tensor.attributes = self.doc_string.iter().cloned().map(super::doc_string).collect();
         tensor.residual =
             Residual::with_holes(OWNER, self.message.bytes.clone(), Arc::clone(holes));
         Ok(tensor)
@@ -130,6 +135,9 @@ impl<'a> Fields<'a> {
     fn elements(&self, holes: &Arc<[Blob]>, files: &mut External<'_>) -> Result<(Blob, Kind)> {
         let (dtype, shape) = (self.dtype(), self.shape()?);
         let size = dtype.size_of(&shape);
+        if size.is_none() && dtype.bits().is_some() {
+            return Err(self.wrong("extents that fit 64 bits", format!("{shape:?}")));
+        }
         if self.is_external {
             return self.outside(size, files);
         }
@@ -141,9 +149,6 @@ impl<'a> Fields<'a> {
             return Ok((Blob::default(), kind));
         };
         let Some(size) = size else {
-            if dtype.bits().is_some() {
-                return Err(self.wrong("extents that fit 64 bits", format!("{shape:?}")));
-            }
             // A type that is not known: the bytes as they are.
             let raw = fields.first().filter(|_| number == 9);
             let data = raw.map(|field| content(field, holes).cloned()).transpose()?;
@@ -226,6 +231,7 @@ impl<'a> Fields<'a> {
             name: self.name.clone(),
             number: used.map_or(9, |(number, _)| number),
             elements: used.map(fields).unwrap_or_default(),
+            doc_string: self.doc_string.clone(),
             external: if self.is_external { self.external.clone().freeze() } else { Bytes::new() },
         }
     }
@@ -293,6 +299,8 @@ pub(super) struct Described {
     pub(super) number: u32,
     /// These fields, encoded.
     pub(super) elements: Bytes,
+    /// What it says in words.
+    pub(super) doc_string: Option<Bytes>,
     /// The fields that say where elements are in another file, encoded.
     pub(super) external: Bytes,
 }
@@ -313,6 +321,7 @@ impl Described {
         if self.number > 8 {
             out.raw(&self.elements);
         }
+        self.doc_string.iter().for_each(|text| out.bytes(12, text));
         out.raw(&self.external);
         out
     }
@@ -377,6 +386,7 @@ impl<'a> Sparse<'a> {
             return Err(place(self.message.error(expected, found)));
         }
         let mut tensor = Tensor::dense(values.dtype, shape, values.data);
+        tensor.attributes = values.attributes;
         let indices = Indices { dtype: DType::Int64, data: indices.data };
         tensor.kind = Kind::Coo { indices, linear };
         tensor.residual =

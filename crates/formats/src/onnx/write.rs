@@ -19,7 +19,7 @@ use super::elements::{Encoding, Typed};
 use super::external::{Layout, Outside};
 use super::read::{self, FACTS, Inside, Whole};
 use super::tensor::{Described, Fields, Sparse};
-use super::{DOC_STRING, OWNER, TEXT, VERBATIM, schema, types};
+use super::{OWNER, TEXT, VERBATIM, doc_string_of, schema, types};
 use crate::protobuf::holes::{filled, renumbered};
 use crate::protobuf::patch::patch;
 use crate::protobuf::schema::Message as MessageType;
@@ -361,6 +361,7 @@ impl<'m> Writer<'m> {
         let dims = dims.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
         let mut described = Described { dims, code, name: name.to_owned(), ..Described::default() };
         described.number = 9;
+        described.doc_string = doc_string_of(&tensor.attributes).cloned();
         let mut out = Encoder::default();
         match &tensor.kind {
             Kind::Strings { elements } => {
@@ -485,12 +486,14 @@ impl Children for Writer<'_> {
         let count = stored.first().copied().unwrap_or(0);
         let mut places = vec![count];
         places.extend((!linear).then_some(tensor.shape.len() as u64));
-        let numbers = Tensor::dense(indices.dtype, places.clone(), indices.data.clone());
+        let mut numbers = Tensor::dense(indices.dtype, places.clone(), indices.data.clone());
+        let mut called = String::new();
         // Nothing refers to them by a name; they may have one.
-        let called = match then_indices.of(OWNER) {
-            Some(raw) => Fields::read(&Message::new(&source, raw.clone()))?.name,
-            None => String::new(),
-        };
+        if let Some(raw) = then_indices.of(OWNER) {
+            let then = Fields::read(&Message::new(&source, raw.clone()))?;
+            numbers.attributes = then.doc_string.into_iter().map(super::doc_string).collect();
+            called = then.name;
+        }
         let indices = self.dense(&called, (&numbers, &places), &indices.data, &then_indices)?;
         let dims: Vec<i64> =
             tensor.shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
@@ -668,10 +671,8 @@ fn canonical_var(var: &Var) -> Result<Encoder> {
     if !value.is_empty() {
         out.bytes(2, &value);
     }
-    for attribute in var.attributes.iter().filter(|attribute| attribute.name == DOC_STRING) {
-        if let AttributeValue::String(text) = &attribute.value {
-            out.bytes(3, &text.0);
-        }
+    if let Some(text) = doc_string_of(&var.attributes) {
+        out.bytes(3, text);
     }
     Ok(out)
 }

@@ -103,6 +103,24 @@ impl<'a> Message<'a> {
         Fields { message: self.clone(), position: 0 }
     }
 
+    /// How many fields have each of these numbers: a list that grows while it is filled takes twice the
+    /// memory that it needs.
+    ///
+    /// # Errors
+    /// If it is no message.
+    pub(crate) fn count<const N: usize>(&self, numbers: [u32; N]) -> Result<[usize; N]> {
+        // They are not counted as nodes twice.
+        let nodes = self.source.nodes.get();
+        let mut counts = [0; N];
+        for field in self.fields() {
+            let field = field?;
+            let counted = numbers.iter().zip(&mut counts).filter(|(n, _)| **n == field.number);
+            counted.for_each(|(_, count)| *count += 1);
+        }
+        self.source.nodes.set(nodes);
+        Ok(counts)
+    }
+
     /// An error about this message.
     pub(crate) fn error(&self, expected: impl Into<String>, found: impl Into<String>) -> Error {
         self.source.malformed(self.offset, expected, found)

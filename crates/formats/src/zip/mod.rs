@@ -159,6 +159,10 @@ fn member(
         return Err(malformed(blob, offset, "a member that is stored or deflated", found));
     }
     let (start, end) = place.compressed_data_range();
+    if start > end || end > blob.len() {
+        let found = format!("{} bytes left", blob.len().saturating_sub(start));
+        return Err(malformed(blob, start, &format!("{} bytes", end.saturating_sub(start)), found));
+    }
     let data = blob.slice(start, end - start)?;
     let size = entry.uncompressed_size_hint();
     let here = (local.compressed_size_hint(), local.uncompressed_size_hint(), local.crc32());

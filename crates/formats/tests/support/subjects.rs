@@ -1,7 +1,7 @@
 //! Every format that reads bytes, as something to be damaged: how it is read, and what that may hold.
 
 use lodstone_formats::{
-    Result, mxnet_params, mxnet_states, mxnet_symbol, numpy, paddle_pickle, paddle_program,
+    Result, mxnet_params, mxnet_states, mxnet_symbol, numpy, onnx, paddle_pickle, paddle_program,
     paddle_stream, safetensors,
 };
 use lodstone_model::{Limits, Model};
@@ -14,6 +14,16 @@ const BINARY: &[u8] = &[0, 1, 8, 0x7f, 0x80, 0xfe, 0xff, 0x0a];
 
 /// Opcodes of pickles.
 const PICKLE: &[u8] = b"(.012RbceiohjqrstuX\x80\x81\x85\x86\x87\x8c\x93\x94\x95";
+
+/// What text formats of protobuf are made of.
+const TEXT: &[u8] = b"0123456789{}[]<>:\"\\#,;-.ef";
+
+/// ONNX models. The nodes of a program are larger than their bytes, as those of Paddle's.
+const fn onnx(format: &'static str) -> Subject {
+    let read =
+        |bytes: &[u8]| onnx::read_blob(&blob(bytes), "m", &Limits::default()).and_then(touch);
+    Subject { format, read, factor: 90, ..stream("") }
+}
 
 /// Records of tensors. A tensor is a struct of some hundred bytes, and the smallest record, an empty
 /// vocabulary, has 8.
@@ -41,7 +51,7 @@ pub const SUBJECTS: &[Subject] = &[
         format: "paddle-program-text",
         read: |bytes| paddle_program::read_text(&blob(bytes), "p", &Limits::default()).map(|_| ()),
         factor: 72,
-        telling: b"0123456789{}[]<>:\"\\#,;-.ef",
+        telling: TEXT,
         ..stream("")
     },
     // The bytes themselves are copied for the test.
@@ -69,6 +79,12 @@ pub const SUBJECTS: &[Subject] = &[
         telling: b"0123456789(){},:'<>\xff",
         rules: (600, 600),
     },
+    onnx("onnx"),
+    onnx("onnx-glow"),
+    Subject { telling: TEXT, ..onnx("onnx-text") },
+    Subject { telling: TEXT, ..onnx("onnx-glow-text") },
+    Subject { rules: (900, 600), constant: 768 << 10, ..onnx("onnx-zip") },
+    Subject { rules: (900, 600), constant: 768 << 10, ..onnx("onnx-glow-zip") },
     // A tensor is a struct of some hundred bytes, and the smallest record that holds one has 20.
     Subject {
         format: "mxnet-params",

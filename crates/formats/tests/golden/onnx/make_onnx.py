@@ -197,6 +197,7 @@ def make_types(golden):
 def make_sparse(golden):
     values = numpy_helper.from_array(np.array([1.5, -2.0, 3.0], "float32"), "linear")
     indices = numpy_helper.from_array(np.array([1, 4, 11], "int64"), "linear_indices")
+    values.doc_string, indices.doc_string = "some values", "and where they are"
     linear = helper.make_sparse_tensor(values, indices, [3, 5])
     values = numpy_helper.from_array(np.array([7, 8], "int64"), "places")
     indices = numpy_helper.from_array(np.array([[0, 3], [2, 1]], "int64"), "")

@@ -83,7 +83,8 @@ pub fn variable(name: &str) -> Vec<u8> {
     [field(1, name.as_bytes()), field(2, &kind), number(3, 1)].concat()
 }
 
-/// Fields of a message that are messages, by the numbers of both: of `framework.proto`.
+/// Fields of a message that are messages, by the numbers of both: of `framework.proto`, and of
+/// `onnx.proto` from `model` on.
 const MESSAGES: &[(&str, u64, &str)] = &[
     ("program", 1, "block"),
     ("program", 4, "version"),
@@ -100,13 +101,41 @@ const MESSAGES: &[(&str, u64, &str)] = &[
     ("op", 1, "operand"),
     ("op", 2, "operand"),
     ("op", 4, "attribute"),
+    ("model", 7, "graph"),
+    ("model", 8, "operator_set"),
+    ("model", 14, "entry"),
+    ("model", 20, "training"),
+    ("model", 25, "function"),
+    ("training", 1, "graph"),
+    ("training", 2, "graph"),
+    ("function", 7, "node"),
+    ("graph", 1, "node"),
+    ("graph", 5, "tensor_proto"),
+    ("graph", 11, "value_info"),
+    ("graph", 12, "value_info"),
+    ("graph", 15, "sparse_tensor"),
+    ("sparse_tensor", 1, "tensor_proto"),
+    ("sparse_tensor", 2, "tensor_proto"),
+    ("tensor_proto", 13, "entry"),
+    ("node", 5, "node_attribute"),
+    ("node_attribute", 5, "tensor_proto"),
+    ("node_attribute", 6, "graph"),
+    ("value_info", 2, "value_type"),
+    ("value_type", 1, "tensor_type"),
+    ("tensor_type", 2, "shape"),
+    ("shape", 1, "dimension"),
 ];
 
 /// What a length says instead of the truth, by the truth and the size of the file.
 type Lie = (&'static str, fn(u64, u64) -> u64);
 
-/// A program in which one length, and none of those around it, is a lie.
+/// A program of PaddlePaddle in which one length, and none of those around it, is a lie.
 pub fn lying_program(file: &[u8]) -> Vec<Made> {
+    lying_message("program", file)
+}
+
+/// A message in which one length, and none of those around it, is a lie.
+pub fn lying_message(root: &str, file: &[u8]) -> Vec<Made> {
     let lies: [Lie; 8] = [
         ("0", |_, _| 0),
         ("one less", |truth, _| truth.wrapping_sub(1)),
@@ -119,14 +148,14 @@ pub fn lying_program(file: &[u8]) -> Vec<Made> {
     ];
     let mut made = Vec::new();
     let mut rewrite = Rewrite { at: usize::MAX, seen: 0, what: String::new(), lie: |n| n };
-    assert_eq!(rewrite.message("program", file), file, "nothing changes");
+    assert_eq!(rewrite.message(root, file), file, "nothing changes");
     // Messages of one kind are alike: some of the lengths are enough.
     let step = rewrite.seen.div_ceil(60);
     for at in (0..rewrite.seen).step_by(step) {
         for (name, lie) in lies {
             let size = file.len() as u64;
             let mut rewrite = Rewrite { at, seen: 0, what: String::new(), lie: |n| lie(n, size) };
-            let bytes = rewrite.message("program", file);
+            let bytes = rewrite.message(root, file);
             if bytes != file {
                 let what = format!("size of {}: {name}", rewrite.what);
                 made.push(Made { kind: Kind::Length, what, bytes });

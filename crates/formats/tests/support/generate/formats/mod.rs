@@ -2,6 +2,7 @@
 
 mod mxnet;
 mod numpy;
+mod onnx;
 mod paddle;
 mod paddle_program;
 mod paddle_stream;
@@ -24,6 +25,12 @@ pub const GENERATORS: &[Generator] = &[
     ("mxnet-states", pickle::mxnet_states),
     ("npz", numpy::npz),
     ("npy", numpy::npy),
+    ("onnx", onnx::onnx),
+    ("onnx-text", onnx::onnx_text),
+    ("onnx-zip", onnx::onnx_zip),
+    ("onnx-glow", onnx::onnx_glow),
+    ("onnx-glow-text", onnx::onnx_glow_text),
+    ("onnx-glow-zip", onnx::onnx_glow_zip),
     ("paddle", paddle::paddle),
     ("paddle-vars", paddle::paddle_vars),
     ("paddle-save", paddle::paddle_save),

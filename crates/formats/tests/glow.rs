@@ -1,0 +1,115 @@
+//! Glow's files: what is in them, back to the same bytes, and from one container to another.
+#![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use lodstone_formats::{Format, OpenOptions, WriteOptions, named};
+use lodstone_model::{AttributeValue, Dialect, Model};
+use support::facts::{self, Case};
+use support::{bytes, facts_of_all};
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/glow")
+}
+
+fn cases() -> Vec<Case> {
+    facts::cases(&golden())
+}
+
+fn opened(path: &Path) -> Model {
+    let format = named("onnx").expect("a format");
+    (format.read)(path, &OpenOptions::default())
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn written(model: &Model, format: &Format, same: bool) -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("model.onnx");
+    let options = WriteOptions { same, ..WriteOptions::default() };
+    format.write(model, &path, &options).unwrap_or_else(|error| panic!("{error}"));
+    bytes(&path)
+}
+
+#[test]
+fn what_glow_wrote_is_what_is_read() {
+    for case in cases() {
+        let model = opened(&golden().join(&case.path));
+        assert_eq!(model.format, case.format, "{}", case.path);
+        assert_eq!(facts_of_all(&model), case.tensors, "{}", case.path);
+        let program = model.program.expect("a program");
+        let glow = case.format.starts_with("onnx-glow");
+        assert_eq!(program.dialect == Dialect::Glow, glow, "{}", case.path);
+        let kinds: Vec<_> = program.blocks[0].ops.iter().map(|op| op.kind.clone()).collect();
+        assert_eq!(Some(vec![kinds]), case.operators, "{}", case.path);
+        let interface = (lodstone_schema::conventions(&program).interface)(&program);
+        for (found, recorded) in
+            [(interface.inputs, case.inputs), (interface.outputs, case.outputs)]
+        {
+            assert!(recorded.is_some_and(|recorded| recorded == found), "{}", case.path);
+        }
+    }
+}
+
+#[test]
+fn a_model_that_was_not_edited_is_written_with_the_same_bytes() {
+    for case in cases() {
+        let path = golden().join(&case.path);
+        let model = opened(&path);
+        let format = named(&model.format).expect("a format");
+        assert!(written(&model, format, true) == bytes(&path), "{}", case.path);
+    }
+}
+
+#[test]
+fn every_container_holds_the_same_model() {
+    let mut compared = 0;
+    for case in cases().into_iter().filter(|case| case.path.ends_with(".onnx")) {
+        let binary = golden().join(&case.path);
+        let expected = bytes(&binary);
+        let kind = case.format.as_str();
+        for (ending, container) in [("onnxtxt", "-text"), ("zip", "-zip")] {
+            let other = opened(&binary.with_extension(ending));
+            let format = named(kind).expect("a format");
+            assert!(written(&other, format, false) == expected, "{} from {ending}", case.path);
+
+            // Made anew, not copied.
+            let model = opened(&binary);
+            let format = named(&format!("{kind}{container}")).expect("a format");
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("model");
+            std::fs::write(&path, written(&model, format, false)).unwrap();
+            let again = opened(&path);
+            assert_eq!(again.format, format.name, "{}", case.path);
+            // Some numbers are none, and no two such are equal.
+            let (now, then) = (format!("{:?}", again.program), format!("{:?}", model.program));
+            assert!(now == then, "{} to {ending}", case.path);
+            assert_eq!(facts_of_all(&again), facts_of_all(&model), "{}", case.path);
+            compared += 1;
+        }
+    }
+    assert!(compared > 20, "{compared}");
+}
+
+#[test]
+fn an_edited_archive_is_written_anew() {
+    let mut model = opened(&golden().join("dag.zip"));
+    let program = model.program.as_mut().expect("a program");
+    let op = &mut program.blocks[0].ops[0];
+    op.attributes[0].value = AttributeValue::String("float16".into());
+    let format = named("onnx-glow-zip").expect("a format");
+    let file = written(&model, format, true);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("model");
+    std::fs::write(&path, &file).unwrap();
+    let again = opened(&path);
+    assert!(again.program == model.program);
+    assert_eq!(facts_of_all(&again), facts_of_all(&model));
+    // Members begin where Glow puts them.
+    for parameter in &again.parameters {
+        let (_, offset) = parameter.tensor.data.file_range().expect("a range of the file");
+        assert!(offset > 64);
+    }
+    assert!(file.windows(12).any(|window| window == b"main/weights"));
+}

@@ -1,0 +1,258 @@
+//! ONNX models, binary, as text and in Glow's archive.
+
+use crate::generate::Kind::{Length, Nesting, Path, Shape, Twice};
+use crate::generate::build::{field, lying_message, number, zip};
+use crate::generate::fields::{self, as_it_is, lies};
+use crate::generate::{
+    DEEP, Hostile, LINKS, MALFORMED, PATHS, alone, file, long_names, nested, never,
+};
+
+const FILE: &str = "model.onnx";
+
+/// A model whose graph holds this.
+fn model(graph: &[u8]) -> Vec<u8> {
+    let graph = [field(2, b"g"), graph.to_vec()].concat();
+    [number(1, 10), field(7, &graph), field(8, &number(2, 21))].concat()
+}
+
+/// A float tensor of these extents, whose message goes on with `elements`.
+fn tensor(extents: &[i64], elements: &[u8]) -> Vec<u8> {
+    let extents: Vec<u8> = extents.iter().flat_map(|extent| number(1, *extent)).collect();
+    [extents, number(2, 1), field(8, b"w"), elements.to_vec()].concat()
+}
+
+fn with_tensor(extents: &[i64], elements: &[u8]) -> Vec<u8> {
+    model(&field(5, &tensor(extents, elements)))
+}
+
+/// `external_data` at a location.
+fn outside(location: &str) -> Vec<u8> {
+    let entry = [field(1, b"location"), field(2, location.as_bytes())].concat();
+    [field(13, &entry), number(14, 1)].concat()
+}
+
+/// A message in a message, as deep as it is asked for.
+fn deep(levels: usize, wrap: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    (0..levels).fold(Vec::new(), |inner, _| wrap(&inner))
+}
+
+/// Files of one dialect with lying lengths.
+fn lying(golden: &[&str]) -> Vec<Hostile> {
+    let mut all = Vec::new();
+    for golden in golden {
+        let made = lying_message("model", &file(golden));
+        all.extend(alone(FILE, made, never).map(|hostile| {
+            let shorter = [": one less", ": 0"].iter().any(|lie| hostile.what.ends_with(lie));
+            match shorter {
+                true => {
+                    hostile.perhaps("what is left of a text is a field or none, by its letters")
+                }
+                false => hostile,
+            }
+        }));
+    }
+    all
+}
+
+pub(super) fn onnx() -> Vec<Hostile> {
+    let mut all = lying(&["onnx/attributes.onnx", "onnx/types/typed.onnx", "onnx/sparse.onnx"]);
+    let ours = |kind, what: &str, bytes: Vec<u8>| Hostile::new(kind, what, FILE, bytes);
+    for extents in
+        [&[1 << 32, 1 << 32][..], &[i64::MAX, i64::MAX], &[i64::MIN], &[-1], &[5], &[2; 65]]
+    {
+        for (how, elements) in [("raw", field(9, &[0; 16])), ("floats", field(4, &[0; 16]))] {
+            all.push(ours(Shape, &format!("{how}, {extents:?}"), with_tensor(extents, &elements)));
+        }
+        let beside = ours(Shape, &format!("{extents:?}"), with_tensor(extents, &outside("data")));
+        all.push(beside.beside(&[("data", &[0; 16])]));
+    }
+    let many = with_tensor(&[1; 10_000], &field(9, &[0; 4]));
+    all.push(ours(Shape, "many extents", many).readable("all of them are 1"));
+    let varints = |elements: &[u8]| {
+        let tensor = [number(1, 4), number(2, 7), field(8, b"w"), field(7, elements)].concat();
+        model(&field(5, &tensor))
+    };
+    for (what, elements) in [
+        ("too few varints", vec![1; 3]),
+        ("too many bytes of varints", vec![1; 41]),
+        ("a varint too many", vec![1; 5]),
+        ("a varint that does not end", vec![0x80, 0x80, 0x80, 0x80]),
+        ("a long varint", [vec![0x80; 11], vec![1; 4]].concat()),
+    ] {
+        all.push(ours(Length, what, varints(&elements)));
+    }
+    let node = |inner: &[u8]| field(1, &field(5, &[field(1, b"g"), field(6, inner)].concat()));
+    let of_types = |inner: &[u8]| field(4, &field(1, inner));
+    let levels = 2000;
+    for (what, bytes) in [
+        ("graphs", model(&deep(levels, node))),
+        ("types", model(&field(11, &field(2, &deep(levels, of_types))))),
+        ("groups", [model(&[]), nested("\x2b", DEEP, "\x2c").into_bytes()].concat()),
+        ("groups that do not end", [model(&[]), vec![0x2b; DEEP]].concat()),
+        ("ends of groups", [model(&[]), vec![0x2c; 4]].concat()),
+    ] {
+        all.push(ours(Nesting, what, bytes));
+    }
+    let graph = field(7, &field(2, b"g"));
+    let again = [model(&[]), graph].concat();
+    all.push(ours(Twice, "a graph", again).refused(MALFORMED, &["one graph"]));
+    let elements = field(9, &[0; 4]).repeat(2);
+    let last = "of a field that may be there once the last counts, as protobuf has it";
+    all.push(ours(Twice, "elements", with_tensor(&[1], &elements)).readable(last));
+    let told = "two tensors of one name are both there: the names say so";
+    let both = field(5, &tensor(&[1], &field(9, &[0; 4]))).repeat(2);
+    all.push(ours(Twice, "a tensor", model(&both)).readable(told));
+    let twice = [outside("data"), outside("data")].concat();
+    let place = ours(Twice, "a location", with_tensor(&[1], &twice));
+    all.push(place.beside(&[("data", &[0; 4])]).refused(MALFORMED, &["once"]));
+    let at = |location: &str| with_tensor(&[1], &outside(location));
+    for (path, why) in PATHS {
+        let hostile = ours(Path, path, at(path));
+        all.push(match *path {
+            "" => hostile.refused(MALFORMED, &["the location of external data"]),
+            _ => hostile.refused(&["Escapes"], &[why]),
+        });
+    }
+    for name in long_names() {
+        let reason = "a file of that name cannot be there: it is missing, as a warning says";
+        all.push(ours(Path, "a long name", at(&name)).readable(reason));
+    }
+    all.push(ours(Path, "a directory", at(".")).refused(&["NotAFile"], &[]));
+    for (link, target, name) in LINKS {
+        let mut hostile = ours(Path, &format!("{link} to {target}"), at(name));
+        hostile.links.push(((*link).to_owned(), (*target).to_owned()));
+        all.push(hostile.refused(&["Escapes"], &["a symbolic link"]));
+    }
+    all
+}
+
+pub(super) fn onnx_text() -> Vec<Hostile> {
+    const FILE: &str = "model.onnxtxt";
+    let text = |kind, what: &str, graph: &str| {
+        let text = format!("ir_version: 10 graph {{ name: \"g\" {graph} }}");
+        Hostile::new(kind, what, FILE, text.into_bytes())
+    };
+    let mut all = Vec::new();
+    for value in
+        ["18446744073709551616", "-9223372036854775809", "1.5", "1e3", "nan", "--1", "\"1\""]
+    {
+        let extent = format!("initializer {{ dims: {value} data_type: 1 }}");
+        all.push(text(Shape, value, &extent));
+        let element = format!("initializer {{ dims: 1 data_type: 7 int64_data: {value} }}");
+        all.push(text(Length, value, &element));
+    }
+    all.push(text(Length, "below zero", "initializer { uint64_data: -1 }"));
+    for extents in ["dims: -1", "dims: 4294967296 dims: 4294967296", "dims: 5"] {
+        let elements = "raw_data: \"\\000\\000\\000\\000\"";
+        all.push(text(
+            Shape,
+            extents,
+            &format!("initializer {{ {extents} data_type: 1 {elements} }}"),
+        ));
+    }
+    for open in [
+        "node {",
+        "node { attribute { g {",
+        "input <",
+        "node { attribute: [",
+        "value_info { type {",
+    ] {
+        all.push(text(Nesting, open, &open.repeat(DEEP)));
+    }
+    for (what, twice) in [
+        ("a name", "name: \"h\""),
+        ("a type", "input { name: \"x\" type { } type { } }"),
+        ("elements", "initializer { raw_data: \"\" raw_data: \"\" }"),
+    ] {
+        all.push(text(Twice, what, twice).refused(MALFORMED, &["once"]));
+    }
+    for (path, why) in PATHS.iter().filter(|(path, _)| !path.is_empty()) {
+        let escaped: String = path.bytes().map(|byte| format!("\\{byte:03o}")).collect();
+        let entry = format!("external_data {{ key: \"location\" value: \"{escaped}\" }}");
+        let tensor =
+            format!("initializer {{ dims: 1 data_type: 1 {entry} data_location: EXTERNAL }}");
+        all.push(text(Path, path, &tensor).refused(&["Escapes"], &[why]));
+    }
+    all
+}
+
+/// Archives of one dialect, of a golden one and made by hand.
+fn archives(golden: &str, message: &[u8]) -> Vec<Hostile> {
+    const FILE: &str = "model.onnx.zip";
+    let honest = file(golden);
+    let made = lies(&honest, &fields::zip(&honest), as_it_is);
+    let elsewhere = |what: &str| {
+        what.ends_with("of the directory: 2^32 - 1").then_some("zip64 has the number elsewhere")
+    };
+    let mut all: Vec<Hostile> = alone(FILE, made, elsewhere).collect();
+    let archive = |kind, what: &str, members: &[(&[u8], &[u8])]| {
+        Hostile::new(kind, what, FILE, zip(members.iter().copied(), false))
+    };
+    let weight = tensor(&[1], &field(9, &[0; 4]));
+    for count in
+        ["2", "18446744073709551616", "-1", "", "one", "99999999999999999999999999999999999"]
+    {
+        let members: &[(&[u8], &[u8])] = &[
+            (b"main/weights", count.as_bytes()),
+            (b"main/weight_0", &weight),
+            (b"main/model", message),
+        ];
+        all.push(archive(Length, count, members));
+    }
+    let fewer: &[(&[u8], &[u8])] = &[(b"main/weights", b"0\n"), (b"main/weight_0", &weight)];
+    all.push(archive(Length, "no model", fewer));
+    let large = tensor(&[1 << 32, 1 << 32], &field(9, &[0; 4]));
+    let members: &[(&[u8], &[u8])] =
+        &[(b"main/weights", b"1\n"), (b"main/weight_0", &large), (b"main/model", message)];
+    all.push(archive(Shape, "extents", members));
+    let wrap = |inner: &[u8]| field(1, &field(5, &field(6, inner)));
+    let nested = [message, &field(7, &deep(2000, wrap))].concat();
+    let members: &[(&[u8], &[u8])] = &[(b"main/weights", b"0\n"), (b"main/model", &nested)];
+    all.push(archive(Nesting, "graphs", members));
+    let members: &[(&[u8], &[u8])] =
+        &[(b"main/weights", b"0\n"), (b"main/model", message), (b"main/model", message)];
+    all.push(archive(Twice, "a member", members));
+    let outside = tensor(&[1], &outside("../secret"));
+    let members: &[(&[u8], &[u8])] =
+        &[(b"main/weights", b"1\n"), (b"main/weight_0", &outside), (b"main/model", message)];
+    all.push(archive(Path, "a location", members).refused(&["Escapes"], &["it climbs with `..`"]));
+    all
+}
+
+pub(super) fn onnx_zip() -> Vec<Hostile> {
+    archives("glow/all_elemkinds_constants_std.zip", &model(&[]))
+}
+
+/// A model of Glow's.
+fn glow(graph: &[u8]) -> Vec<u8> {
+    [field(2, b"GlowONNXModelWriter"), model(graph)].concat()
+}
+
+pub(super) fn onnx_glow() -> Vec<Hostile> {
+    let mut all = lying(&["glow/member_types.onnx", "glow/storage_properties.onnx"]);
+    let bytes = glow(&field(5, &tensor(&[1 << 32, 1 << 32], &field(9, &[0; 4]))));
+    all.push(Hostile::new(Shape, "extents", FILE, bytes));
+    let wrap = |inner: &[u8]| field(1, &field(5, &field(6, inner)));
+    all.push(Hostile::new(Nesting, "graphs", FILE, glow(&deep(2000, wrap))));
+    let again = [glow(&[]), field(7, &[])].concat();
+    all.push(Hostile::new(Twice, "a graph", FILE, again));
+    let bytes = glow(&field(5, &tensor(&[1], &outside("../secret"))));
+    let hostile = Hostile::new(Path, "a location", FILE, bytes);
+    all.push(hostile.refused(&["Escapes"], &["it climbs with `..`"]));
+    all
+}
+
+pub(super) fn onnx_glow_text() -> Vec<Hostile> {
+    onnx_text()
+        .into_iter()
+        .map(|mut hostile| {
+            let glow = b"producer_name: \"GlowONNXModelWriter\" ";
+            hostile.files[0].1.splice(0..0, glow.iter().copied());
+            hostile
+        })
+        .collect()
+}
+
+pub(super) fn onnx_glow_zip() -> Vec<Hostile> {
+    archives("glow/dag.zip", &glow(&[]))
+}
