@@ -161,7 +161,7 @@ fn member(
     let (start, end) = place.compressed_data_range();
     if start > end || end > blob.len() {
         let found = format!("{} bytes left", blob.len().saturating_sub(start));
-        return Err(malformed(blob, start, &format!("{} bytes", end.saturating_sub(start)), found));
+        return Err(malformed(blob, start, format!("{} bytes", end.saturating_sub(start)), found));
     }
     let data = blob.slice(start, end - start)?;
     let size = entry.uncompressed_size_hint();
