@@ -7,7 +7,7 @@ use std::thread;
 
 use lodstone_formats::{Error as FormatError, OpenOptions, Place, Seals, called};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
-use lodstone_schema::conventions;
+use lodstone_schema::{Finding, conventions};
 use lodstone_store::{
     Blob, Checks, Damage, Error as StoreError, Progress, SourceFile, crc32_of, exists, is_dir,
 };
@@ -82,6 +82,8 @@ pub enum DefectKind {
     Values,
     /// Something that belongs to the model is not there.
     Missing,
+    /// The program is none by the rules of its framework.
+    Rule,
 }
 
 /// Finds out whether a model is whole. All of it is read.
@@ -256,6 +258,7 @@ fn look(
         found.findings.push(wrong);
     }
     missing(path, model, found);
+    rules(model, found);
     for (number, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
         let name = called(name, number);
         let checked = values(tensor).and_then(|wrong| match wrong {
@@ -287,6 +290,18 @@ fn missing(path: &Path, model: &Model, found: &mut Verification) {
     if !absent.is_empty() {
         let message = format!("parameters of the program are not there: {}", some(&absent));
         found.findings.push(plain(DefectKind::Missing, message));
+    }
+}
+
+/// What is wrong with a program by the rules of its framework.
+fn rules(model: &Model, found: &mut Verification) {
+    let Some(program) = &model.program else { return };
+    let broken = (conventions(program).check)(model);
+    let defect = |finding: Finding| plain(DefectKind::Rule, finding.to_string());
+    found.findings.extend(broken.told.into_iter().map(defect));
+    if broken.more > 0 {
+        let message = format!("{} more rules are broken", broken.more);
+        found.findings.push(plain(DefectKind::Rule, message));
     }
 }
 

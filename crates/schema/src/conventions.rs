@@ -1,8 +1,8 @@
 //! What a framework's programs mean beyond their operators: a value for each dialect.
 
-use lodstone_model::{AttributeValue, DType, Dialect, Program, Var};
+use lodstone_model::{AttributeValue, DType, Dialect, Model, Program, Var};
 
-use crate::{Risk, mxnet, onnx, paddle};
+use crate::{Findings, Risk, glow, mxnet, onnx, paddle};
 
 /// The conventions of a framework.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub struct Conventions {
     pub declare: fn(&mut Var, DType),
     /// The attribute in which operators say where in a training script they were made.
     pub source: Option<&'static str>,
+    /// What is wrong with a model by the rules of the framework.
+    pub check: fn(&Model) -> Findings,
     /// What else a user should know, a sentence each.
     pub notes: fn(&Program) -> Vec<String>,
 }
@@ -44,7 +46,8 @@ pub struct Interface<'a> {
 pub fn conventions(program: &Program) -> &'static Conventions {
     match program.dialect {
         Dialect::Mxnet => &mxnet::CONVENTIONS,
-        Dialect::Onnx | Dialect::Glow => &onnx::CONVENTIONS,
+        Dialect::Onnx => &onnx::CONVENTIONS,
+        Dialect::Glow => &glow::CONVENTIONS,
         // The first dialect there was is what a program of an unknown one is shown as.
         _ => &paddle::CONVENTIONS,
     }

@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 
 use lodstone_model::{AttributeValue, Block, DType, Op, Program, Var, some};
 
-use crate::{Conventions, Interface, risk};
+use crate::{Conventions, Findings, Interface, risk};
 
 /// MXNet's conventions, for who has a program of any framework.
 pub static CONVENTIONS: Conventions = Conventions {
@@ -32,6 +32,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     parameters: |_| Vec::new(),
     declare,
     source: None,
+    check: |_| Findings::default(),
     notes,
 };
 

@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 
 use lodstone_model::{AttributeValue, Op, Program, Var, VarKind};
 
-use crate::{Conventions, Interface, risk};
+use crate::{Conventions, Findings, Interface, risk};
 
 /// The attribute in which PaddlePaddle keeps where an operator was made.
 pub const CALLSTACK: &str = "op_callstack";
@@ -31,6 +31,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     parameters: |program| saved(program).into_iter().map(|var| var.name.clone()).collect(),
     declare: |var, dtype| var.value.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype),
     source: Some(CALLSTACK),
+    check: |_| Findings::default(),
     notes: |_| Vec::new(),
 };
 

@@ -1,10 +1,274 @@
-//! What Glow accepts.
+//! What Glow's reader asks of a file with its own operators.
+//!
+//! It takes operators in any order, knows values by their names, and asks for every attribute that a
+//! node is made again from: its members, and the types of results that do not follow from its inputs.
+//! What it does not ask for (types of inputs, options of backends, everything unknown) is not asked for
+//! here.
 
-use lodstone_model::Model;
+use std::collections::HashSet;
 
+use lodstone_model::{Attribute, AttributeValue, Block, Model, Op, Program};
+
+use super::{
+    CONSTANT_FOLDING, Member, Node, PREFIX, SAVE, STATIC_PLACEHOLDER, Storage, Type, node,
+};
 use crate::Findings;
 
 /// What is wrong with a model by Glow's rules.
-pub fn check(_model: &Model) -> Findings {
-    Findings::default()
+pub fn check(model: &Model) -> Findings {
+    let mut found = Findings::default();
+    let Some(program) = &model.program else { return found };
+    header(program, &mut found);
+    let Some(main) = program.blocks.first() else {
+        found.add("the model", "expected a graph, found none");
+        return found;
+    };
+    let mut given: HashSet<&str> = main.inputs.iter().map(String::as_str).collect();
+    given.extend(model.parameters.iter().map(|parameter| parameter.name.as_str()));
+    given.extend(main.ops.iter().flat_map(Op::writes));
+    // What constants were computed from is beside them.
+    operators(main, "the graph", &given, &mut found);
+    for block in program.blocks.iter().skip(1) {
+        let mut inside = given.clone();
+        inside.extend(block.ops.iter().flat_map(Op::writes));
+        operators(block, &format!("the subgraph {}", block.index), &inside, &mut found);
+    }
+    storage(model, main, &mut found);
+    partitions(model, main, &mut found);
+    found
+}
+
+fn header(program: &Program, found: &mut Findings) {
+    let version = program.version.unwrap_or(0);
+    if version < 3 {
+        found.add("the model", format!("expected a version from 3 on, found {version}"));
+    }
+    let own = |(domain, version): &&(String, i64)| domain.is_empty() && *version > 0;
+    if !program.operator_versions.iter().any(|set| own(&set)) {
+        found.add("the model", "expected the version of ONNX's operators, found none");
+    }
+}
+
+fn operators(block: &Block, place: &str, given: &HashSet<&str>, found: &mut Findings) {
+    let mut written = HashSet::new();
+    for (number, op) in block.ops.iter().enumerate() {
+        let at = || format!("{place}, operator {number} (`{}` `{}`)", op.kind, op.name);
+        for name in op.writes() {
+            if !written.insert(name) {
+                found.add(at(), format!("`{name}` is written again"));
+            }
+        }
+        for name in op.reads() {
+            if !given.contains(name) {
+                found.add(at(), format!("there is no value `{name}`"));
+            }
+        }
+        let wrong = match op.kind.as_str() {
+            SAVE => counts(op, 1, 1),
+            CONSTANT_FOLDING => match op.attribute("ConstFoldSubgraph") {
+                Some(AttributeValue::Block(_)) => Vec::new(),
+                _ => vec!["expected a graph as `ConstFoldSubgraph`".to_owned()],
+            },
+            STATIC_PLACEHOLDER => Type::of(op, "o0").err().into_iter().collect(),
+            kind => match kind.strip_prefix(PREFIX).and_then(node) {
+                Some(node) => node_of(op, node, given),
+                None => vec!["Glow has no such operator".to_owned()],
+            },
+        };
+        wrong.into_iter().for_each(|what| found.add(at(), what));
+    }
+}
+
+/// How many values go in at least, and come out.
+fn counts(op: &Op, inputs: usize, outputs: usize) -> Vec<String> {
+    let of = |operands: &[lodstone_model::Operand]| operands.iter().map(|o| o.args.len()).sum();
+    let (read, written): (usize, usize) = (of(&op.inputs), of(&op.outputs));
+    let mut wrong = Vec::new();
+    if read < inputs {
+        wrong.push(format!("expected {inputs} inputs, found {read}"));
+    }
+    if written != outputs {
+        wrong.push(format!("expected {outputs} outputs, found {written}"));
+    }
+    wrong
+}
+
+/// What is missing to make a node again.
+fn node_of(op: &Op, node: &Node, given: &HashSet<&str>) -> Vec<String> {
+    let several = node.results.iter().any(|result| result.several);
+    let written = op.outputs.iter().map(|operand| operand.args.len()).sum();
+    let results = if several { written } else { node.results.len() };
+    let mut wrong = counts(op, node.inputs.len(), results);
+    for (name, member) in &node.members {
+        match op.attribute(name) {
+            None => wrong.push(format!("expected the attribute `{name}`, found none")),
+            Some(value) => wrong.extend(value_of(name, *member, value, given)),
+        }
+    }
+    for (number, result) in node.results.iter().enumerate() {
+        if result.like.is_none() && !result.several {
+            wrong.extend(Type::of(op, &format!("o{number}")).err());
+        }
+    }
+    if let Some(AttributeValue::String(name)) = op.attribute("Predicate")
+        && !given.contains(name.to_string().as_str())
+    {
+        wrong.push(format!("there is no value `{name}`, which is its predicate"));
+    }
+    wrong
+}
+
+/// How a value is not one of a member.
+fn value_of(
+    name: &str,
+    member: Member,
+    value: &AttributeValue,
+    given: &HashSet<&str>,
+) -> Option<String> {
+    use AttributeValue as A;
+    let wrong = |what: &str| Some(format!("expected {what} as `{name}`"));
+    let number = |least: i64, value: i64| match value < least {
+        true => Some(format!("expected a number from {least} on as `{name}`, found {value}")),
+        false => None,
+    };
+    match (member, value) {
+        (Member::Float, A::Float(_)) | (Member::Floats, A::Floats(_)) => None,
+        (Member::String, A::String(_)) => None,
+        (Member::Int(least), A::Long(value)) => number(least, *value),
+        (Member::Ints(least), A::Longs(values)) => {
+            values.iter().find_map(|value| number(least, *value))
+        }
+        (Member::Bool, A::Long(0 | 1)) => None,
+        (Member::Name(names), A::String(text)) => {
+            let known = names.contains(&text.to_string().as_str());
+            let names = || names.join("`, `");
+            (!known).then(|| format!("expected `{}` as `{name}`, found `{text}`", names()))
+        }
+        (Member::Values, A::Strings(values)) => {
+            let absent = values.iter().find(|value| !given.contains(value.to_string().as_str()))?;
+            Some(format!("there is no value `{absent}`, which is in `{name}`"))
+        }
+        // Which kind a list without elements is nobody can tell, if its type is not said.
+        (Member::Floats | Member::Ints(_) | Member::Values, A::Unknown(0)) => None,
+        (Member::Float, _) => wrong("a number with a fraction"),
+        (Member::Floats, _) => wrong("numbers with fractions"),
+        (Member::Int(_), _) => wrong("an integer"),
+        (Member::Ints(_), _) => wrong("integers"),
+        (Member::Bool, _) => wrong("0 or 1"),
+        (Member::String | Member::Name(_), _) => wrong("a text"),
+        (Member::Values, _) => wrong("names of values"),
+    }
+}
+
+/// What is said of placeholders and constants.
+fn storage(model: &Model, main: &Block, found: &mut Findings) {
+    let constants: HashSet<&str> = model.parameters.iter().map(|p| p.name.as_str()).collect();
+    for var in &main.vars {
+        let at = format!("the variable `{}`", var.name);
+        let is_input = main.inputs.contains(&var.name) && !constants.contains(var.name.as_str());
+        match said(&var.attributes) {
+            Err(what) => found.add(at, what),
+            Ok(storage) => {
+                let needed = [
+                    ("offline", is_input && storage.offline.is_none()),
+                    ("elemKind", is_input && storage.kind.is_none()),
+                    ("trainable", storage.trainable.is_none()),
+                    ("layout", storage.layout.is_none()),
+                    ("qScale", is_input && lacks_scale(&storage)),
+                ];
+                tell(&at, &needed, found);
+            }
+        }
+    }
+    for parameter in &model.parameters {
+        let at = format!("the constant `{}`", parameter.name);
+        match said(&parameter.tensor.attributes) {
+            Err(what) => found.add(at, what),
+            Ok(storage) => {
+                let needed = [
+                    ("elemKind", storage.kind.is_none()),
+                    ("layout", storage.layout.is_none()),
+                    ("qScale", lacks_scale(&storage)),
+                ];
+                tell(&at, &needed, found);
+                let dtype = parameter.tensor.dtype;
+                if let Some(kind) = storage.kind.filter(|kind| kind.dtype() != dtype) {
+                    let (name, expected) = (kind.name(), kind.dtype());
+                    let what = format!("expected {expected} elements for `{name}`, found {dtype}");
+                    found.add(&at, what);
+                }
+            }
+        }
+    }
+}
+
+fn lacks_scale(storage: &Storage) -> bool {
+    storage.kind.is_some_and(super::ElemKind::is_quantized) && storage.quantization.is_none()
+}
+
+fn tell(at: &str, needed: &[(&str, bool)], found: &mut Findings) {
+    for (key, _) in needed.iter().filter(|(_, missing)| *missing) {
+        found.add(at, format!("expected `${key}` in its text, found none"));
+    }
+}
+
+/// What the text of a variable or a tensor says.
+fn said(attributes: &[Attribute]) -> Result<Storage, String> {
+    let text = attributes.iter().find(|attribute| attribute.name == "doc_string");
+    match text.map(|text| &text.value) {
+        Some(AttributeValue::String(text)) => Storage::parse(&text.to_string()),
+        _ => Ok(Storage::default()),
+    }
+}
+
+/// Whether every operator is in a partition that is described.
+fn partitions(model: &Model, main: &Block, found: &mut Findings) {
+    const PLACE: &str = "the partitions";
+    let Some(count) = model.metadata.get("numPartitions") else { return };
+    let count = match count.parse::<usize>() {
+        Ok(count) if count <= main.ops.len().max(1) => count,
+        _ => return found.add(PLACE, format!("expected their number, found `{count}`")),
+    };
+    let mut names = HashSet::new();
+    for number in 0..count {
+        let key = |rest: &str| format!("partition_{number}_{rest}");
+        let mut needed = vec![
+            key("numLogicalDevices"),
+            key("backendName"),
+            key("BackendHint_executionUnits"),
+            key("numBackendSpecificOpts"),
+            key("replicationCount"),
+        ];
+        let many =
+            |what: &str| model.metadata.get(&key(what)).and_then(|n| n.parse::<usize>().ok());
+        // No more than there are facts at all.
+        let most = model.metadata.len();
+        let devices = many("numLogicalDevices").unwrap_or(0).min(most);
+        needed.extend((0..devices).map(|device| key(&format!("logicalDevice_{device}"))));
+        let options = many("numBackendSpecificOpts").unwrap_or(0).min(most);
+        for option in 0..options {
+            needed.push(key(&format!("backendSpecificOpts_key_{option}")));
+            needed.push(key(&format!("backendSpecificOpts_val_{option}")));
+        }
+        match model.metadata.get(&key("name")) {
+            Some(name) => drop(names.insert(name.as_str())),
+            None => found.add(PLACE, format!("expected `{}`, found none", key("name"))),
+        }
+        for key in needed.iter().filter(|key| !model.metadata.contains_key(*key)) {
+            found.add(PLACE, format!("expected `{key}`, found none"));
+        }
+    }
+    for (number, op) in main.ops.iter().enumerate() {
+        if [CONSTANT_FOLDING, STATIC_PLACEHOLDER].contains(&op.kind.as_str()) {
+            continue;
+        }
+        let at = || format!("the graph, operator {number} (`{}` `{}`)", op.kind, op.name);
+        match op.attribute("partitionName") {
+            Some(AttributeValue::String(name)) if names.contains(name.to_string().as_str()) => {}
+            Some(AttributeValue::String(name)) => {
+                found.add(at(), format!("there is no partition `{name}`"));
+            }
+            _ => found.add(at(), "expected the attribute `partitionName`, found none"),
+        }
+    }
 }

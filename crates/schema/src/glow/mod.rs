@@ -20,10 +20,30 @@ mod nodes;
 mod storage;
 mod types;
 
+use std::collections::BTreeSet;
+
+use lodstone_model::Program;
+
+use crate::{Conventions, onnx};
+
 pub use check::check;
 pub use nodes::{Member, Node, NodeResult, node, nodes};
 pub use storage::Storage;
 pub use types::{ElemKind, Type};
+
+/// Glow's conventions.
+pub static CONVENTIONS: Conventions =
+    Conventions { framework: "Glow", unknown_operators, check, ..onnx::CONVENTIONS };
+
+/// Operators that Glow has not, each name once, sorted.
+fn unknown_operators(program: &Program) -> Vec<&str> {
+    let known = |kind: &str| {
+        [SAVE, CONSTANT_FOLDING, STATIC_PLACEHOLDER].contains(&kind)
+            || kind.strip_prefix(PREFIX).is_some_and(|kind| node(kind).is_some())
+    };
+    let kinds: BTreeSet<&str> = program.ops().map(|op| op.kind.as_str()).collect();
+    kinds.into_iter().filter(|kind| !known(kind)).collect()
+}
 
 /// What the names of operators that are nodes begin with.
 pub const PREFIX: &str = "Glow_";

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use lodstone_model::Program;
 
-use crate::{Conventions, Interface};
+use crate::{Conventions, Findings, Interface};
 
 /// ONNX's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
@@ -18,6 +18,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     parameters: |_| Vec::new(),
     declare: |var, dtype| var.value.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype),
     source: None,
+    check: |_| Findings::default(),
     notes: |_| Vec::new(),
 };
 

@@ -1,0 +1,313 @@
+//! Glow's operators: every kind of node goes through every container, and what Glow would refuse is found.
+#![expect(clippy::disallowed_methods, reason = "tests write files directly")]
+
+use std::path::{Path, PathBuf};
+
+use lodstone::{
+    ConvertOptions, DefectKind, Dialect, Model, OpenOptions, Progress, Target, Verification,
+    convert, open, verify,
+};
+use lodstone_model::{
+    Attribute, AttributeValue, Block, ByteString, DType, Op, Operand, Program, TensorType,
+    ValueType, Var,
+};
+use lodstone_schema::glow::{ElemKind, Member, Node, Storage, node, nodes};
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden/glow")
+}
+
+fn attribute(name: &str, value: AttributeValue) -> Attribute {
+    Attribute { name: name.to_owned(), value }
+}
+
+fn text(text: &str) -> AttributeValue {
+    AttributeValue::String(text.into())
+}
+
+/// The type of a value of a node, as its attributes say it.
+fn typed(attributes: &mut Vec<Attribute>, value: &str, kind: ElemKind) {
+    attributes.push(attribute(&format!("{value}_elemKind"), text(kind.name())));
+    attributes.push(attribute(&format!("{value}_shape"), AttributeValue::Longs(vec![2, 3])));
+    if kind.is_quantized() {
+        attributes.push(attribute(&format!("{value}_qScale"), AttributeValue::Float(0.1)));
+        attributes.push(attribute(&format!("{value}_qOffset"), AttributeValue::Long(-3)));
+    }
+}
+
+/// A value of a member.
+fn value(member: Member) -> AttributeValue {
+    match member {
+        Member::Float => AttributeValue::Float(f32::NAN),
+        Member::Floats => AttributeValue::Floats(vec![0.1, f32::INFINITY]),
+        Member::Int(least) => AttributeValue::Long(least.max(-7)),
+        Member::Ints(least) => AttributeValue::Longs(vec![least.max(-7), 1 << 20]),
+        Member::Bool => AttributeValue::Long(1),
+        Member::String => text("NCHW"),
+        Member::Name(names) => text(names.last().expect("a name")),
+        Member::Values => AttributeValue::Strings(vec!["in0".into(), "in1".into()]),
+    }
+}
+
+/// A model of one node.
+fn model_of(node: &Node, kind: ElemKind) -> Model {
+    let mut attributes = Vec::new();
+    let mut args: Vec<String> = (0..node.inputs.len()).map(|i| format!("in{i}")).collect();
+    for number in 0..args.len() {
+        typed(&mut attributes, &format!("i{number}"), kind);
+    }
+    for number in 0..node.results.len() {
+        typed(&mut attributes, &format!("o{number}"), kind);
+    }
+    for (name, member) in &node.members {
+        attributes.push(attribute(name, value(*member)));
+        if *member == Member::Values {
+            args.extend(["in0".to_owned(), "in1".to_owned()]);
+        }
+    }
+    let result = |number| if number == 0 { "node".to_owned() } else { format!("node:{number}") };
+    let results: Vec<String> = (0..node.results.len()).map(result).collect();
+    let operand = |args| vec![Operand { slot: String::new(), args }];
+    let op = |kind: String, name: &str, inputs, outputs, attributes| Op {
+        dialect: Dialect::Glow,
+        kind,
+        name: name.to_owned(),
+        inputs: operand(inputs),
+        outputs: operand(outputs),
+        attributes,
+        ..Op::default()
+    };
+    // Some act, and give nothing.
+    let last = results.first().cloned().unwrap_or_else(|| "in0".to_owned());
+    let saved = vec!["out".to_owned()];
+    let mut ops = vec![op(format!("Glow_{}", node.kind), "node", args, results, attributes)];
+    ops.push(op("Identity".to_owned(), "save", vec![last], saved, Vec::new()));
+    let storage = |saves: bool| Storage {
+        offline: Some(false),
+        trainable: Some(true),
+        layout: Some("*".to_owned()),
+        kind: Some(kind),
+        quantization: kind.is_quantized().then_some((0.1, -3)),
+        save_name: saves.then(|| "save".to_owned()),
+        ..Storage::default()
+    };
+    let var = |name: &str, saves| Var {
+        name: name.to_owned(),
+        value: ValueType::tensor(TensorType {
+            dtype: kind.dtype(),
+            shape: Some(Vec::new()),
+            lod_level: 0,
+        }),
+        attributes: vec![attribute("doc_string", text(&storage(saves).to_text(false)))],
+        ..Var::default()
+    };
+    let inputs: Vec<String> = (0..node.inputs.len().max(2)).map(|i| format!("in{i}")).collect();
+    let mut vars: Vec<Var> = inputs.iter().map(|name| var(name, false)).collect();
+    vars.push(var("out", true));
+    let block = Block {
+        name: "glow".to_owned(),
+        parent: -1,
+        vars,
+        ops,
+        inputs,
+        outputs: vec!["out".to_owned()],
+        ..Block::default()
+    };
+    let program = Program {
+        dialect: Dialect::Glow,
+        version: Some(7),
+        operator_versions: vec![(String::new(), 9)],
+        attributes: vec![attribute("producer_name", text("GlowONNXModelWriter"))],
+        blocks: vec![block],
+        ..Program::default()
+    };
+    Model { format: "onnx-glow".to_owned(), program: Some(program), ..Model::default() }
+}
+
+fn checked(path: &Path) -> Verification {
+    verify(path, &OpenOptions::default(), &Progress::default()).expect("verified")
+}
+
+/// What is found of a model after it was written.
+fn found(model: &Model) -> Vec<String> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("m.onnx");
+    let to = Some(Target::Format("onnx-glow".to_owned()));
+    convert(model.clone(), &path, &ConvertOptions { to, ..ConvertOptions::default() })
+        .expect("written");
+    let found = checked(&path);
+    assert!(found.findings.iter().all(|defect| defect.kind == DefectKind::Rule));
+    found.findings.into_iter().map(|defect| defect.message).collect()
+}
+
+#[test]
+fn every_kind_of_node_goes_through_every_container() {
+    assert_eq!(nodes().len(), 184);
+    let kinds = [ElemKind::Float, ElemKind::Int8Q, ElemKind::Int64I, ElemKind::UInt4FusedQ];
+    let dir = tempfile::tempdir().expect("a directory");
+    for (node, kind) in nodes().iter().zip(kinds.into_iter().cycle()) {
+        let model = model_of(node, kind);
+        let said = format!("{:?}", model.program);
+        for format in ["onnx-glow", "onnx-glow-text", "onnx-glow-zip"] {
+            let path = dir.path().join("m");
+            let to = Some(Target::Format(format.to_owned()));
+            let options = ConvertOptions { to, ..ConvertOptions::default() };
+            convert(model.clone(), &path, &options).expect("written");
+            let mut again = open(&path).expect("a model");
+            assert_eq!(again.format, format);
+            // What it was read from is no part of what it says.
+            again.program.as_mut().expect("a program").residual.clear();
+            for op in again.program.iter_mut().flat_map(|p| &mut p.blocks).flat_map(|b| &mut b.ops)
+            {
+                op.residual.clear();
+            }
+            let again = without_residuals(format!("{:?}", again.program));
+            assert_eq!(again, without_residuals(said.clone()), "{} in {format}", node.kind);
+            let verified = checked(&path);
+            assert!(verified.whole, "{}: {:?}", node.kind, verified.findings);
+        }
+    }
+}
+
+fn without_residuals(said: String) -> String {
+    said.replace("Residual(Some(\"onnx\"))", "Residual(None)")
+}
+
+#[test]
+fn an_attribute_that_a_node_is_made_from_is_missed() {
+    for node in nodes() {
+        let model = model_of(node, ElemKind::Int8Q);
+        for (number, (name, _)) in node.members.iter().enumerate() {
+            let mut lacking = model.clone();
+            let op = &mut lacking.program.as_mut().expect("a program").blocks[0].ops[0];
+            op.attributes.retain(|attribute| attribute.name != *name);
+            let found = found(&lacking);
+            let said = format!("expected the attribute `{name}`, found none");
+            assert!(found.iter().any(|what| what.contains(&said)), "{}: {found:?}", node.kind);
+            // One of each kind of node is enough for what is the same for all.
+            if number == 0 {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_glow_would_refuse_is_found() {
+    let broken = |edit: &dyn Fn(&mut Program)| {
+        let mut model = model_of(node("TopK").expect("a kind"), ElemKind::Int8Q);
+        edit(model.program.as_mut().expect("a program"));
+        found(&model)
+    };
+    assert_eq!(broken(&|_| {}), Vec::<String>::new());
+    let op = |program: &mut Program, edit: &dyn Fn(&mut Op)| edit(&mut program.blocks[0].ops[0]);
+    let without = |name: &'static str| {
+        broken(&|program| op(program, &|op| op.attributes.retain(|a| a.name != name)))
+    };
+    let with = |name: &'static str, value: AttributeValue| {
+        broken(&|program| {
+            op(program, &|op| {
+                op.attributes.retain(|a| a.name != name);
+                op.attributes.push(attribute(name, value.clone()));
+            })
+        })
+    };
+    // The types of inputs, and of results that follow from them, are not asked for.
+    assert_eq!(without("i0_elemKind"), Vec::<String>::new());
+    let cases: Vec<(Vec<String>, &str)> = vec![
+        (without("o1_elemKind"), "expected the attribute `o1_elemKind`, found none"),
+        (without("o0_shape"), "expected the attribute `o0_shape`, found none"),
+        (without("o0_qScale"), "expected the attribute `o0_qScale`, found none"),
+        (without("o0_qOffset"), "expected the attribute `o0_qOffset`, found none"),
+        (with("o0_elemKind", text("int8")), "expected a type in `o0_elemKind`, found `int8`"),
+        (with("o0_shape", AttributeValue::Longs(vec![-1])), "expected extents from 0 on"),
+        (with("K", AttributeValue::Long(-1)), "expected a number from 0 on as `K`, found -1"),
+        (with("K", AttributeValue::Float(1.0)), "expected an integer as `K`"),
+        (with("Predicate", text("nobody")), "there is no value `nobody`, which is its predicate"),
+        (
+            broken(&|program| op(program, &|op| op.kind = "Glow_TopL".to_owned())),
+            "Glow has no such operator",
+        ),
+        (
+            broken(&|program| op(program, &|op| op.kind = "TopK".to_owned())),
+            "Glow has no such operator",
+        ),
+        (
+            broken(&|program| op(program, &|op| op.inputs[0].args[0] = "nobody".to_owned())),
+            "there is no value `nobody`",
+        ),
+        (
+            broken(&|program| op(program, &|op| op.inputs[0].args.clear())),
+            "expected 1 inputs, found 0",
+        ),
+        (
+            broken(&|program| op(program, &|op| drop(op.outputs[0].args.pop()))),
+            "expected 2 outputs, found 1",
+        ),
+        (broken(&|program| program.version = Some(2)), "expected a version from 3 on, found 2"),
+        (
+            broken(&|program| program.operator_versions.clear()),
+            "expected the version of ONNX's operators, found none",
+        ),
+    ];
+    for (number, (found, expected)) in cases.iter().enumerate() {
+        assert!(found.iter().any(|what| what.contains(expected)), "{number}: {found:?}");
+    }
+    let doc = |program: &mut Program, var: usize, doc: &str| {
+        let value = AttributeValue::String(ByteString::from(doc));
+        program.blocks[0].vars[var].attributes = vec![attribute("doc_string", value)];
+    };
+    let whole = "$offline:0$trainable:0$layout:*$elemKind:float";
+    // Any order, and the spelling of Glow's own page.
+    for said in [
+        whole,
+        "$ElemKind:float$layout:*$trainable:0$offline:1",
+        "$x:y$offline:0$trainable:0$layout:NHWC$elemKind:bool",
+    ] {
+        assert_eq!(broken(&|program| doc(program, 0, said)), Vec::<String>::new(), "{said}");
+    }
+    for key in ["offline", "trainable", "layout", "elemKind"] {
+        let lacking: String = whole
+            .split('$')
+            .skip(1)
+            .filter(|pair| !pair.starts_with(key))
+            .map(|pair| format!("${pair}"))
+            .collect();
+        let found = broken(&|program| doc(program, 0, &lacking));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains(&format!("expected `${key}`")), "{found:?}");
+    }
+    let found = broken(&|program| doc(program, 0, "$offline:0$trainable:0$layout:*$elemKind:i8"));
+    assert!(found[0].contains("expected `$qScale`"), "{found:?}");
+}
+
+#[test]
+fn partitions_are_described() {
+    let path = golden().join("dag.onnx");
+    assert!(checked(&path).whole);
+    let model = open(&path).expect("a model");
+    for key in model.metadata.keys().filter(|key| key.starts_with("partition_")) {
+        let mut lacking = model.clone();
+        lacking.metadata.remove(key);
+        // Glow's reader does not look at the sizes.
+        assert_eq!(found(&lacking).is_empty(), key.ends_with("_size"), "{key}");
+    }
+    let mut lacking = model.clone();
+    lacking.metadata.insert("numPartitions".to_owned(), "3".to_owned());
+    assert!(found(&lacking)[0].contains("partition_2_name"));
+}
+
+#[test]
+fn what_glow_wrote_is_what_it_takes() {
+    for entry in std::fs::read_dir(golden()).expect("golden files") {
+        let path = entry.expect("an entry").path();
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        if ending.is_some_and(|ending| ["onnx", "onnxtxt", "zip"].contains(&ending))
+            && open(&path).expect("a model").format.starts_with("onnx-glow")
+        {
+            let verified = checked(&path);
+            assert!(verified.whole, "{}: {:?}", path.display(), verified.findings);
+        }
+    }
+    assert_eq!(ElemKind::from_name("i32").map(ElemKind::dtype), Some(DType::Int32));
+}
