@@ -110,6 +110,13 @@ const SEEDS: &[(&str, &[Seeds])] = &[
     ),
     ("npy", &[Below("golden/numpy", &["npy"])]),
     ("npz", &[Below("golden/numpy", &["npz"]), Below("golden/mxnet/2.0.0b1", &["params"])]),
+    ("onnx", &[Below("golden/onnx", &["onnx"]), Below("golden/glow", &["onnx"])]),
+    ("onnx_text", &[Below("golden/onnx", &["onnxtxt"]), Below("golden/glow", &["onnxtxt"])]),
+    (
+        "onnx_external",
+        &[Together(&["golden/onnx/external/one.onnx", "golden/onnx/external/one.data"])],
+    ),
+    ("onnx_zip", &[Below("golden/glow", &["zip"])]),
     (
         "archive",
         &[Below("hostile/archive", &["pt", "npz", "bin", "txt"]), Below("golden/numpy", &["npz"])],

@@ -9,7 +9,7 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use lodstone_formats::{
-    Error, FORMATS, OpenOptions, WriteOptions, mxnet, mxnet_states, paddle, safetensors,
+    Error, FORMATS, OpenOptions, WriteOptions, mxnet, mxnet_states, onnx, paddle, safetensors,
 };
 use lodstone_model::{Indices, Kind, Model, Tensor};
 use lodstone_store::list_dir;
@@ -261,6 +261,43 @@ fn filled(tensor: &Tensor) -> Tensor {
         filled[place * item..][..item].copy_from_slice(value);
     }
     Tensor::dense(tensor.dtype, tensor.shape.clone(), filled.into())
+}
+
+#[test]
+fn every_onnx_file_holds_what_was_recorded_and_is_written_back_byte_for_byte() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut count, mut recorded) = (0, 0);
+    for path in ["glow", "torch-", "paddle2onnx", "mxnet-1.9.1"].into_iter().flat_map(files_of) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if ![".onnx", ".onnxtxt", ".zip"].iter().any(|end| name.ends_with(end)) {
+            continue;
+        }
+        let model = (onnx::BINARY.read)(&path, &OpenOptions::default())
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let facts = path.with_file_name(format!("{name}.facts.json"));
+        if facts.exists() {
+            let facts: Facts = serde_json::from_slice(&bytes(&facts)).unwrap();
+            for expected in facts.tensors.iter().flatten() {
+                let found = model.parameter(&expected.name).expect("a tensor");
+                assert_eq!(found.shape, expected.shape, "{}", path.display());
+                let sha256 = support::sha256(&found.data.bytes().unwrap());
+                assert_eq!(Some(&sha256), expected.sha256.as_ref(), "{}", path.display());
+                recorded += 1;
+            }
+        }
+        let format = FORMATS.iter().find(|known| known.name == model.format).expect("a format");
+        let out = scratch.path().join("out");
+        std::fs::create_dir(&out).unwrap();
+        let same = WriteOptions { same: true, ..WriteOptions::default() };
+        format.write(&model, &out.join(name), &same).unwrap();
+        for file in list_dir(&out).unwrap() {
+            let was = path.with_file_name(&file.name);
+            assert!(bytes(&out.join(&file.name)) == bytes(&was), "{}", was.display());
+        }
+        std::fs::remove_dir_all(&out).unwrap();
+        count += 1;
+    }
+    println!("{count} ONNX files written back, {recorded} tensors as recorded");
 }
 
 #[test]

@@ -93,6 +93,52 @@ fn every_container_holds_the_same_model() {
 }
 
 #[test]
+fn padding_of_constants_is_left_out_and_kept() {
+    // Two rows of three elements, the second one four elements behind the first.
+    let rows: Vec<u8> = [1.0f32, 2.0, 3.0, 99.0, 4.0, 5.0, 6.0, 99.0]
+        .iter()
+        .flat_map(|number| number.to_le_bytes())
+        .collect();
+    let field = |number: u64, content: &[u8]| {
+        [support::varint(number << 3 | 2), support::varint(content.len() as u64), content.to_vec()]
+            .concat()
+    };
+    let model = |text: &str| {
+        let tensor = [
+            &[8, 2, 8, 3, 16, 1][..],
+            &field(8, b"padded"),
+            &field(9, &rows),
+            &field(12, text.as_bytes()),
+        ]
+        .concat();
+        let graph = [field(2, b"glow"), field(5, &tensor)].concat();
+        [field(2, b"GlowONNXModelWriter"), vec![8, 7], field(7, &graph), field(8, &[16, 9])]
+            .concat()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("model.onnx");
+    let text = "$elemKind:float$strides:4,1$layout:*";
+    std::fs::write(&path, model(text)).unwrap();
+    let read = opened(&path);
+    let data = read.parameters[0].tensor.data.read().unwrap();
+    let numbers: Vec<f32> = data.as_chunks().0.iter().map(|n| f32::from_le_bytes(*n)).collect();
+    assert_eq!(numbers, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    for start in 0..24 {
+        let mut part = vec![0; 24 - start];
+        read.parameters[0].tensor.data.read_at(start as u64, &mut part).unwrap();
+        assert_eq!(part, data[start..]);
+    }
+    assert!(written(&read, named("onnx-glow").unwrap(), false) == model(text));
+    // Steps that do not make up the bytes.
+    for strides in ["3,1", "5,1", "4,2", "4", "1,4", "-4,1", "9223372036854775807,1"] {
+        std::fs::write(&path, model(&text.replace("4,1", strides))).unwrap();
+        let read = (named("onnx").unwrap().read)(&path, &OpenOptions::default());
+        let error = read.unwrap_err().to_string();
+        assert!(error.contains("24 bytes of elements"), "{strides}: {error}");
+    }
+}
+
+#[test]
 fn an_edited_archive_is_written_anew() {
     let mut model = opened(&golden().join("dag.zip"));
     let program = model.program.as_mut().expect("a program");

@@ -181,6 +181,20 @@ fn an_edit_leaves_every_other_byte_as_it_was() {
 }
 
 #[test]
+fn unknown_fields_go_through_text() {
+    let model = opened("encodings/unknown-fields.onnx");
+    let text = &written(&model, &onnx::AS_TEXT, &WriteOptions::default())["model.onnxtxt"];
+    let text = String::from_utf8_lossy(text);
+    for said in ["2000: \"kept\"", "2002: 0x64636261", "2004 {\n      1: 7\n    }"] {
+        assert!(text.contains(said), "{text}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let again = open_in(dir.path(), text.as_bytes()).unwrap();
+    let binary = encoded(&again, &WriteOptions::default());
+    assert!(binary == bytes(&golden().join("encodings/unknown-fields.onnx")));
+}
+
+#[test]
 fn an_edited_tensor_is_written_anew_and_the_others_are_not() {
     let mut model = opened("types/typed.onnx");
     let changed = model.parameters.iter_mut().find(|p| p.name == "w_int64").expect("a tensor");

@@ -106,7 +106,7 @@ fn name(model: &mut Model, format: &Format, report: &mut Report) {
         return;
     }
     // One of the same format may hold a tensor without a name where that is its place.
-    let at_home = format.name == model.format && !model.residual.is_empty();
+    let at_home = format.name == model.format && !model.files.is_empty();
     let list = format.holds.unnamed && model.parameters.iter().all(|p| p.name.is_empty());
     if at_home || list {
         return;

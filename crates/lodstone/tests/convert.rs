@@ -15,7 +15,9 @@ fn golden() -> PathBuf {
 /// Every golden model with what belongs to it.
 fn models() -> Vec<(String, Model)> {
     let mut models = Vec::new();
-    for format in ["paddle", "paddle_pickle", "safetensors", "numpy", "mxnet", "mxnet_states"] {
+    for format in
+        ["paddle", "paddle_pickle", "safetensors", "numpy", "mxnet", "mxnet_states", "onnx", "glow"]
+    {
         let index = std::fs::read(golden().join(format).join("index.json")).expect("an index");
         let index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
         for case in index["cases"].as_array().expect("cases") {

@@ -29,6 +29,10 @@ fn source(format: &Format) -> PathBuf {
         ("mxnet-states", _) => {
             root().join("crates/formats/tests/golden/mxnet_states/1.9.1/trainer_adam.states")
         }
+        (_, Some(Dialect::Onnx)) => {
+            root().join("crates/formats/tests/golden/onnx/external/one.onnx")
+        }
+        (_, Some(Dialect::Glow)) => root().join("crates/formats/tests/golden/glow/dag.onnx"),
         (_, Some(Dialect::Mxnet)) => root().join("examples/digits/mxnet"),
         _ => digits(),
     }

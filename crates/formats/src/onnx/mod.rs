@@ -28,6 +28,7 @@ mod elements;
 mod external;
 mod read;
 mod schema;
+mod strided;
 mod tensor;
 mod types;
 mod write;

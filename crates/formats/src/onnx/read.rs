@@ -299,7 +299,7 @@ pub(super) fn graph_block<'a>(
     message: &Message<'a>,
     inside: &mut impl Inside<'a>,
 ) -> Result<Block> {
-    let [ops, initializers] = message.count([1, 5])?;
+    let [ops, initializers] = message.count([1, 5]);
     let (ops, initializers) = (Vec::with_capacity(ops), Vec::with_capacity(initializers));
     let mut block = Block { ops, initializers, ..Block::default() };
     let mut vars = Vars::default();

@@ -20,6 +20,7 @@ use lodstone_store::Blob;
 
 use super::elements::{Encoding, Typed};
 use super::external::{Entries, External};
+use super::strided::Strided;
 use super::{OWNER, types};
 use crate::Result;
 use crate::protobuf::holes::content;
@@ -165,10 +166,13 @@ impl<'a> Fields<'a> {
             && packed(field)
         {
             let data = content(field, holes)?;
-            if data.len() != size {
-                return Err(misfit(data.len()));
+            if data.len() == size {
+                return Ok((data.clone(), Kind::Dense));
             }
-            return Ok((data.clone(), Kind::Dense));
+            let text = self.doc_string.as_ref().map(|text| String::from_utf8_lossy(text));
+            let strided = text.and_then(|text| Strided::new(&text, data, &shape, size));
+            let strided = strided.ok_or_else(|| misfit(data.len()))?;
+            return Ok((Blob::derived(Arc::new(strided)), Kind::Dense));
         }
         let source = payload(fields, holes)?;
         let bytes: Bytes = fields.iter().flat_map(|field| field.raw.clone()).collect();

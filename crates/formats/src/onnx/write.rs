@@ -18,6 +18,7 @@ use lodstone_store::{Blob, Identity};
 use super::elements::{Encoding, Typed};
 use super::external::{Layout, Outside};
 use super::read::{self, FACTS, Inside, Whole};
+use super::strided::Strided;
 use super::tensor::{Described, Fields, Sparse};
 use super::{OWNER, TEXT, VERBATIM, doc_string_of, schema, types};
 use crate::protobuf::holes::{filled, renumbered};
@@ -126,15 +127,18 @@ pub(super) fn structure(model: &Model) -> Result<(Bytes, Vec<Blob>)> {
     Ok((bytes, writer.holes.blobs))
 }
 
-/// Encodes a model without its parameters, and each of these.
+/// Encodes a model without its parameters, and each of these; sparse ones stay in it.
 ///
 /// # Errors
 /// As [`structure`].
 pub(super) fn apart(model: &Model) -> Result<(Blob, Vec<Blob>)> {
     let mut writer = Writer::new(model, Layout::Inside, false);
-    let bytes = writer.model(model, &[])?;
+    let is_sparse = |p: &&Parameter| matches!(p.tensor.kind, Kind::Coo { .. });
+    let (sparse, dense): (Vec<_>, Vec<_>) = model.parameters.iter().partition(is_sparse);
+    let sparse: Vec<Parameter> = sparse.into_iter().cloned().collect();
+    let bytes = writer.model(model, &sparse)?;
     let mut weights = Vec::new();
-    for Parameter { name, tensor } in &model.parameters {
+    for Parameter { name, tensor } in dense {
         weights.push(writer.tensor(name, tensor)?);
     }
     let holes = &writer.holes.blobs;
@@ -399,7 +403,9 @@ impl<'m> Writer<'m> {
                 };
                 let number = then.and_then(Fields::typed_field).filter(fixed);
                 described.number = number.unwrap_or(9);
-                out.hole(described.number, self.holes.number(data));
+                // Padding is kept where it was.
+                let padded = data.derivation::<Strided>().map(|strided| &strided.source);
+                out.hole(described.number, self.holes.number(padded.unwrap_or(data)));
             }
             kind => {
                 let what = format!("the {} tensor `{name}`", kind.name());

@@ -109,7 +109,7 @@ fn operator_versions(field: &Field<'_>) -> Result<Vec<(String, i64)>> {
 }
 
 pub(super) fn block(message: &Message<'_>) -> Result<Block> {
-    let [vars, ops] = message.count([3, 4])?;
+    let [vars, ops] = message.count([3, 4]);
     let (vars, ops) = (Vec::with_capacity(vars), Vec::with_capacity(ops));
     let mut block = Block { vars, ops, ..Block::default() };
     let (mut index, mut parent) = (None, None);

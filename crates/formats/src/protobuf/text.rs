@@ -3,7 +3,7 @@
 //! What is printed is what protobuf's Python printer gives: two blanks a level, one field a line,
 //! strings with octal escapes, floats as the shortest decimal that reads back as the same.
 //! Fields that the tables do not know are printed by number (`7: 3`, `7: 0x0000002a`,
-//! `7: "bytes"`), as `DebugString` does, and read back the same.
+//! `7: "bytes"`, `7 {` for a group), as `DebugString` does, and read back the same.
 
 use std::fmt::Write as _;
 
@@ -40,6 +40,9 @@ impl Style {
     pub(crate) const LATEST: Self =
         Self { generation: Generation::Latest, floats_as_doubles: false };
 }
+
+/// A message of which no field is known.
+static UNKNOWN: schema::Message = schema::Message { name: "an unknown message", fields: &[] };
 
 struct Printer {
     out: String,
@@ -131,7 +134,10 @@ impl Printer {
             Value::Fixed64(bytes) => format!("0x{:016x}", u64::from_le_bytes(*bytes)),
             Value::Bytes(bytes) => quote(bytes),
             Value::Group => {
-                return Err(field.error("a field that text format can say", "an unknown group"));
+                self.line(level, &format!("{} {{", field.number));
+                self.message(&field.group()?, &UNKNOWN, level + 1)?;
+                self.line(level, "}");
+                return Ok(());
             }
         };
         self.line(level, &format!("{}: {value}", field.number));
@@ -225,8 +231,12 @@ pub(crate) fn parse(
                     return Err(tokens.error(at, expected, tokens.here()));
                 }
                 tokens.position += 1;
-                let number = frame.number;
-                parent.encoder.bytes(number, &frame.finish());
+                let (number, is_group) = (frame.number, frame.is_group);
+                let fields = frame.finish();
+                match is_group {
+                    true => parent.encoder.group(number, &fields),
+                    false => parent.encoder.bytes(number, &fields),
+                }
                 tokens.separator();
             }
             Some(_) => {
@@ -247,6 +257,7 @@ pub(crate) fn parse(
 struct Frame {
     schema: &'static schema::Message,
     number: u32,
+    is_group: bool,
     close: u8,
     encoder: Encoder,
     /// Fields that may be there once, and were.
@@ -258,7 +269,7 @@ struct Frame {
 impl Frame {
     fn new(schema: &'static schema::Message, number: u32, close: u8) -> Self {
         let (encoder, once) = (Encoder::default(), Vec::new());
-        Self { schema, number, close, encoder, once, packed: None }
+        Self { schema, number, is_group: false, close, encoder, once, packed: None }
     }
 
     /// Writes numbers that belong into one piece, unless more of field `number` may follow.
@@ -283,6 +294,13 @@ fn field(tokens: &mut Tokens<'_>, frame: &mut Frame) -> Result<Option<Frame>> {
         frame.pack(None);
         return match name.parse::<u32>() {
             Ok(number) if (1..1 << 29).contains(&number) => {
+                tokens.blank();
+                if tokens.take(b'{') {
+                    return Ok(Some(Frame {
+                        is_group: true,
+                        ..Frame::new(&UNKNOWN, number, b'}')
+                    }));
+                }
                 tokens.expect(b':')?;
                 unknown(tokens, number, &mut frame.encoder)?;
                 tokens.separator();

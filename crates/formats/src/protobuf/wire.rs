@@ -104,21 +104,18 @@ impl<'a> Message<'a> {
     }
 
     /// How many fields have each of these numbers: a list that grows while it is filled takes twice the
-    /// memory that it needs.
-    ///
-    /// # Errors
-    /// If it is no message.
-    pub(crate) fn count<const N: usize>(&self, numbers: [u32; N]) -> Result<[usize; N]> {
+    /// memory that it needs. Counting ends where the message is none any more, which is for who reads
+    /// it to say.
+    pub(crate) fn count<const N: usize>(&self, numbers: [u32; N]) -> [usize; N] {
         // They are not counted as nodes twice.
         let nodes = self.source.nodes.get();
         let mut counts = [0; N];
-        for field in self.fields() {
-            let field = field?;
+        for field in self.fields().map_while(Result::ok) {
             let counted = numbers.iter().zip(&mut counts).filter(|(n, _)| **n == field.number);
             counted.for_each(|(_, count)| *count += 1);
         }
         self.source.nodes.set(nodes);
-        Ok(counts)
+        counts
     }
 
     /// An error about this message.
@@ -308,6 +305,24 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// The fields in a group, as a message.
+    pub(crate) fn group(&self) -> Result<Message<'a>> {
+        let bytes = self.raw.clone();
+        let message = Message { source: self.source, bytes, offset: self.offset };
+        let mut inner = Fields { message, position: 0 };
+        let _ = inner.tag()?;
+        let start = inner.position;
+        loop {
+            let at = inner.position;
+            if inner.tag()?.1 == 4 {
+                let bytes = self.raw.slice(start..at);
+                return Ok(Message { source: self.source, bytes, offset: inner.place(start) });
+            }
+            inner.position = at;
+            inner.read()?;
+        }
+    }
+
     /// The number of a [hole](super::holes).
     pub(crate) fn hole(&self) -> Result<usize> {
         let bytes = self.raw.clone();
@@ -430,6 +445,13 @@ impl Encoder {
     pub(crate) fn header(&mut self, number: u32, len: u64) {
         self.tag(number, 2);
         self.varint(len);
+    }
+
+    /// Fields as a group.
+    pub(crate) fn group(&mut self, number: u32, fields: &[u8]) {
+        self.tag(number, 3);
+        self.raw(fields);
+        self.tag(number, 4);
     }
 
     /// A [hole](super::holes).

@@ -160,6 +160,37 @@ pub const TARGETS: &[Target] = &[
         ..PLAIN
     },
     Target {
+        name: "onnx",
+        files: &["model.onnx"],
+        open: "model.onnx",
+        formats: &["onnx"],
+        subjects: &["onnx"],
+        ..PLAIN
+    },
+    Target {
+        name: "onnx_text",
+        files: &["model.onnxtxt"],
+        open: "model.onnxtxt",
+        formats: &["onnx"],
+        subjects: &["onnx-text"],
+        ..PLAIN
+    },
+    Target {
+        name: "onnx_external",
+        files: &["one.onnx", "one.data"],
+        open: "one.onnx",
+        formats: &["onnx"],
+        ..PLAIN
+    },
+    Target {
+        name: "onnx_zip",
+        files: &["model.zip"],
+        open: "model.zip",
+        formats: &["onnx-zip"],
+        subjects: &["onnx-zip"],
+        ..PLAIN
+    },
+    Target {
         name: "archive",
         files: &["model.pt"],
         open: "model.pt",
