@@ -292,7 +292,7 @@ fn partitions_are_described() {
         // Glow's reader does not look at the sizes.
         assert_eq!(found(&lacking).is_empty(), key.ends_with("_size"), "{key}");
     }
-    let mut lacking = model.clone();
+    let mut lacking = model;
     lacking.metadata.insert("numPartitions".to_owned(), "3".to_owned());
     assert!(found(&lacking)[0].contains("partition_2_name"));
 }
