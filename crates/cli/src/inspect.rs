@@ -35,6 +35,23 @@ fn summary(inspection: &Inspection, path: &str, out: &mut impl Write) -> io::Res
         if let Some(version) = &program.version {
             line("version", version)?;
         }
+        let sets = program.operator_sets.iter().map(|(domain, version)| match domain.as_str() {
+            "" => version.to_string(),
+            domain => format!("{domain} {version}"),
+        });
+        let sets: Vec<String> = sets.collect();
+        if !sets.is_empty() {
+            line("opset", &sets.join(", "))?;
+        }
+        let fact = |name: &str| program.facts.get(name).filter(|text| !text.is_empty());
+        let producer: Vec<&str> = ["producer_name", "producer_version"]
+            .into_iter()
+            .filter_map(fact)
+            .map(|s| &**s)
+            .collect();
+        if !producer.is_empty() {
+            line("producer", &producer.join(" "))?;
+        }
         let parts = [
             count(program.blocks, "block"),
             count(program.operators, "operator"),
@@ -71,12 +88,20 @@ fn elements(tensor: &TensorInfo) -> u64 {
 
 fn describe(value: &ValueInfo) -> String {
     let mut text = value.name.clone();
+    if let Some(kind) = &value.kind {
+        let _ = write!(text, " {kind}");
+    }
     if let Some(dtype) = &value.dtype {
-        let _ = write!(text, " {dtype}");
+        let _ = write!(text, "{} {dtype}", if value.kind.is_some() { " of" } else { "" });
     }
     if let Some(shape) = &value.shape {
-        let extent = |n: &i64| if *n < 0 { "?".to_owned() } else { n.to_string() };
-        let extents: Vec<_> = shape.iter().map(extent).collect();
+        let symbols = value.symbols.iter().map(Option::as_deref).chain(std::iter::repeat(None));
+        let extent = |(n, symbol): (&i64, Option<&str>)| match symbol {
+            Some(symbol) => symbol.to_owned(),
+            None if *n < 0 => "?".to_owned(),
+            None => n.to_string(),
+        };
+        let extents: Vec<_> = shape.iter().zip(symbols).map(extent).collect();
         let _ = write!(text, " [{}]", extents.join(", "));
     }
     if value.lod_level > 0 {

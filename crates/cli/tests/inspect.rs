@@ -21,6 +21,8 @@ fn what_is_printed_is_as_expected() {
         ("vocabulary.txt", golden("2.6.2/tensors_and_vocabulary.combined")),
         ("selected_rows.txt", golden("1.8.5/repeated_rows.selectedrows")),
         ("pir.txt", golden("3.3.1/pir")),
+        ("onnx.txt", golden("../onnx/values.onnx")),
+        ("glow.txt", golden("../glow/predicate_multioutput.onnx")),
     ] {
         let said = good(["inspect", &path]);
         expect(name, &format!("{}--- stderr\n{}", said.out, said.err));

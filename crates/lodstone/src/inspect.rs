@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use lodstone_model::{
     Attribute, AttributeValue, DType, Dim, Indices, Kind, Model, Op, Operand, Parameter, Program,
-    Scalar, Tensor, TensorType, some,
+    Scalar, Tensor, TensorType, ValueType, VarKind, some,
 };
 use lodstone_schema::conventions;
 use lodstone_store::Blob;
@@ -108,12 +108,18 @@ pub struct PartInfo {
 pub struct ValueInfo {
     /// Its name.
     pub name: String,
+    /// What it is, if not a tensor: `sequence`, `map of int64 of sequence`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// Element type, if the program declares it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
     /// Extents, if the program declares them; -1 for any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<Vec<i64>>,
+    /// The names of these extents, for those that have one; none if no extent has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub symbols: Vec<Option<String>>,
     /// Number of LoD levels, if not 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub lod_level: u32,
@@ -185,10 +191,9 @@ pub fn inspect(model: &Model, options: InspectOptions) -> Result<Inspection> {
 fn describe_program(program: &Program, inspection: &mut Inspection) {
     let conventions = conventions(program);
     let interface = (conventions.interface)(program);
-    let declared: HashMap<&str, &TensorType> = program
-        .vars()
-        .filter_map(|var| Some((var.name.as_str(), var.value.tensors.first()?)))
-        .collect();
+    let vars = program.blocks.iter().take(1).flat_map(|block| &block.vars);
+    let declared: HashMap<&str, &ValueType> =
+        vars.map(|var| (var.name.as_str(), &var.value)).collect();
     let value = |name: &&str| value_info(name, declared.get(name).copied());
     inspection.inputs = interface.inputs.iter().map(value).collect();
     inspection.outputs = interface.outputs.iter().map(value).collect();
@@ -238,15 +243,47 @@ fn operators(program: &Program) -> Vec<OperatorInfo> {
     ops.map(|(block, op)| operator_info(block, op, source)).collect()
 }
 
-fn value_info(name: &str, declared: Option<&TensorType>) -> ValueInfo {
+/// The names of extents, if any has one.
+fn symbols(declared: &TensorType) -> Vec<Option<String>> {
+    let symbol = |dim: &Dim| match dim {
+        Dim::Symbol(name) => Some(name.to_string()),
+        _ => None,
+    };
+    let symbols: Vec<_> = declared.shape.iter().flatten().map(symbol).collect();
+    if symbols.iter().any(Option::is_some) { symbols } else { Vec::new() }
+}
+
+/// What a value is, if it is more than a tensor: `sequence of optional`.
+fn kind_of(value: &ValueType) -> Option<String> {
+    let word = |kind: &VarKind| {
+        Some(match kind {
+            VarKind::Sequence => "sequence".to_owned(),
+            VarKind::Optional => "optional".to_owned(),
+            VarKind::Map => "map".to_owned(),
+            VarKind::SparseTensor => "sparse".to_owned(),
+            VarKind::Opaque => "opaque".to_owned(),
+            VarKind::Scalar(dtype) => dtype.to_string(),
+            _ => return None,
+        })
+    };
+    word(&value.kind)?;
+    let words: Vec<_> =
+        std::iter::once(&value.kind).chain(&value.members).filter_map(word).collect();
+    Some(words.join(" of "))
+}
+
+fn value_info(name: &str, value: Option<&ValueType>) -> ValueInfo {
+    let declared = value.and_then(|value| value.tensors.first());
     let extent = |dim: &Dim| match dim {
         Dim::Known(extent) => i64::try_from(*extent).unwrap_or(i64::MAX),
         _ => -1,
     };
     ValueInfo {
         name: name.to_owned(),
+        kind: value.and_then(kind_of),
         dtype: declared.map(|declared| declared.dtype.to_string()),
         shape: declared.and_then(|d| Some(d.shape.as_ref()?.iter().map(extent).collect())),
+        symbols: declared.map(symbols).unwrap_or_default(),
         lod_level: declared.map_or(0, |declared| declared.lod_level),
     }
 }
