@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use lodstone::{
-    Change, Diff, DiffOptions, Difference, Model, ProgramDifference, Progress, Renames, Which,
+    Change, Detail, Diff, DiffOptions, Difference, Model, OperatorChange, OperatorPlace,
+    ProgramDifference, Progress, Renames, Which,
 };
 
 use crate::args::Diff as Arguments;
@@ -78,17 +79,73 @@ fn words(changes: &[Change]) -> String {
     changes.iter().map(word).collect::<Vec<_>>().join(" and ")
 }
 
+/// Differences of programs that are told; `--json` has all of them.
+const TOLD: usize = 40;
+
 fn operators(program: &ProgramDifference, out: &mut impl Write) -> io::Result<()> {
     if program.same {
         return writeln!(out, "programs: the same operators");
     }
-    if let Some((block, number)) = program.first {
-        writeln!(out, "programs: different from block {block}, operator {number} on")?;
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for operator in &program.operators {
+        let words: Vec<&str> = operator.changes.iter().map(operator_word).collect();
+        *counts.entry(words.join(" and ")).or_default() += 1;
     }
-    for (kind, a, b) in &program.operators {
-        writeln!(out, "  {} {a} -> {b}", plain(kind))?;
+    let mut parts = vec![format!("{} equal", count(program.equal, "operator"))];
+    parts.extend(counts.iter().map(|(words, number)| format!("{number} {words}")));
+    if !program.renamed.is_empty() {
+        parts.push(format!("{} changed", count(program.renamed.len(), "name")));
+    }
+    if program.ambiguous > 0 {
+        parts.push(format!("{} ambiguous", program.ambiguous));
+    }
+    writeln!(out, "programs: {}", parts.join(", "))?;
+    let mut left = TOLD;
+    for detail in program.details.iter().take(left) {
+        writeln!(out, "  {}", detail_line(detail))?;
+    }
+    left = left.saturating_sub(program.details.len());
+    for (old, new) in program.renamed.iter().take(left) {
+        writeln!(out, "  {} -> {}", plain(old), plain(new))?;
+    }
+    left = left.saturating_sub(program.renamed.len());
+    for operator in program.operators.iter().take(left) {
+        let words: Vec<&str> = operator.changes.iter().map(operator_word).collect();
+        let place = |place: &OperatorPlace| {
+            plain(&format!(
+                "block {}, operator {}, {} `{}`",
+                place.block, place.number, place.kind, place.name
+            ))
+        };
+        let a = operator.a.as_ref().or(operator.b.as_ref()).map(place).unwrap_or_default();
+        writeln!(out, "  {}: {a}", words.join(" and "))?;
+        for detail in operator.details.iter().take(TOLD) {
+            writeln!(out, "    {}", detail_line(detail))?;
+        }
+    }
+    let all = program.details.len() + program.renamed.len() + program.operators.len();
+    if all > TOLD {
+        writeln!(out, "  and {} more; `--json` has all", all - TOLD)?;
     }
     Ok(())
+}
+
+fn operator_word(change: &OperatorChange) -> &'static str {
+    match change {
+        OperatorChange::Added => "added",
+        OperatorChange::Removed => "removed",
+        OperatorChange::Kind => "of another kind",
+        OperatorChange::Rewired => "rewired",
+        OperatorChange::Attributes => "with other attributes",
+        OperatorChange::Moved => "moved",
+        _ => "different",
+    }
+}
+
+fn detail_line(detail: &Detail) -> String {
+    let text = |side: &Option<String>| side.clone().unwrap_or_else(|| "nothing".to_owned());
+    let line = format!("{}: {} -> {}", detail.what, text(&detail.a), text(&detail.b));
+    plain(&table::cut(&line))
 }
 
 fn tensors(differences: &[Difference], out: &mut impl Write) -> io::Result<()> {

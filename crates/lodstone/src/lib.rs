@@ -34,7 +34,10 @@ mod verify;
 pub use adapt::Renames;
 pub use cat::{open_named, open_only, open_record, write_text};
 pub use convert::{Conversion, ConvertOptions, Target, convert};
-pub use diff::{Change, Diff, DiffOptions, Difference, ProgramDifference, Values, Which, diff};
+pub use diff::{
+    Change, Detail, Diff, DiffOptions, Difference, OperatorChange, OperatorDifference,
+    OperatorPlace, ProgramDifference, Values, Which, diff,
+};
 pub use error::{Error, Result};
 pub use inspect::{
     InspectOptions, Inspection, OperatorInfo, PartInfo, ProgramInfo, TensorInfo, ValueInfo, inspect,

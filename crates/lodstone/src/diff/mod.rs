@@ -2,19 +2,21 @@
 //!
 //! Tensors are paired by name; those that are left by content (`pair`). A pair is compared as it
 //! is, then reshaped, with its dimensions in every other order, and cast; only if none of these is
-//! exact are the values said to be changed, and by how much (`compare`).
+//! exact are the values said to be changed, and by how much (`compare`). Programs of one framework are
+//! compared operator by operator (`graph`).
 
 mod compare;
+mod graph;
 mod pair;
 
 use lodstone_formats::called;
-use lodstone_model::{Attribute, Block, DType, Model, Op, Parameter, Program};
-use lodstone_schema::conventions;
+use lodstone_model::{DType, Model, Parameter};
 use lodstone_store::Progress;
 use serde::{Serialize, Serializer};
 
 use crate::adapt::{Renames, transpose};
 use crate::{Error, Result};
+pub use graph::{Detail, OperatorChange, OperatorDifference, OperatorPlace, ProgramDifference};
 use pair::Pairing;
 
 /// How to compare.
@@ -129,20 +131,6 @@ pub struct Values {
     pub cosine: Option<f64>,
 }
 
-/// How two programs differ.
-#[derive(Clone, Debug, Serialize)]
-pub struct ProgramDifference {
-    /// Whether they do not: the same operators with the same constants over the same variables. Where
-    /// in a training script they were made does not count.
-    pub same: bool,
-    /// Kinds of operators of which one has more, with how many each has.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub operators: Vec<(String, usize, usize)>,
-    /// The first operator that differs: block and number in it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub first: Option<(usize, usize)>,
-}
-
 /// Compares two models.
 ///
 /// # Errors
@@ -204,7 +192,7 @@ pub fn diff(mut a: Model, b: &Model, options: &DiffOptions) -> Result<Diff> {
     diff.same &= !diff.tensors.iter().any(only);
     match (&program, &b.program) {
         (Some(a), Some(b)) if a.dialect == b.dialect => {
-            let program = programs(a, b);
+            let program = graph::programs(a, b)?;
             diff.same &= program.same;
             diff.program = Some(program);
         }
@@ -228,40 +216,6 @@ fn absent() -> Error {
 fn which(name: &str, index: usize, parameter: &Parameter) -> Which {
     let (dtype, shape) = (parameter.tensor.dtype, parameter.tensor.shape.clone());
     Which { name: called(name, index), index, dtype, shape }
-}
-
-fn programs(a: &Program, b: &Program) -> ProgramDifference {
-    let mut counts: std::collections::BTreeMap<&str, (usize, usize)> = Default::default();
-    a.ops().for_each(|op| counts.entry(&op.kind).or_default().0 += 1);
-    b.ops().for_each(|op| counts.entry(&op.kind).or_default().1 += 1);
-    let operators = counts
-        .into_iter()
-        .filter(|(_, (a, b))| a != b)
-        .map(|(kind, (a, b))| (kind.to_owned(), a, b))
-        .collect();
-    let (empty, source) = (Block::default(), conventions(a).source);
-    let blocks = a.blocks.len().max(b.blocks.len());
-    let first = (0..blocks).find_map(|index| {
-        let [a, b] = [a, b].map(|program| program.blocks.get(index).unwrap_or(&empty));
-        let differs = a.ops.iter().zip(&b.ops).position(|(a, b)| !equal_ops(a, b, source));
-        let longer = || (a.ops.len() != b.ops.len()).then_some(a.ops.len().min(b.ops.len()));
-        Some((index, differs.or_else(longer)?))
-    });
-    ProgramDifference { same: first.is_none(), operators, first }
-}
-
-fn equal_ops(a: &Op, b: &Op, source: Option<&str>) -> bool {
-    let constants = |op: &Op| {
-        let counts = |attribute: &&Attribute| Some(attribute.name.as_str()) != source;
-        op.attributes.iter().filter(counts).cloned().collect::<Vec<_>>()
-    };
-    // Not a number is no other number, and says the same of itself.
-    let equal = |a: &[Attribute], b: &[Attribute]| a == b || format!("{a:?}") == format!("{b:?}");
-    a.kind == b.kind
-        && a.name == b.name
-        && a.inputs == b.inputs
-        && a.outputs == b.outputs
-        && equal(&constants(a), &constants(b))
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]

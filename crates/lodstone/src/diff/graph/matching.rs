@@ -1,0 +1,240 @@
+//! Which operators of two programs are the same ones.
+//!
+//! First by name, then by what they come from and what becomes of them, then along the values between
+//! operators that are known, and what is left by likeness. All of it in time that grows with the number
+//! of operators, times a bound for the last step.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::Hash;
+
+use super::side::{Node, Side, Use};
+
+/// Pairs of operators.
+pub(super) struct Matching {
+    /// For each operator of the first program, the one of the second.
+    pub(super) a: Vec<Option<usize>>,
+    /// For each operator of the second program, the one of the first.
+    pub(super) b: Vec<Option<usize>>,
+    /// How many pairs could as well have been others.
+    pub(super) ambiguous: usize,
+}
+
+/// How far operators of one hash are alike.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Alike {
+    /// In what they come from and in what becomes of them; there are as many in both programs.
+    Both,
+    /// In one of these.
+    One,
+    /// In both, and one program has more of them.
+    More,
+}
+
+/// How many pairs are compared by likeness at most.
+const BUDGET: usize = 1 << 20;
+
+/// Readers of one value that are looked at to find those of another.
+const READERS: usize = 32;
+
+impl Matching {
+    pub(super) fn new(a: &Side<'_>, b: &Side<'_>) -> Self {
+        let mut matching =
+            Self { a: vec![None; a.nodes.len()], b: vec![None; b.nodes.len()], ambiguous: 0 };
+        matching.unique(a, b, &names(a), &names(b), true);
+        matching.by_hash(a, b, Alike::Both, |node| (node.forward, node.backward));
+        matching.along(a, b);
+        matching.by_hash(a, b, Alike::One, |node| (node.forward, 0));
+        matching.by_hash(a, b, Alike::One, |node| (0, node.backward));
+        matching.along(a, b);
+        matching.by_hash(a, b, Alike::More, |node| (node.forward, node.backward));
+        matching.by_likeness(a, b);
+        matching.along(a, b);
+        // What has its name, and is another kind of operator now.
+        matching.unique(a, b, &names(a), &names(b), false);
+        matching
+    }
+
+    fn pair(&mut self, a: usize, b: usize) {
+        if let (Some(of_a), Some(of_b)) = (self.a.get_mut(a), self.b.get_mut(b))
+            && of_a.is_none()
+            && of_b.is_none()
+        {
+            (*of_a, *of_b) = (Some(b), Some(a));
+        }
+    }
+
+    fn free_a(&self, a: usize) -> bool {
+        self.a.get(a) == Some(&None)
+    }
+
+    fn free_b(&self, b: usize) -> bool {
+        self.b.get(b) == Some(&None)
+    }
+
+    /// Pairs operators of one name.
+    fn unique<K: Hash + Eq>(
+        &mut self,
+        a: &Side<'_>,
+        b: &Side<'_>,
+        keys_a: &HashMap<K, usize>,
+        keys_b: &HashMap<K, usize>,
+        same_kind: bool,
+    ) {
+        for (key, of_a) in keys_a {
+            if let Some(of_b) = keys_b.get(key)
+                && (!same_kind || kind(a, *of_a) == kind(b, *of_b))
+            {
+                self.pair(*of_a, *of_b);
+            }
+        }
+    }
+
+    /// Pairs operators of one hash, in their order, since nothing tells them apart.
+    fn by_hash(
+        &mut self,
+        a: &Side<'_>,
+        b: &Side<'_>,
+        alike: Alike,
+        hash: fn(&Node<'_>) -> (u64, u64),
+    ) {
+        let mut groups: HashMap<(u64, u64), (Vec<usize>, Vec<usize>)> = HashMap::new();
+        for (index, node) in a.nodes.iter().enumerate().filter(|(index, _)| self.free_a(*index)) {
+            groups.entry(hash(node)).or_default().0.push(index);
+        }
+        for (index, node) in b.nodes.iter().enumerate().filter(|(index, _)| self.free_b(*index)) {
+            groups.entry(hash(node)).or_default().1.push(index);
+        }
+        for (of_a, of_b) in groups.into_values() {
+            let pairs = of_a.len().min(of_b.len());
+            if of_a.len() != of_b.len() && alike != Alike::More {
+                continue;
+            }
+            self.ambiguous += if alike == Alike::Both || pairs == 1 { 0 } else { pairs };
+            of_a.into_iter().zip(of_b).for_each(|(a, b)| self.pair(a, b));
+        }
+    }
+
+    /// Follows the values between operators that are known to be the same.
+    fn along(&mut self, a: &Side<'_>, b: &Side<'_>) {
+        let known = self.a.iter().enumerate().filter_map(|(a, b)| Some((a, (*b)?)));
+        let mut open: VecDeque<(usize, usize)> = known.collect();
+        while let Some((of_a, of_b)) = open.pop_front() {
+            let (Some(node_a), Some(node_b)) = (a.nodes.get(of_a), b.nodes.get(of_b)) else {
+                continue;
+            };
+            let mut found = Vec::new();
+            for (slot, uses) in &node_a.reads {
+                let others = node_b.reads.iter().find(|(other, _)| other == slot);
+                for (read, other) in uses.iter().zip(others.into_iter().flat_map(|(_, u)| u)) {
+                    if let (Use::Value(a, _), Use::Value(b, _)) = (read, other) {
+                        found.push((*a, *b));
+                    }
+                }
+            }
+            if node_a.readers.len() <= READERS && node_b.readers.len() <= READERS {
+                for (reader, place) in node_a.readers.iter().filter(|(a, _)| self.free_a(*a)) {
+                    let likely = |(other, at): &&(usize, _)| {
+                        at == place && self.free_b(*other) && kind(a, *reader) == kind(b, *other)
+                    };
+                    let mut likely = node_b.readers.iter().filter(likely);
+                    if let (Some((other, _)), None) = (likely.next(), likely.next()) {
+                        found.push((*reader, *other));
+                    }
+                }
+            }
+            for (next_a, next_b) in found {
+                if self.free_a(next_a) && self.free_b(next_b) && kind(a, next_a) == kind(b, next_b)
+                {
+                    self.pair(next_a, next_b);
+                    open.push_back((next_a, next_b));
+                }
+            }
+        }
+    }
+
+    /// Pairs what is left of one kind with what is most alike, if anything around it is known.
+    fn by_likeness(&mut self, a: &Side<'_>, b: &Side<'_>) {
+        let mut kinds: HashMap<&str, (Vec<usize>, Vec<usize>)> = HashMap::new();
+        for index in (0..a.nodes.len()).filter(|index| self.free_a(*index)) {
+            kinds.entry(kind(a, index)).or_default().0.push(index);
+        }
+        for index in (0..b.nodes.len()).filter(|index| self.free_b(*index)) {
+            kinds.entry(kind(b, index)).or_default().1.push(index);
+        }
+        let mut kinds: Vec<_> = kinds.into_iter().collect();
+        kinds.sort_unstable();
+        let mut budget = BUDGET;
+        for (_, (of_a, of_b)) in kinds {
+            for a_index in of_a {
+                let candidates = of_b.iter().copied().filter(|b| self.free_b(*b));
+                let candidates: Vec<usize> = candidates.take(budget).collect();
+                budget = budget.saturating_sub(candidates.len());
+                let scores = candidates.into_iter().map(|b_index| {
+                    (self.likeness(a, a_index, b, b_index), std::cmp::Reverse(b_index))
+                });
+                let mut scores: Vec<_> = scores.filter(|(score, _)| *score > 0).collect();
+                scores.sort_unstable();
+                let best = scores.pop();
+                let tie = best.is_some_and(|(score, _)| {
+                    scores.last().is_some_and(|(second, _)| *second == score)
+                });
+                if let Some((_, std::cmp::Reverse(b_index))) = best {
+                    self.ambiguous += usize::from(tie);
+                    self.pair(a_index, b_index);
+                }
+            }
+        }
+    }
+
+    /// How many values of two operators come from, or go to, operators that are the same.
+    fn likeness(&self, a: &Side<'_>, of_a: usize, b: &Side<'_>, of_b: usize) -> usize {
+        let (Some(node_a), Some(node_b)) = (a.nodes.get(of_a), b.nodes.get(of_b)) else { return 0 };
+        let mut score = 0;
+        for (slot, uses) in &node_a.reads {
+            let others = node_b.reads.iter().find(|(other, _)| other == slot);
+            for (read, other) in uses.iter().zip(others.into_iter().flat_map(|(_, u)| u)) {
+                score += usize::from(self.is_same(read, other));
+            }
+        }
+        let readers: HashSet<usize> =
+            node_b.readers.iter().take(READERS).map(|(reader, _)| *reader).collect();
+        let known = node_a.readers.iter().take(READERS);
+        score
+            + known
+                .filter(|(a, _)| {
+                    self.a.get(*a).is_some_and(|b| b.is_some_and(|b| readers.contains(&b)))
+                })
+                .count()
+    }
+
+    /// Whether two operators read the same.
+    pub(super) fn is_same(&self, a: &Use<'_>, b: &Use<'_>) -> bool {
+        match (a, b) {
+            (Use::Value(a, place), Use::Value(b, other)) => {
+                place == other && self.a.get(*a) == Some(&Some(*b))
+            }
+            (a, b) => a == b,
+        }
+    }
+}
+
+fn kind<'a>(side: &Side<'a>, index: usize) -> &'a str {
+    side.nodes.get(index).map_or("", |node| &node.op.kind)
+}
+
+/// Names of operators, or of what they write: each that is there once.
+fn names<'a>(side: &Side<'a>) -> HashMap<(usize, &'a str), usize> {
+    let mut known: HashMap<(usize, &str), Option<usize>> = HashMap::new();
+    for (index, node) in side.nodes.iter().enumerate() {
+        let name = match node.op.name.as_str() {
+            "" => node.op.writes().next().unwrap_or_default(),
+            name => name,
+        };
+        if !name.is_empty() {
+            // One name may be in several blocks.
+            let block = usize::from(node.block > 0);
+            known.entry((block, name)).and_modify(|known| *known = None).or_insert(Some(index));
+        }
+    }
+    known.into_iter().filter_map(|(name, index)| Some((name, index?))).collect()
+}

@@ -1,0 +1,497 @@
+//! How two programs differ, operator by operator.
+//!
+//! Operators are paired ([`matching`]); of each pair it is said what is different. Where values come from
+//! counts, not what they are called: a value that has another name is told once.
+
+mod matching;
+mod side;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use lodstone_model::{
+    Attribute, AttributeValue, Block, Dialect, Op, Program, Tensor, ValueType, Var,
+};
+use lodstone_schema::conventions;
+use serde::Serialize;
+
+use crate::Result;
+use matching::Matching;
+use side::{Node, Side, Use};
+
+/// How two programs differ.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ProgramDifference {
+    /// Whether they do not: the same operators with the same constants over the same variables. Where
+    /// in a training script they were made does not count, nor does the order of operators where it
+    /// has no meaning.
+    pub same: bool,
+    /// How many operators are the same.
+    pub equal: usize,
+    /// Kinds of operators of which one has more, with how many each has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<(String, usize, usize)>,
+    /// Operators that are not the same, in the order of the first program, then of the second.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub operators: Vec<OperatorDifference>,
+    /// How many operators may have been paired with another one that is as much like them.
+    #[serde(skip_serializing_if = "is_none")]
+    pub ambiguous: usize,
+    /// How many operators come earlier or later, where that has no meaning.
+    #[serde(skip_serializing_if = "is_none")]
+    pub moved: usize,
+    /// Values and operators that have other names: the old one and the new one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub renamed: Vec<(String, String)>,
+    /// What else is different: what goes in and comes out, types of variables, versions of operators.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<Detail>,
+}
+
+/// An operator that is different.
+#[derive(Clone, Debug, Serialize)]
+pub struct OperatorDifference {
+    /// What happened to it; several things may have.
+    pub changes: Vec<OperatorChange>,
+    /// Where it is in the first program, unless it was added.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub a: Option<OperatorPlace>,
+    /// Where it is in the second program, unless it was removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub b: Option<OperatorPlace>,
+    /// What of it is different.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<Detail>,
+}
+
+/// What can happen to an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum OperatorChange {
+    /// Only the second program has it.
+    Added,
+    /// Only the first program has it.
+    Removed,
+    /// It is of another kind.
+    Kind,
+    /// It reads other values.
+    Rewired,
+    /// It has other constants.
+    Attributes,
+    /// It comes earlier or later, which may give other results.
+    Moved,
+}
+
+/// Where an operator is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OperatorPlace {
+    /// The block it is in.
+    pub block: usize,
+    /// Its number in that block, counted from 0.
+    pub number: usize,
+    /// Its name, or the first value that it writes.
+    pub name: String,
+    /// What it does.
+    pub kind: String,
+}
+
+/// Something that is different.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Detail {
+    /// What it is: `attribute axis`, `input 1`.
+    pub what: String,
+    /// What it is in the first program, if it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub a: Option<String>,
+    /// What it is in the second program, if it is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub b: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_none(count: &usize) -> bool {
+    *count == 0
+}
+
+/// Compares two programs of one dialect.
+///
+/// # Errors
+/// What reading tensors in attributes gives.
+pub(super) fn programs(a: &Program, b: &Program) -> Result<ProgramDifference> {
+    let (side_a, side_b) = (Side::new(a), Side::new(b));
+    let matching = Matching::new(&side_a, &side_b);
+    let mut report = ProgramDifference { ambiguous: matching.ambiguous, ..Default::default() };
+    let mut names = Names::new(a, b);
+    names.learn(&side_a, &side_b, &matching);
+    let ordered = !matches!(a.dialect, Dialect::Onnx | Dialect::Glow | Dialect::Mxnet);
+    let late = out_of_order(&matching);
+    for (index, node) in side_a.nodes.iter().enumerate() {
+        let other = matching.a.get(index).copied().flatten();
+        let Some(other) = other.and_then(|other| side_b.nodes.get(other)) else {
+            let (changes, a) = (vec![OperatorChange::Removed], Some(place(node)));
+            report.operators.push(OperatorDifference { changes, a, b: None, details: Vec::new() });
+            continue;
+        };
+        let (mut changes, details) = compare((node, &side_a), (other, &side_b), &matching, &names)?;
+        if late.contains(&index) {
+            report.moved += usize::from(!ordered);
+            changes.extend(ordered.then_some(OperatorChange::Moved));
+        }
+        if changes.is_empty() {
+            report.equal += 1;
+            continue;
+        }
+        let (a, b) = (Some(place(node)), Some(place(other)));
+        report.operators.push(OperatorDifference { changes, a, b, details });
+    }
+    for (index, node) in side_b.nodes.iter().enumerate() {
+        if matching.b.get(index) == Some(&None) {
+            let (changes, b) = (vec![OperatorChange::Added], Some(place(node)));
+            report.operators.push(OperatorDifference { changes, a: None, b, details: Vec::new() });
+        }
+    }
+    report.kinds = kinds(a, b);
+    report.details = around(a, b, &names);
+    report.renamed = names.renamed();
+    report.same =
+        report.operators.is_empty() && report.renamed.is_empty() && report.details.is_empty();
+    Ok(report)
+}
+
+fn place(node: &Node<'_>) -> OperatorPlace {
+    let name = match node.op.name.as_str() {
+        "" => node.op.writes().next().unwrap_or_default(),
+        name => name,
+    };
+    let (block, number, kind) = (node.block, node.number, node.op.kind.clone());
+    OperatorPlace { block, number, name: name.to_owned(), kind }
+}
+
+fn kinds(a: &Program, b: &Program) -> Vec<(String, usize, usize)> {
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    a.ops().for_each(|op| counts.entry(&op.kind).or_default().0 += 1);
+    b.ops().for_each(|op| counts.entry(&op.kind).or_default().1 += 1);
+    let differ = counts.into_iter().filter(|(_, (a, b))| a != b);
+    differ.map(|(kind, (a, b))| (kind.to_owned(), a, b)).collect()
+}
+
+/// What values of the first program are called in the second.
+struct Names<'a> {
+    /// Names that only one of the programs has.
+    only_a: HashSet<&'a str>,
+    only_b: HashSet<&'a str>,
+    to_b: HashMap<&'a str, &'a str>,
+    order: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Names<'a> {
+    fn new(a: &'a Program, b: &'a Program) -> Self {
+        let [all_a, all_b] = [a, b].map(|program| -> HashSet<&'a str> {
+            let vars = program.vars().map(|var| var.name.as_str());
+            let used = program.ops().flat_map(|op| op.reads().chain(op.writes()));
+            vars.chain(used).collect()
+        });
+        let only_a = all_a.difference(&all_b).copied().collect();
+        let only_b = all_b.difference(&all_a).copied().collect();
+        Self { only_a, only_b, to_b: HashMap::new(), order: Vec::new() }
+    }
+
+    /// Learns them from operators that are the same: what they write, and what they read from outside.
+    fn learn(&mut self, a: &Side<'a>, b: &Side<'a>, matching: &Matching) {
+        for (index, node) in a.nodes.iter().enumerate() {
+            let other = matching.a.get(index).copied().flatten();
+            let Some(other) = other.and_then(|other| b.nodes.get(other)) else { continue };
+            let pairs = |of_a: &'a Op, of_b: &'a Op| {
+                let outputs = of_a.outputs.iter().zip(&of_b.outputs);
+                outputs.flat_map(|(a, b)| a.args.iter().zip(&b.args))
+            };
+            for (old, new) in pairs(node.op, other.op) {
+                self.add(old, new);
+            }
+            for ((_, old), (_, new)) in node.reads.iter().zip(&other.reads) {
+                for (old, new) in old.iter().zip(new) {
+                    if let (Use::Outer(old), Use::Outer(new)) = (old, new) {
+                        self.add(old, new);
+                    }
+                }
+            }
+            if !node.op.name.is_empty() && node.op.name != other.op.name {
+                self.order.push((&node.op.name, &other.op.name));
+            }
+        }
+    }
+
+    /// Takes a name for another, if that is not the name of something else.
+    fn add(&mut self, old: &'a str, new: &'a str) {
+        let fresh = self.only_a.contains(old) && self.only_b.contains(new);
+        if fresh && !self.to_b.contains_key(old) {
+            self.to_b.insert(old, new);
+            self.order.push((old, new));
+        }
+    }
+
+    /// What a value of the first program is called in the second, as far as that is known.
+    fn of<'n>(&'n self, name: &'n str) -> &'n str {
+        self.to_b.get(name).copied().unwrap_or(name)
+    }
+
+    fn renamed(&self) -> Vec<(String, String)> {
+        let mut seen = HashSet::new();
+        let first = self.order.iter().filter(|pair| seen.insert(**pair));
+        first.map(|(old, new)| ((*old).to_owned(), (*new).to_owned())).collect()
+    }
+}
+
+/// The pairs that are not in the longest row of pairs that both programs have in one order.
+fn out_of_order(matching: &Matching) -> HashSet<usize> {
+    let pairs: Vec<(usize, usize)> =
+        matching.a.iter().enumerate().filter_map(|(a, b)| Some((a, (*b)?))).collect();
+    // For each length the pair that such a row ends with, and before each pair the one it follows.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
+    let of_b = |index: usize| pairs.get(index).map_or(0, |(_, b)| *b);
+    for (index, (_, b)) in pairs.iter().enumerate() {
+        let length = ends.partition_point(|end| of_b(*end) < *b);
+        before.push(length.checked_sub(1).and_then(|length| ends.get(length)).copied());
+        match ends.get_mut(length) {
+            Some(end) => *end = index,
+            None => ends.push(index),
+        }
+    }
+    let mut late: HashSet<usize> = pairs.iter().map(|(a, _)| *a).collect();
+    let mut next = ends.last().copied();
+    while let Some(index) = next {
+        if let Some((a, _)) = pairs.get(index) {
+            late.remove(a);
+        }
+        next = before.get(index).copied().flatten();
+    }
+    late
+}
+
+/// What of an operator is different.
+fn compare(
+    (a, side_a): (&Node<'_>, &Side<'_>),
+    (b, side_b): (&Node<'_>, &Side<'_>),
+    matching: &Matching,
+    names: &Names<'_>,
+) -> Result<(Vec<OperatorChange>, Vec<Detail>)> {
+    let (mut changes, mut details) = (Vec::new(), Vec::new());
+    let mut tell = |change: OperatorChange, detail: Detail| {
+        changes.push(change);
+        details.push(detail);
+    };
+    let whole = |op: &Op| {
+        let parts = [op.domain.as_str(), &op.kind, &op.overload];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".")
+    };
+    if whole(a.op) != whole(b.op) {
+        let detail = Detail::of("kind", Some(whole(a.op)), Some(whole(b.op)));
+        tell(OperatorChange::Kind, detail);
+    }
+    let slots: BTreeSet<&str> = a.reads.iter().chain(&b.reads).map(|(slot, _)| *slot).collect();
+    for slot in slots {
+        let of = |node: &Node<'_>| node.reads.iter().position(|(other, _)| *other == slot);
+        let [uses_a, uses_b] = [(a, of(a)), (b, of(b))].map(|(node, index)| {
+            index.and_then(|index| node.reads.get(index)).map_or(&[][..], |(_, uses)| uses)
+        });
+        for index in 0..uses_a.len().max(uses_b.len()) {
+            let [read_a, read_b] =
+                [uses_a, uses_b].map(|uses| uses.get(index).unwrap_or(&Use::Nothing));
+            let same = matching.is_same(read_a, read_b)
+                || matches!((read_a, read_b), (Use::Outer(old), Use::Outer(new)) if names.of(old) == *new);
+            if !same {
+                let what = match slot {
+                    "" => format!("input {index}"),
+                    slot if uses_a.len().max(uses_b.len()) == 1 => format!("input {slot}"),
+                    slot => format!("input {slot} {index}"),
+                };
+                let name = |op: &Op| {
+                    let operand = op.inputs.iter().find(|operand| operand.slot == slot);
+                    let args = operand.map(|operand| &operand.args[..]);
+                    let args = args.or_else(|| match op.attribute(slot)? {
+                        AttributeValue::Var(name) => Some(std::slice::from_ref(name)),
+                        AttributeValue::Vars(names) => Some(names),
+                        _ => None,
+                    });
+                    args?.get(index).filter(|name| !name.is_empty()).cloned()
+                };
+                tell(OperatorChange::Rewired, Detail::of(what, name(a.op), name(b.op)));
+            }
+        }
+    }
+    let written = |op: &Op| op.writes().count();
+    if written(a.op) != written(b.op) {
+        let count = |op| Some(written(op).to_string());
+        tell(OperatorChange::Rewired, Detail::of("number of outputs", count(a.op), count(b.op)));
+    }
+    let of = |op: &Op, source: Option<&str>| -> BTreeMap<String, AttributeValue> {
+        let counts = |attribute: &&Attribute| side::counts(op, attribute, source);
+        let pair = |attribute: &Attribute| (attribute.name.clone(), attribute.value.clone());
+        op.attributes.iter().filter(counts).map(pair).collect()
+    };
+    let (of_a, of_b) = (of(a.op, side_a.source), of(b.op, side_b.source));
+    let all: BTreeSet<&String> = of_a.keys().chain(of_b.keys()).collect();
+    for name in all {
+        let (value_a, value_b) = (of_a.get(name), of_b.get(name));
+        if !same_values(value_a, value_b)? {
+            let what = format!("attribute {name}");
+            let detail = Detail::of(what, value_a.map(brief), value_b.map(brief));
+            tell(OperatorChange::Attributes, detail);
+        }
+    }
+    changes.sort_unstable();
+    changes.dedup();
+    Ok((changes, details))
+}
+
+impl Detail {
+    fn of(what: impl Into<String>, a: Option<String>, b: Option<String>) -> Self {
+        Self { what: what.into(), a, b }
+    }
+}
+
+/// Whether two constants are the same. Blocks are, since what is in them is compared by itself.
+fn same_values(a: Option<&AttributeValue>, b: Option<&AttributeValue>) -> Result<bool> {
+    use AttributeValue as A;
+    let (Some(a), Some(b)) = (a, b) else { return Ok(a.is_none() && b.is_none()) };
+    match (a, b) {
+        // Variables are among what is read.
+        (A::Block(_), A::Block(_)) | (A::Var(_), A::Var(_)) | (A::Vars(_), A::Vars(_)) => Ok(true),
+        (A::Blocks(a), A::Blocks(b)) => Ok(a.len() == b.len()),
+        (a, b) if std::mem::discriminant(a) != std::mem::discriminant(b) => Ok(false),
+        (a, b) if !a.tensors().is_empty() || !b.tensors().is_empty() => {
+            let (a, b) = (a.tensors(), b.tensors());
+            if a.len() != b.len() {
+                return Ok(false);
+            }
+            for (a, b) in a.iter().zip(b) {
+                if !same_tensors(a, b)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        // Not a number is no other number, and says the same of itself.
+        (a, b) => Ok(a == b || format!("{a:?}") == format!("{b:?}")),
+    }
+}
+
+fn same_tensors(a: &Tensor, b: &Tensor) -> Result<bool> {
+    let elsewhere = |tensor: &Tensor| Tensor { data: Default::default(), ..tensor.clone() };
+    if a == b {
+        return Ok(true);
+    }
+    if a.data.len() != b.data.len() || a.kind.name() != b.kind.name() {
+        return Ok(false);
+    }
+    let blobs = a.blobs().zip(b.blobs());
+    for (a, b) in blobs {
+        if a.len() != b.len() || a.read()? != b.read()? {
+            return Ok(false);
+        }
+    }
+    let (a, b) = (elsewhere(a), elsewhere(b));
+    Ok((a.dtype, &a.shape, &a.attributes) == (b.dtype, &b.shape, &b.attributes))
+}
+
+/// A constant in a few words.
+fn brief(value: &AttributeValue) -> String {
+    use AttributeValue as A;
+    const MOST: usize = 80;
+    let text = match value {
+        A::Bool(value) => value.to_string(),
+        A::Int(value) => value.to_string(),
+        A::Long(value) => value.to_string(),
+        A::Float(value) => value.to_string(),
+        A::Double(value) => value.to_string(),
+        A::String(text) => format!("{:?}", text.to_string()),
+        A::Bools(values) => format!("{values:?}"),
+        A::Ints(values) => format!("{values:?}"),
+        A::Longs(values) => format!("{values:?}"),
+        A::Floats(values) => format!("{values:?}"),
+        A::Doubles(values) => format!("{values:?}"),
+        A::Strings(values) => format!("{values:?}"),
+        A::Block(_) => "a block".to_owned(),
+        A::Blocks(blocks) => format!("{} blocks", blocks.len()),
+        value if !value.tensors().is_empty() => {
+            let what = |tensor: &Tensor| format!("{} {:?}", tensor.dtype, tensor.shape);
+            value.tensors().iter().map(what).collect::<Vec<_>>().join(", ")
+        }
+        value => format!("{value:?}"),
+    };
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
+/// What is different around the operators.
+fn around(a: &Program, b: &Program, names: &Names<'_>) -> Vec<Detail> {
+    let mut details = Vec::new();
+    let empty = Block::default();
+    let [main_a, main_b] = [a, b].map(|program| program.blocks.first().unwrap_or(&empty));
+    for (what, of_a, of_b) in
+        [("inputs", &main_a.inputs, &main_b.inputs), ("outputs", &main_a.outputs, &main_b.outputs)]
+    {
+        let now: Vec<&str> = of_a.iter().map(|name| names.of(name)).collect();
+        if now != of_b.iter().map(String::as_str).collect::<Vec<_>>() {
+            details.push(Detail::of(what, Some(of_a.join(", ")), Some(of_b.join(", "))));
+        }
+    }
+    let vars: HashMap<&str, &Var> =
+        main_b.vars.iter().map(|var| (var.name.as_str(), var)).collect();
+    for var in &main_a.vars {
+        let Some(other) = vars.get(names.of(&var.name)) else { continue };
+        let (now, then) = (declared(var), declared(other));
+        if now != then {
+            details.push(Detail::of(format!("variable {}", var.name), Some(now), Some(then)));
+        }
+    }
+    if a.version != b.version {
+        let version = |program: &Program| program.version.map(|version| version.to_string());
+        details.push(Detail::of("version", version(a), version(b)));
+    }
+    let sets = |program: &Program| -> BTreeMap<String, i64> {
+        program.operator_versions.iter().cloned().collect()
+    };
+    let (of_a, of_b) = (sets(a), sets(b));
+    for name in of_a.keys().chain(of_b.keys()).collect::<BTreeSet<_>>() {
+        let (old, new) = (of_a.get(name), of_b.get(name));
+        if old != new {
+            let what = match (conventions(a).has_operator_sets, name.as_str()) {
+                (true, "") => "opset".to_owned(),
+                (true, name) => format!("opset {name}"),
+                (false, name) => format!("version of `{name}`"),
+            };
+            let text = |version: Option<&i64>| version.map(ToString::to_string);
+            details.push(Detail::of(what, text(old), text(new)));
+        }
+    }
+    let functions = |program: &Program| -> BTreeSet<String> {
+        let name = |f: &lodstone_model::Function| format!("{}.{}.{}", f.domain, f.name, f.overload);
+        program.functions.iter().map(name).collect()
+    };
+    let (of_a, of_b) = (functions(a), functions(b));
+    for name in of_a.symmetric_difference(&of_b) {
+        let there = |set: &BTreeSet<String>| set.contains(name).then(|| "defined".to_owned());
+        let what = format!("function {}", name.trim_matches('.'));
+        details.push(Detail::of(what, there(&of_a), there(&of_b)));
+    }
+    details
+}
+
+/// What a variable is declared to be.
+fn declared(var: &Var) -> String {
+    let ValueType { kind, tensors, members } = &var.value;
+    let mut text = format!("{kind:?}");
+    members.iter().for_each(|member| text += &format!(" {member:?}"));
+    tensors.iter().for_each(|tensor| text += &format!(" {tensor}"));
+    let flags = [
+        (var.persistable, " persistable"),
+        (var.is_parameter, " parameter"),
+        (var.stop_gradient, " stop_gradient"),
+    ];
+    flags.into_iter().filter(|(set, _)| *set).for_each(|(_, flag)| text += flag);
+    text
+}

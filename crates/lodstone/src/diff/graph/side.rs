@@ -1,0 +1,244 @@
+//! A program as a graph: which operator each value comes from, and what it is without its names.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use lodstone_model::{Attribute, AttributeValue, Dialect, Op, Program, Tensor};
+use lodstone_schema::{conventions, glow};
+
+/// One of the two programs.
+pub(super) struct Side<'a> {
+    pub(super) nodes: Vec<Node<'a>>,
+    /// Numbers of the nodes, each after those that it reads from.
+    order: Vec<usize>,
+    /// The attribute that says where in a script an operator was made.
+    pub(super) source: Option<&'static str>,
+}
+
+/// An operator.
+pub(super) struct Node<'a> {
+    pub(super) op: &'a Op,
+    pub(super) block: usize,
+    pub(super) number: usize,
+    /// What it reads, slot by slot.
+    pub(super) reads: Vec<(&'a str, Vec<Use<'a>>)>,
+    /// Who reads what it writes: the reader, and which of its operands that is.
+    pub(super) readers: Vec<(usize, Place)>,
+    /// What it is and what it comes from, without names.
+    pub(super) forward: u64,
+    /// What it is and what becomes of it, without names.
+    pub(super) backward: u64,
+}
+
+/// Which operand of an operator: slot, and number in it.
+pub(super) type Place = (usize, usize);
+
+/// What an operator reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use<'a> {
+    /// What a node has written, in this place of its outputs.
+    Value(usize, Place),
+    /// What comes from outside: an input, a parameter.
+    Outer(&'a str),
+    /// What is left out.
+    Nothing,
+}
+
+impl<'a> Side<'a> {
+    pub(super) fn new(program: &'a Program) -> Self {
+        let source = conventions(program).source;
+        let mut side = Self { nodes: Vec::new(), order: Vec::new(), source };
+        side.walk(program);
+        side.hash(program);
+        side
+    }
+
+    /// Goes through all blocks in the order in which they run: what a block reads may have been written by
+    /// the blocks around it.
+    fn walk(&mut self, program: &'a Program) {
+        let mut starts = Vec::new();
+        for (block, contents) in program.blocks.iter().enumerate() {
+            starts.push(self.nodes.len());
+            self.nodes.extend(contents.ops.iter().enumerate().map(|(number, op)| Node {
+                op,
+                block,
+                number,
+                reads: Vec::new(),
+                readers: Vec::new(),
+                forward: 0,
+                backward: 0,
+            }));
+        }
+        let mut seen = HashSet::new();
+        for root in 0..program.blocks.len() {
+            if !seen.insert(root) {
+                continue;
+            }
+            let mut open: Vec<(usize, usize, Written<'a>)> = vec![(root, 0, HashMap::new())];
+            while let Some((block, number, _)) = open.last_mut() {
+                let (block, at) = (*block, *number);
+                let Some(op) = program.blocks.get(block).and_then(|block| block.ops.get(at)) else {
+                    let _ = open.pop();
+                    continue;
+                };
+                *number += 1;
+                let id = starts.get(block).map_or(0, |start| start + at);
+                self.read(id, op, &open);
+                self.order.push(id);
+                if let Some((_, _, written)) = open.last_mut() {
+                    write(id, op, written);
+                }
+                for inner in op.blocks().filter_map(|inner| usize::try_from(inner).ok()) {
+                    if inner < program.blocks.len() && seen.insert(inner) {
+                        open.push((inner, 0, HashMap::new()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, id: usize, op: &'a Op, open: &[(usize, usize, Written<'a>)]) {
+        /// Blocks around a block that values are looked for in.
+        const AROUND: usize = 64;
+        let of = |name: &'a str| {
+            if name.is_empty() {
+                return Use::Nothing;
+            }
+            let found = open.iter().rev().take(AROUND).find_map(|(.., known)| known.get(name));
+            found.map_or(Use::Outer(name), |(node, place)| Use::Value(*node, *place))
+        };
+        let operands = op.inputs.iter().map(|operand| (operand.slot.as_str(), &operand.args[..]));
+        // Variables that attributes name are read, too.
+        let named = op.attributes.iter().filter_map(|attribute| match &attribute.value {
+            AttributeValue::Var(name) => {
+                Some((attribute.name.as_str(), std::slice::from_ref(name)))
+            }
+            AttributeValue::Vars(names) => Some((attribute.name.as_str(), &names[..])),
+            _ => None,
+        });
+        let uses = |args: &'a [String]| args.iter().map(|arg| of(arg)).collect();
+        let reads: Vec<(&str, Vec<Use<'a>>)> =
+            operands.chain(named).map(|(slot, args)| (slot, uses(args))).collect();
+        for (slot, (_, uses)) in reads.iter().enumerate() {
+            for (index, read) in uses.iter().enumerate() {
+                if let Use::Value(node, _) = read
+                    && let Some(node) = self.nodes.get_mut(*node)
+                {
+                    node.readers.push((id, (slot, index)));
+                }
+            }
+        }
+        if let Some(node) = self.nodes.get_mut(id) {
+            node.reads = reads;
+        }
+    }
+
+    /// Hashes without names: a program in which all of them are others has the same ones.
+    fn hash(&mut self, program: &Program) {
+        let main = program.blocks.first();
+        let position = |names: Option<&Vec<String>>| -> HashMap<String, usize> {
+            names.into_iter().flatten().cloned().zip(0..).collect()
+        };
+        let inputs = position(main.map(|block| &block.inputs));
+        let outputs = position(main.map(|block| &block.outputs));
+        let local: Vec<u64> = self.nodes.iter().map(|node| local(node.op, self.source)).collect();
+        let of = |hashes: &[u64], index: usize| hashes.get(index).copied().unwrap_or(0);
+        let mut forward = vec![0; self.nodes.len()];
+        for id in &self.order {
+            let Some(node) = self.nodes.get(*id) else { continue };
+            let mut hasher = DefaultHasher::new();
+            of(&local, *id).hash(&mut hasher);
+            for (slot, uses) in &node.reads {
+                slot.hash(&mut hasher);
+                for read in uses {
+                    match read {
+                        Use::Value(node, place) => {
+                            (1, of(&forward, *node), place).hash(&mut hasher)
+                        }
+                        Use::Outer(name) => (2, inputs.get(*name)).hash(&mut hasher),
+                        Use::Nothing => 3.hash(&mut hasher),
+                    }
+                }
+            }
+            if let Some(hash) = forward.get_mut(*id) {
+                *hash = hasher.finish();
+            }
+        }
+        let mut backward = vec![0; self.nodes.len()];
+        for id in self.order.iter().rev() {
+            let Some(node) = self.nodes.get(*id) else { continue };
+            let mut hasher = DefaultHasher::new();
+            of(&local, *id).hash(&mut hasher);
+            let mut readers: Vec<_> = node
+                .readers
+                .iter()
+                .map(|(reader, place)| (of(&backward, *reader), *place))
+                .collect();
+            readers.sort_unstable();
+            readers.hash(&mut hasher);
+            let leaves = node.op.writes().map(|name| outputs.get(name));
+            leaves.collect::<Vec<_>>().hash(&mut hasher);
+            if let Some(hash) = backward.get_mut(*id) {
+                *hash = hasher.finish();
+            }
+        }
+        for ((node, forward), backward) in self.nodes.iter_mut().zip(forward).zip(backward) {
+            (node.forward, node.backward) = (forward, backward);
+        }
+    }
+}
+
+/// What has been written so far in a block, by name, and by whom.
+type Written<'a> = HashMap<&'a str, (usize, Place)>;
+
+fn write<'a>(id: usize, op: &'a Op, written: &mut Written<'a>) {
+    for (slot, operand) in op.outputs.iter().enumerate() {
+        for (index, name) in operand.args.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
+            written.insert(name, (id, (slot, index)));
+        }
+    }
+}
+
+/// Whether an attribute says what an operator is, rather than where it was made or, in words of Glow's,
+/// what it reads, which its inputs say too.
+pub(super) fn counts(op: &Op, attribute: &Attribute, source: Option<&str>) -> bool {
+    let name = attribute.name.as_str();
+    let node = || op.kind.strip_prefix(glow::PREFIX).and_then(glow::node);
+    let is_value = op.dialect == Dialect::Glow
+        && (name == "Predicate"
+            || node().is_some_and(|node| node.members.contains(&(name, glow::Member::Values))));
+    Some(name) != source && !is_value
+}
+
+/// What an operator is by itself.
+fn local(op: &Op, source: Option<&str>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&op.kind, &op.domain, &op.overload).hash(&mut hasher);
+    let mut attributes: Vec<u64> = op
+        .attributes
+        .iter()
+        .filter(|attribute| counts(op, attribute, source))
+        .map(attribute_hash)
+        .collect();
+    // Their order says nothing.
+    attributes.sort_unstable();
+    attributes.hash(&mut hasher);
+    op.outputs.iter().map(|operand| operand.args.len()).collect::<Vec<_>>().hash(&mut hasher);
+    hasher.finish()
+}
+
+fn attribute_hash(attribute: &Attribute) -> u64 {
+    use AttributeValue as A;
+    let mut hasher = DefaultHasher::new();
+    attribute.name.hash(&mut hasher);
+    match &attribute.value {
+        // What is in a block has hashes of its own, and its number says nothing; nor do names.
+        A::Block(_) | A::Blocks(_) | A::Var(_) | A::Vars(_) => {}
+        value if !value.tensors().is_empty() => {
+            let what = |tensor: &Tensor| (tensor.dtype, tensor.shape.clone(), tensor.nbytes());
+            value.tensors().iter().map(what).collect::<Vec<_>>().hash(&mut hasher);
+        }
+        value => format!("{value:?}").hash(&mut hasher),
+    }
+    hasher.finish()
+}
