@@ -121,7 +121,9 @@ Examples:
   lodstone inspect resnet50/                     a directory, whatever its files are called
   lodstone inspect inference                     the prefix of inference.pdmodel and .pdiparams
   lodstone inspect train.pb --params vars/       a program and its variables elsewhere
-  lodstone inspect model.safetensors --json --hash")]
+  lodstone inspect model.safetensors --json --hash
+  lodstone inspect net.onnx --graph dot > net.dot    for Graphviz; also mermaid, text
+  lodstone inspect net.onnx --layers             parameters by operator and by name")]
 pub(crate) struct Inspect {
     /// A file, a directory, or the prefix that the files of a model share
     pub(crate) path: PathBuf,
@@ -131,6 +133,15 @@ pub(crate) struct Inspect {
     /// Add the SHA-256 of the elements of each tensor; reads all of them
     #[arg(long)]
     pub(crate) hash: bool,
+    /// Print the program as a graph instead
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "dot", "mermaid"], conflicts_with_all = ["json", "hash", "layers"])]
+    pub(crate) graph: Option<String>,
+    /// Draw at most this many operators
+    #[arg(long, value_name = "N", default_value_t = 10_000, requires = "graph")]
+    pub(crate) limit: usize,
+    /// Print how many parameters there are by layer instead: by operator, and by what names begin with
+    #[arg(long, conflicts_with = "hash")]
+    pub(crate) layers: bool,
     #[command(flatten)]
     pub(crate) open: Open,
 }

@@ -13,6 +13,9 @@ pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
         Lodstone::UnclearTarget(_) => {
             Some("name one with --to FORMAT; `lodstone convert --help` lists them".to_owned())
         }
+        Lodstone::TooLarge { operators, .. } => {
+            Some(format!("--limit {operators} draws all of them"))
+        }
         Lodstone::Format(error) => of_format(error),
         _ => None,
     }

@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use lodstone::{InspectOptions, Inspection, Model, Op, Operand, TensorInfo, ValueInfo};
+use lodstone::{
+    GraphFormat, InspectOptions, Inspection, Layer, Layers, Model, Op, Operand, TensorInfo,
+    ValueInfo,
+};
 
 use crate::args::Inspect;
 use crate::say::{self, count, plain, size};
@@ -11,6 +14,12 @@ use crate::{Failure, table};
 
 pub(crate) fn run(arguments: &Inspect) -> Result<(), Failure> {
     let model = lodstone::open_with(&arguments.path, &arguments.open.options())?;
+    if let Some(format) = &arguments.graph {
+        return graph(&model, format, arguments.limit);
+    }
+    if arguments.layers {
+        return by_layer(&lodstone::layers(&model), arguments.json);
+    }
     let options = InspectOptions { hash: arguments.hash, operators: arguments.json };
     let inspection = lodstone::inspect(&model, options)?;
     if arguments.json {
@@ -23,6 +32,47 @@ pub(crate) fn run(arguments: &Inspect) -> Result<(), Failure> {
     })?;
     inspection.warnings.iter().for_each(|warning| say::warning(warning));
     Ok(())
+}
+
+fn graph(model: &Model, format: &str, limit: usize) -> Result<(), Failure> {
+    let format = match format {
+        "dot" => GraphFormat::Dot,
+        "mermaid" => GraphFormat::Mermaid,
+        _ => GraphFormat::Text,
+    };
+    let mut text = Vec::new();
+    lodstone::write_graph(model, format, limit, &mut text)?;
+    let text = String::from_utf8_lossy(&text);
+    say::to_stdout(|out| {
+        text.lines().try_for_each(|line| writeln!(out, "{}", plain(line)))?;
+        Ok(())
+    })
+}
+
+fn by_layer(layers: &Layers, json: bool) -> Result<(), Failure> {
+    if json {
+        return say::json(layers);
+    }
+    let row = |layer: &Layer| {
+        let name = match (layer.name.as_str(), layer.kind.as_str()) {
+            ("", "") => "read by none".to_owned(),
+            (name, "") => name.to_owned(),
+            (name, kind) => format!("{kind} {name}"),
+        };
+        vec![name, layer.tensors.to_string(), layer.elements.to_string(), size(layer.nbytes)]
+    };
+    say::to_stdout(|out| {
+        for (what, rows) in [("operator", &layers.operators), ("name", &layers.prefixes)] {
+            if !rows.is_empty() {
+                let header = [what, "tensors", "elements", "size"];
+                table::write(out, &header, &[1, 2, 3], || rows.iter().map(row))?;
+                writeln!(out)?;
+            }
+        }
+        let total = &layers.total;
+        let tensors = count(total.tensors, "tensor");
+        Ok(writeln!(out, "{tensors}, {} elements, {}", total.elements, size(total.nbytes))?)
+    })
 }
 
 fn summary(inspection: &Inspection, path: &str, out: &mut impl Write) -> io::Result<()> {

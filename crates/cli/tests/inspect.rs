@@ -30,6 +30,34 @@ fn what_is_printed_is_as_expected() {
 }
 
 #[test]
+fn graphs_and_layers_are_as_expected() {
+    let paddle = DIGITS.to_owned();
+    let onnx = golden("../onnx/blocks/loop.onnx");
+    let glow = golden("../glow/dag.onnx");
+    let odd = golden("../onnx/attributes.onnx");
+    for (name, path, how) in [
+        ("graph_paddle.txt", &paddle, &["--graph", "text"][..]),
+        ("graph_onnx.txt", &onnx, &["--graph", "text"]),
+        ("graph_glow.txt", &glow, &["--graph", "text"]),
+        ("graph_paddle.dot", &paddle, &["--graph", "dot"]),
+        ("graph_onnx.dot", &onnx, &["--graph", "dot"]),
+        ("graph_odd.dot", &odd, &["--graph", "dot"]),
+        ("graph_paddle.mmd", &paddle, &["--graph", "mermaid"]),
+        ("graph_onnx.mmd", &onnx, &["--graph", "mermaid"]),
+        ("layers_paddle.txt", &paddle, &["--layers"]),
+        ("layers_paddle.json", &paddle, &["--layers", "--json"]),
+    ] {
+        let said = good([&["inspect", path.as_str()], how].concat());
+        expect(name, &said.out);
+    }
+    let error = bad(["inspect", &paddle, "--graph", "dot", "--limit", "13"]);
+    assert!(error.contains("the program has 14 operators, and at most 13 are drawn"), "{error}");
+    assert!(error.contains("hint: --limit"), "{error}");
+    let error = bad(["inspect", &golden("2.6.2/float32.lodtensor"), "--graph", "text"]);
+    assert!(error.contains("the model has no program"), "{error}");
+}
+
+#[test]
 fn json_is_as_expected() {
     let said = good(["inspect", &golden("2.6.2/control_flow/inference"), "--json", "--hash"]);
     expect("control_flow.json", &said.out);

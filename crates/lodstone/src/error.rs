@@ -11,6 +11,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A program of more operators than are to be drawn.
+    #[error("the program has {operators} operators, and at most {limit} are drawn")]
+    TooLarge {
+        /// How many it has.
+        operators: usize,
+        /// How many are drawn at most.
+        limit: usize,
+    },
     /// A file that cannot be read or written in its format.
     #[error(transparent)]
     Format(#[from] lodstone_formats::Error),

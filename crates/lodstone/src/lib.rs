@@ -22,14 +22,18 @@ mod convert;
 mod diff;
 mod error;
 mod fit;
+mod graph;
 mod harmless;
 mod inspect;
+mod layers;
 mod numbers;
 mod open;
 mod scan;
 mod seal;
 mod sparse;
 mod verify;
+mod wiring;
+mod words;
 
 pub use adapt::Renames;
 pub use cat::{open_named, open_only, open_record, write_text};
@@ -39,9 +43,11 @@ pub use diff::{
     OperatorPlace, ProgramDifference, Values, Which, diff,
 };
 pub use error::{Error, Result};
+pub use graph::{GraphFormat, write_graph};
 pub use inspect::{
     InspectOptions, Inspection, OperatorInfo, PartInfo, ProgramInfo, TensorInfo, ValueInfo, inspect,
 };
+pub use layers::{Layer, Layers, layers};
 pub use lodstone_formats::{
     Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, WriteOptions,
 };

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 
-use super::side::{Node, Side, Use};
+use crate::wiring::{Node, Use, Wiring};
 
 /// Pairs of operators.
 pub(super) struct Matching {
@@ -37,7 +37,7 @@ const BUDGET: usize = 1 << 20;
 const READERS: usize = 32;
 
 impl Matching {
-    pub(super) fn new(a: &Side<'_>, b: &Side<'_>) -> Self {
+    pub(super) fn new(a: &Wiring<'_>, b: &Wiring<'_>) -> Self {
         let mut matching =
             Self { a: vec![None; a.nodes.len()], b: vec![None; b.nodes.len()], ambiguous: 0 };
         matching.unique(a, b, &names(a), &names(b), true);
@@ -74,8 +74,8 @@ impl Matching {
     /// Pairs operators of one name.
     fn unique<K: Hash + Eq>(
         &mut self,
-        a: &Side<'_>,
-        b: &Side<'_>,
+        a: &Wiring<'_>,
+        b: &Wiring<'_>,
         keys_a: &HashMap<K, usize>,
         keys_b: &HashMap<K, usize>,
         same_kind: bool,
@@ -92,8 +92,8 @@ impl Matching {
     /// Pairs operators of one hash, in their order, since nothing tells them apart.
     fn by_hash(
         &mut self,
-        a: &Side<'_>,
-        b: &Side<'_>,
+        a: &Wiring<'_>,
+        b: &Wiring<'_>,
         alike: Alike,
         hash: fn(&Node<'_>) -> (u64, u64),
     ) {
@@ -115,7 +115,7 @@ impl Matching {
     }
 
     /// Follows the values between operators that are known to be the same.
-    fn along(&mut self, a: &Side<'_>, b: &Side<'_>) {
+    fn along(&mut self, a: &Wiring<'_>, b: &Wiring<'_>) {
         let known = self.a.iter().enumerate().filter_map(|(a, b)| Some((a, (*b)?)));
         let mut open: VecDeque<(usize, usize)> = known.collect();
         while let Some((of_a, of_b)) = open.pop_front() {
@@ -153,7 +153,7 @@ impl Matching {
     }
 
     /// Pairs what is left of one kind with what is most alike, if anything around it is known.
-    fn by_likeness(&mut self, a: &Side<'_>, b: &Side<'_>) {
+    fn by_likeness(&mut self, a: &Wiring<'_>, b: &Wiring<'_>) {
         let mut kinds: HashMap<&str, (Vec<usize>, Vec<usize>)> = HashMap::new();
         for index in (0..a.nodes.len()).filter(|index| self.free_a(*index)) {
             kinds.entry(kind(a, index)).or_default().0.push(index);
@@ -187,7 +187,7 @@ impl Matching {
     }
 
     /// How many values of two operators come from, or go to, operators that are the same.
-    fn likeness(&self, a: &Side<'_>, of_a: usize, b: &Side<'_>, of_b: usize) -> usize {
+    fn likeness(&self, a: &Wiring<'_>, of_a: usize, b: &Wiring<'_>, of_b: usize) -> usize {
         let (Some(node_a), Some(node_b)) = (a.nodes.get(of_a), b.nodes.get(of_b)) else { return 0 };
         let mut score = 0;
         for (slot, uses) in &node_a.reads {
@@ -218,12 +218,12 @@ impl Matching {
     }
 }
 
-fn kind<'a>(side: &Side<'a>, index: usize) -> &'a str {
+fn kind<'a>(side: &Wiring<'a>, index: usize) -> &'a str {
     side.nodes.get(index).map_or("", |node| &node.op.kind)
 }
 
 /// Names of operators, or of what they write: each that is there once.
-fn names<'a>(side: &Side<'a>) -> HashMap<(usize, &'a str), usize> {
+fn names<'a>(side: &Wiring<'a>) -> HashMap<(usize, &'a str), usize> {
     let mut known: HashMap<(usize, &str), Option<usize>> = HashMap::new();
     for (index, node) in side.nodes.iter().enumerate() {
         let name = match node.op.name.as_str() {

@@ -4,7 +4,6 @@
 //! counts, not what they are called: a value that has another name is told once.
 
 mod matching;
-mod side;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -15,8 +14,9 @@ use lodstone_schema::conventions;
 use serde::Serialize;
 
 use crate::Result;
+use crate::wiring::{Node, Use, Wiring, counts};
+use crate::words;
 use matching::Matching;
-use side::{Node, Side, Use};
 
 /// How two programs differ.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -118,7 +118,7 @@ fn is_none(count: &usize) -> bool {
 /// # Errors
 /// What reading tensors in attributes gives.
 pub(super) fn programs(a: &Program, b: &Program) -> Result<ProgramDifference> {
-    let (side_a, side_b) = (Side::new(a), Side::new(b));
+    let (side_a, side_b) = (Wiring::new(a), Wiring::new(b));
     let matching = Matching::new(&side_a, &side_b);
     let mut report = ProgramDifference { ambiguous: matching.ambiguous, ..Default::default() };
     let mut names = Names::new(a, b);
@@ -197,7 +197,7 @@ impl<'a> Names<'a> {
     }
 
     /// Learns them from operators that are the same: what they write, and what they read from outside.
-    fn learn(&mut self, a: &Side<'a>, b: &Side<'a>, matching: &Matching) {
+    fn learn(&mut self, a: &Wiring<'a>, b: &Wiring<'a>, matching: &Matching) {
         for (index, node) in a.nodes.iter().enumerate() {
             let other = matching.a.get(index).copied().flatten();
             let Some(other) = other.and_then(|other| b.nodes.get(other)) else { continue };
@@ -271,8 +271,8 @@ fn out_of_order(matching: &Matching) -> HashSet<usize> {
 
 /// What of an operator is different.
 fn compare(
-    (a, side_a): (&Node<'_>, &Side<'_>),
-    (b, side_b): (&Node<'_>, &Side<'_>),
+    (a, side_a): (&Node<'_>, &Wiring<'_>),
+    (b, side_b): (&Node<'_>, &Wiring<'_>),
     matching: &Matching,
     names: &Names<'_>,
 ) -> Result<(Vec<OperatorChange>, Vec<Detail>)> {
@@ -326,7 +326,7 @@ fn compare(
         tell(OperatorChange::Rewired, Detail::of("number of outputs", count(a.op), count(b.op)));
     }
     let of = |op: &Op, source: Option<&str>| -> BTreeMap<String, AttributeValue> {
-        let counts = |attribute: &&Attribute| side::counts(op, attribute, source);
+        let counts = |attribute: &&Attribute| counts(op, attribute, source);
         let pair = |attribute: &Attribute| (attribute.name.clone(), attribute.value.clone());
         op.attributes.iter().filter(counts).map(pair).collect()
     };
@@ -336,7 +336,7 @@ fn compare(
         let (value_a, value_b) = (of_a.get(name), of_b.get(name));
         if !same_values(value_a, value_b)? {
             let what = format!("attribute {name}");
-            let detail = Detail::of(what, value_a.map(brief), value_b.map(brief));
+            let detail = Detail::of(what, value_a.map(short), value_b.map(short));
             tell(OperatorChange::Attributes, detail);
         }
     }
@@ -396,34 +396,8 @@ fn same_tensors(a: &Tensor, b: &Tensor) -> Result<bool> {
 }
 
 /// A constant in a few words.
-fn brief(value: &AttributeValue) -> String {
-    use AttributeValue as A;
-    const MOST: usize = 80;
-    let text = match value {
-        A::Bool(value) => value.to_string(),
-        A::Int(value) => value.to_string(),
-        A::Long(value) => value.to_string(),
-        A::Float(value) => value.to_string(),
-        A::Double(value) => value.to_string(),
-        A::String(text) => format!("{:?}", text.to_string()),
-        A::Bools(values) => format!("{values:?}"),
-        A::Ints(values) => format!("{values:?}"),
-        A::Longs(values) => format!("{values:?}"),
-        A::Floats(values) => format!("{values:?}"),
-        A::Doubles(values) => format!("{values:?}"),
-        A::Strings(values) => format!("{values:?}"),
-        A::Block(_) => "a block".to_owned(),
-        A::Blocks(blocks) => format!("{} blocks", blocks.len()),
-        value if !value.tensors().is_empty() => {
-            let what = |tensor: &Tensor| format!("{} {:?}", tensor.dtype, tensor.shape);
-            value.tensors().iter().map(what).collect::<Vec<_>>().join(", ")
-        }
-        value => format!("{value:?}"),
-    };
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
+fn short(value: &AttributeValue) -> String {
+    words::cut(&words::constant(value))
 }
 
 /// What is different around the operators.

@@ -6,36 +6,36 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use lodstone_model::{Attribute, AttributeValue, Dialect, Op, Program, Tensor};
 use lodstone_schema::{conventions, glow};
 
-/// One of the two programs.
-pub(super) struct Side<'a> {
-    pub(super) nodes: Vec<Node<'a>>,
+/// The operators of a program, and the values between them.
+pub(crate) struct Wiring<'a> {
+    pub(crate) nodes: Vec<Node<'a>>,
     /// Numbers of the nodes, each after those that it reads from.
     order: Vec<usize>,
     /// The attribute that says where in a script an operator was made.
-    pub(super) source: Option<&'static str>,
+    pub(crate) source: Option<&'static str>,
 }
 
 /// An operator.
-pub(super) struct Node<'a> {
-    pub(super) op: &'a Op,
-    pub(super) block: usize,
-    pub(super) number: usize,
+pub(crate) struct Node<'a> {
+    pub(crate) op: &'a Op,
+    pub(crate) block: usize,
+    pub(crate) number: usize,
     /// What it reads, slot by slot.
-    pub(super) reads: Vec<(&'a str, Vec<Use<'a>>)>,
+    pub(crate) reads: Vec<(&'a str, Vec<Use<'a>>)>,
     /// Who reads what it writes: the reader, and which of its operands that is.
-    pub(super) readers: Vec<(usize, Place)>,
+    pub(crate) readers: Vec<(usize, Place)>,
     /// What it is and what it comes from, without names.
-    pub(super) forward: u64,
+    pub(crate) forward: u64,
     /// What it is and what becomes of it, without names.
-    pub(super) backward: u64,
+    pub(crate) backward: u64,
 }
 
 /// Which operand of an operator: slot, and number in it.
-pub(super) type Place = (usize, usize);
+pub(crate) type Place = (usize, usize);
 
 /// What an operator reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use<'a> {
+pub(crate) enum Use<'a> {
     /// What a node has written, in this place of its outputs.
     Value(usize, Place),
     /// What comes from outside: an input, a parameter.
@@ -44,8 +44,8 @@ pub(super) enum Use<'a> {
     Nothing,
 }
 
-impl<'a> Side<'a> {
-    pub(super) fn new(program: &'a Program) -> Self {
+impl<'a> Wiring<'a> {
+    pub(crate) fn new(program: &'a Program) -> Self {
         let source = conventions(program).source;
         let mut side = Self { nodes: Vec::new(), order: Vec::new(), source };
         side.walk(program);
@@ -201,7 +201,7 @@ fn write<'a>(id: usize, op: &'a Op, written: &mut Written<'a>) {
 
 /// Whether an attribute says what an operator is, rather than where it was made or, in words of Glow's,
 /// what it reads, which its inputs say too.
-pub(super) fn counts(op: &Op, attribute: &Attribute, source: Option<&str>) -> bool {
+pub(crate) fn counts(op: &Op, attribute: &Attribute, source: Option<&str>) -> bool {
     let name = attribute.name.as_str();
     let node = || op.kind.strip_prefix(glow::PREFIX).and_then(glow::node);
     let is_value = op.dialect == Dialect::Glow

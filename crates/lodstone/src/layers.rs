@@ -1,0 +1,100 @@
+//! How many parameters a model has, and how large they are, by layer.
+
+use std::collections::{BTreeMap, HashMap};
+
+use lodstone_model::{Model, Op, Parameter};
+use lodstone_schema::conventions;
+use serde::Serialize;
+
+/// Parameters by layer.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Layers {
+    /// Version of this structure.
+    pub schema: u32,
+    /// All of them.
+    pub total: Layer,
+    /// By the operator that reads them first, in the order of the program; those that none reads last, under
+    /// no name. Nothing if there is no program.
+    pub operators: Vec<Layer>,
+    /// By what their names begin with, each of it with all that is below it, in the order of names.
+    pub prefixes: Vec<Layer>,
+}
+
+/// Parameters that belong together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Layer {
+    /// What it is called: an operator, or the beginning of names (`encoder.layer.3`).
+    pub name: String,
+    /// What the operator does.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// How many tensors.
+    pub tensors: usize,
+    /// How many elements.
+    pub elements: u64,
+    /// Size in bytes.
+    pub nbytes: u64,
+}
+
+impl Layer {
+    fn add(&mut self, parameter: &Parameter) {
+        let extents = &parameter.tensor.shape;
+        let elements = extents.iter().fold(1u64, |count, extent| count.saturating_mul(*extent));
+        self.tensors += 1;
+        self.elements = self.elements.saturating_add(elements);
+        self.nbytes = self.nbytes.saturating_add(parameter.tensor.nbytes());
+    }
+}
+
+/// Counts the parameters of a model by layer.
+pub fn layers(model: &Model) -> Layers {
+    let mut layers = Layers { schema: 1, ..Layers::default() };
+    model.parameters.iter().for_each(|parameter| layers.total.add(parameter));
+    layers.operators = operators(model);
+    layers.prefixes = prefixes(model);
+    layers
+}
+
+fn operators(model: &Model) -> Vec<Layer> {
+    let Some(program) = &model.program else { return Vec::new() };
+    let variable_of = conventions(program).variable_of;
+    let mut readers: HashMap<&str, usize> = HashMap::new();
+    let ops: Vec<&Op> = program.ops().collect();
+    for (number, op) in ops.iter().enumerate() {
+        for name in op.reads() {
+            let _ = readers.entry(name).or_insert(number);
+        }
+    }
+    let mut layers: BTreeMap<usize, Layer> = BTreeMap::new();
+    for parameter in &model.parameters {
+        let reader = readers.get(variable_of(&parameter.name)).copied().unwrap_or(usize::MAX);
+        let layer = layers.entry(reader).or_insert_with(|| {
+            let Some(op) = ops.get(reader) else { return Layer::default() };
+            let written = || op.writes().next().unwrap_or_default();
+            let name = if op.name.is_empty() { written() } else { &op.name };
+            Layer { name: name.to_owned(), kind: op.kind.clone(), ..Layer::default() }
+        });
+        layer.add(parameter);
+    }
+    layers.into_values().collect()
+}
+
+/// What divides the parts of a name.
+const DIVIDERS: [char; 2] = ['.', '/'];
+
+/// Parts of a name that are counted by themselves.
+const PARTS: usize = 8;
+
+fn prefixes(model: &Model) -> Vec<Layer> {
+    let mut layers: BTreeMap<&str, Layer> = BTreeMap::new();
+    for parameter in &model.parameters {
+        for (end, _) in parameter.name.match_indices(DIVIDERS).take(PARTS) {
+            let prefix = parameter.name.get(..end).unwrap_or_default();
+            if !prefix.is_empty() {
+                let named = || Layer { name: prefix.to_owned(), ..Layer::default() };
+                layers.entry(prefix).or_insert_with(named).add(parameter);
+            }
+        }
+    }
+    layers.into_values().collect()
+}

@@ -1,0 +1,41 @@
+//! Parts of programs in a few words.
+
+use lodstone_model::{AttributeValue, Tensor};
+
+/// A text of at most 60 characters, or the beginning of it.
+pub(crate) fn cut(text: &str) -> String {
+    const LONGEST: usize = 60;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// A constant.
+pub(crate) fn constant(value: &AttributeValue) -> String {
+    use AttributeValue as A;
+    match value {
+        A::Bool(value) => value.to_string(),
+        A::Int(value) => value.to_string(),
+        A::Long(value) => value.to_string(),
+        A::Float(value) => value.to_string(),
+        A::Double(value) => value.to_string(),
+        A::String(text) => format!("{:?}", text.to_string()),
+        A::Bools(values) => format!("{values:?}"),
+        A::Ints(values) => format!("{values:?}"),
+        A::Longs(values) => format!("{values:?}"),
+        A::Floats(values) => format!("{values:?}"),
+        A::Doubles(values) => format!("{values:?}"),
+        A::Strings(values) => format!("{values:?}"),
+        A::Var(name) => name.clone(),
+        A::Vars(names) => names.join(", "),
+        A::Block(block) => format!("block {block}"),
+        A::Blocks(blocks) => format!("blocks {blocks:?}"),
+        A::Reference { name, .. } => format!("@{name}"),
+        value if !value.tensors().is_empty() => {
+            let what = |tensor: &Tensor| format!("{} {:?}", tensor.dtype, tensor.shape);
+            value.tensors().iter().map(what).collect::<Vec<_>>().join(", ")
+        }
+        value => format!("{value:?}"),
+    }
+}
