@@ -1,5 +1,18 @@
 //! ONNX: what goes in and out of its programs, and how they say what they are.
 
+mod operators;
+mod releases;
+mod types;
+
+pub use operators::{
+    Count, Formal, Operator, Parameter, Presence, domain_name, operator, operators, versions,
+};
+pub use releases::{
+    Release, domains, introduced, ir_version_of_dtype, ir_version_of_opset, newest_ir_version,
+    newest_opset, releases,
+};
+pub use types::{attribute_kind, element_name, tensor_name, type_name};
+
 use std::collections::HashSet;
 
 use lodstone_model::Program;
