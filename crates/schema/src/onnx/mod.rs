@@ -1,9 +1,11 @@
 //! ONNX: what goes in and out of its programs, and how they say what they are.
 
+mod check;
 mod operators;
 mod releases;
 mod types;
 
+pub use check::{check, check_with};
 pub use operators::{
     Count, Formal, Operator, Parameter, Presence, domain_name, operator, operators, versions,
 };
