@@ -1,4 +1,5 @@
-//! Whether a model is whole: its structure, the bounds of its tensors, its checksums, its seal.
+//! Whether a model is whole: its structure, the bounds of its tensors, the rules of its framework, its
+//! checksums, its seal.
 
 use std::collections::HashSet;
 use std::panic::resume_unwind;
@@ -7,7 +8,7 @@ use std::thread;
 
 use lodstone_formats::{Error as FormatError, OpenOptions, Place, Seals, called};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
-use lodstone_schema::conventions;
+use lodstone_schema::{Finding, conventions};
 use lodstone_store::{
     Blob, Checks, Damage, Error as StoreError, Progress, SourceFile, crc32_of, exists, is_dir,
 };
@@ -82,6 +83,8 @@ pub enum DefectKind {
     Values,
     /// Something that belongs to the model is not there.
     Missing,
+    /// The program breaks a rule of its framework.
+    Rule,
 }
 
 /// Finds out whether a model is whole. All of it is read.
@@ -256,6 +259,7 @@ fn look(
         found.findings.push(wrong);
     }
     missing(path, model, found);
+    rules(model, found);
     for (number, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
         let name = called(name, number);
         let checked = values(tensor).and_then(|wrong| match wrong {
@@ -287,6 +291,18 @@ fn missing(path: &Path, model: &Model, found: &mut Verification) {
     if !absent.is_empty() {
         let message = format!("parameters of the program are not there: {}", some(&absent));
         found.findings.push(plain(DefectKind::Missing, message));
+    }
+}
+
+/// What is wrong with the program by the rules of its framework.
+fn rules(model: &Model, found: &mut Verification) {
+    let Some(program) = &model.program else { return };
+    let wrong = (conventions(program).check)(model);
+    let defect = |finding: &Finding| plain(DefectKind::Rule, finding.to_string());
+    found.findings.extend(wrong.told.iter().map(defect));
+    if wrong.more > 0 {
+        let message = format!("{} more rules are broken", wrong.more);
+        found.findings.push(plain(DefectKind::Rule, message));
     }
 }
 

@@ -17,17 +17,21 @@ pub use types::{attribute_kind, element_name, tensor_name, type_name};
 
 use std::collections::HashSet;
 
-use lodstone_model::Program;
+use lodstone_model::{Dialect, Program};
 
-use crate::{Conventions, Interface};
+use crate::{Conventions, Interface, conventions, glow};
 
 /// ONNX's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
-    framework: "ONNX",
+    framework: "ONNX 1.23.2",
     has_operator_sets: true,
     version: |version| format!("IR {version}"),
     interface,
-    unknown_operators: |_| Vec::new(),
+    unknown_operators,
+    check: |model| match &model.program {
+        Some(program) if program.dialect == Dialect::Glow => glow::check(model),
+        _ => check(model),
+    },
     risk: |_| None,
     variable_of: |parameter| parameter,
     parameters: |_| Vec::new(),
@@ -47,4 +51,20 @@ fn interface(program: &Program) -> Interface<'_> {
         inputs: inputs.filter(|name| !initialised.contains(name)).collect(),
         outputs: main.outputs.iter().map(String::as_str).collect(),
     }
+}
+
+/// Operators that no version of any set of ONNX has, and no function of the program defines. Glow's own
+/// are in a table of theirs.
+fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {
+    if program.dialect == Dialect::Glow {
+        return Vec::new();
+    }
+    let own: HashSet<(&str, &str)> = program
+        .functions
+        .iter()
+        .map(|function| (domain_name(&function.domain), function.name.as_str()))
+        .collect();
+    conventions::unknown_operators(program, |domain, kind| {
+        versions(domain, kind).next().is_some() || own.contains(&(domain_name(domain), kind))
+    })
 }
