@@ -127,7 +127,8 @@ fn a_program_that_breaks_rules_is_damaged_and_each_is_told() {
     assert!(said.out.contains("whole"), "{said:?}");
     let said = run(["verify", &onnx("own_output_is_read_inside")]);
     assert_eq!(said.code, Some(1), "{said:?}");
-    let told = "  the graph, operator 0 (`If`), `then_branch`, operator 0 (`Relu`), input 0: reads `y`";
+    let told =
+        "  the graph, operator 0 (`If`), `then_branch`, operator 0 (`Relu`), input 0: reads `y`";
     assert!(said.out.contains(told), "{said:?}");
     let said = run(["verify", &onnx("types_differ"), "--json"]);
     assert!(said.code == Some(1) && said.out.contains(r#""kind": "rule""#), "{said:?}");

@@ -1,9 +1,11 @@
 //! ONNX: what goes in and out of its programs, and how they say what they are.
 
+mod bound;
 mod check;
 mod operators;
 mod releases;
 mod types;
+mod upgrade;
 
 pub use check::{check, check_with};
 pub use operators::{
@@ -14,6 +16,7 @@ pub use releases::{
     newest_opset, releases,
 };
 pub use types::{attribute_kind, element_name, tensor_name, type_name};
+pub use upgrade::{UpgradeError, changes, upgrade};
 
 use std::collections::HashSet;
 
@@ -67,4 +70,13 @@ fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {
     conventions::unknown_operators(program, |domain, kind| {
         versions(domain, kind).next().is_some() || own.contains(&(domain_name(domain), kind))
     })
+}
+
+/// A name as messages have it. Names come out of the file and may be of any length.
+fn quoted(name: &str) -> String {
+    const LONGEST: usize = 100;
+    match name.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("`{}..`", name.get(..end).unwrap_or_default()),
+        None => format!("`{name}`"),
+    }
 }

@@ -30,7 +30,7 @@ use std::collections::HashMap;
 use lodstone_model::{Model, Parameter, Program, ValueType};
 
 use self::walk::Walk;
-use super::{domain_name, introduced, newest_ir_version};
+use super::{domain_name, introduced, newest_ir_version, quoted};
 use crate::Findings;
 
 /// What is wrong with a model by ONNX's rules; nothing if it has no program.
@@ -122,13 +122,4 @@ fn gathered<'m>(
         }
     }
     imports
-}
-
-/// A name as messages have it. Names come out of the file and may be of any length.
-fn quoted(name: &str) -> String {
-    const LONGEST: usize = 100;
-    match name.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("`{}..`", name.get(..end).unwrap_or_default()),
-        None => format!("`{name}`"),
-    }
 }

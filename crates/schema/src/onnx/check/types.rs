@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use lodstone_model::{Op, Tensor, ValueType};
 
 use super::node::{arguments, is_experimental};
-use super::quoted;
 use super::walk::{TypeName, Walk};
 use crate::Findings;
-use crate::onnx::{Formal, Operator, domain_name, operator, tensor_name, type_name};
+use crate::onnx::bound::Bound;
+use crate::onnx::{Operator, domain_name, operator, tensor_name, type_name};
 
 /// The type that a value is said to be of, if all of it is said.
 pub(super) fn of_value<'m>(value: &ValueType) -> Option<TypeName<'m>> {
@@ -69,45 +69,4 @@ pub(super) fn written<'m>(walk: &Walk<'m>, op: &'m Op) -> HashMap<usize, TypeNam
     }
     let outputs = 0..arguments(&op.outputs).len();
     outputs.filter_map(|number| Some((number, bound.of(known, known.output(number)?)?))).collect()
-}
-
-/// What names of types stand for in an operator.
-#[derive(Default)]
-struct Bound {
-    types: HashMap<&'static str, String>,
-}
-
-impl Bound {
-    /// Takes a value of type `found` for an input or output; says what is wrong with it.
-    fn take(&mut self, known: &Operator, formal: &Formal, found: &str) -> Option<String> {
-        let name = quoted(formal.name);
-        match known.types_of(formal.types) {
-            None if formal.types != found => {
-                return Some(format!("{name} is {found}, expected {}", formal.types));
-            }
-            Some(allowed) if !allowed.contains(&found) => {
-                let what = format!("{name} is {found}, which {} cannot be", formal.types);
-                return Some(what);
-            }
-            _ => {}
-        }
-        if !formal.homogeneous {
-            return None;
-        }
-        let other = self.types.entry(formal.types).or_insert_with(|| found.to_owned());
-        (other != found)
-            .then(|| format!("{name} is {found}, where {} is {other} elsewhere", formal.types))
-    }
-
-    /// The type of an output, if it can be told.
-    fn of<'m>(&self, known: &Operator, formal: &Formal) -> Option<TypeName<'m>> {
-        if let Some(bound) = self.types.get(formal.types).filter(|_| formal.homogeneous) {
-            return Some(TypeName::Owned(bound.clone()));
-        }
-        match known.types_of(formal.types) {
-            None => Some(TypeName::Borrowed(formal.types)),
-            Some([only]) => Some(TypeName::Borrowed(only)),
-            Some(_) => None,
-        }
-    }
 }
