@@ -4,11 +4,12 @@ use lodstone_model::AttributeValue;
 
 use super::change::Change;
 
-/// `axes` of ReduceX, Squeeze and Unsqueeze. None, or no axis, stands for all.
+/// `axes` of ReduceX, Squeeze and Unsqueeze. None, or no axis, stands for all, but for Unsqueeze.
 pub(super) fn axes(change: &mut Change<'_>) -> Result<(), String> {
+    let stands_for_all = change.op.kind != "Unsqueeze";
     match change.take("axes") {
         None => Ok(()),
-        Some(AttributeValue::Longs(axes)) if axes.is_empty() => Ok(()),
+        Some(AttributeValue::Longs(axes)) if axes.is_empty() && stands_for_all => Ok(()),
         Some(value) => {
             let axes = change.as_integers("axes", value)?;
             change.set_input(1, axes);

@@ -240,11 +240,12 @@ impl Body<'_> {
                     "" => quoted(&op.kind),
                     name => format!("{} {}", quoted(&op.kind), quoted(name)),
                 };
-                let place = format!("{place}, operator {number} ({called})");
-                open.extend(op.blocks().map(|block| (block, place.clone())));
+                // Places are long where blocks are deep: they are told of what needs one.
+                let place = || format!("{place}, operator {number} ({called})");
+                open.extend(op.blocks().map(|block| (block, place())));
                 self.known.follow(index, &op, self.from);
                 if let Err(why) = self.operator(index, op, &mut changed) {
-                    findings.add(place, why);
+                    findings.add(place(), why);
                 }
             }
             if let Some(block) = self.program.blocks.get_mut(index) {

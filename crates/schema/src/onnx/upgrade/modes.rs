@@ -137,8 +137,11 @@ pub(super) fn paddings(change: &mut Change<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// `p` of LpPool became an integer.
+/// `p` of LpPool and GlobalLpPool became an integer. The former has to say over what it goes.
 pub(super) fn power(change: &mut Change<'_>) -> Result<(), String> {
+    if change.op.kind == "LpPool" && change.op.attribute("kernel_shape").is_none() {
+        return Err("has no attribute `kernel_shape`".to_owned());
+    }
     let Some(value) = change.take("p") else { return Ok(()) };
     let whole = match value {
         AttributeValue::Float(p) if p.fract() == 0.0 => p.to_string().parse().ok(),
