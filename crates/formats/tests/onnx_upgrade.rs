@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use lodstone_formats::{OpenOptions, onnx};
-use lodstone_model::{Dialect, Model};
+use lodstone_model::{Attribute, AttributeValue, DType, Dialect, Model, Op, Program};
 use lodstone_schema::onnx::{
     UpgradeError, changes, check, ir_version_of_opset, newest_opset, operators, upgrade,
 };
@@ -139,10 +139,8 @@ fn what_cannot_be_upgraded_is_named_and_the_model_stays_as_it_was() {
     let ops = &mut program.blocks[0].ops;
     ops[0].attributes.retain(|attribute| attribute.name != "is_test");
     let mut second = ops[0].clone();
-    let training = lodstone_model::AttributeValue::Long(0);
-    second
-        .attributes
-        .push(lodstone_model::Attribute { name: "is_test".to_owned(), value: training });
+    let training = AttributeValue::Long(0);
+    second.attributes.push(Attribute { name: "is_test".to_owned(), value: training });
     (second.name, second.outputs[0].args[0]) = ("bn".to_owned(), "z".to_owned());
     ops.push(second);
     let before = model.program.clone();
@@ -176,4 +174,98 @@ fn older_and_unknown_sets_are_refused() {
     }
     model.program.as_mut().unwrap().dialect = Dialect::Glow;
     assert_eq!(upgrade(&mut model, newest).unwrap_err(), UpgradeError::NoOperators);
+}
+
+/// Something that is done to a program.
+type Edit = fn(&mut Program);
+
+fn op(program: &mut Program) -> &mut Op {
+    &mut program.blocks[0].ops[0]
+}
+
+fn set(program: &mut Program, name: &str, value: AttributeValue) {
+    let attributes = &mut op(program).attributes;
+    attributes.retain(|attribute| attribute.name != name);
+    attributes.push(Attribute { name: name.to_owned(), value });
+}
+
+fn text(value: &str) -> AttributeValue {
+    AttributeValue::String(value.into())
+}
+
+fn declare(program: &mut Program, dtype: DType) {
+    let vars = program.blocks[0].vars.iter_mut();
+    vars.flat_map(|var| &mut var.value.tensors).for_each(|tensor| tensor.dtype = dtype);
+}
+
+/// Models, what is done to them, and why they cannot be upgraded then.
+const REFUSED: [(&str, Edit, &str); 14] = [
+    ("spatial", |p| set(p, "spatial", AttributeValue::Long(0)), "(`spatial` is 0)"),
+    ("dropout_test", |p| set(p, "is_test", AttributeValue::Long(0)), "is in training mode"),
+    (
+        "spatial",
+        |p| op(p).outputs[0].args.extend(["a", "b", "c", "d"].map(str::to_owned)),
+        "writes statistics of training",
+    ),
+    ("cast", |p| set(p, "to", text("QUATERNION")), "casts to a type that there is not"),
+    ("power", |p| set(p, "p", AttributeValue::Float(1.5)), "has a `p` that is no integer"),
+    ("axes_ReduceLogSum", |p| declare(p, DType::Int32), "computes int32, which it does no more"),
+    ("split", |p| op(p).inputs[0].args.push("x".to_owned()), "has sizes as an input"),
+    ("tile", |p| op(p).inputs[0].args.swap(0, 1), "tiles by numbers that are no constants"),
+    (
+        "upsample_computed_nearest",
+        |p| {
+            op(p).kind = "Resize".to_owned();
+            p.operator_versions[0].1 = 10;
+        },
+        "takes the nearest by scales that are no constants",
+    ),
+    (
+        "resize_linear",
+        |p| set(p, "mode", text("nearest")),
+        "takes the nearest, and grows and shrinks at once",
+    ),
+    (
+        "resize_sizes",
+        |p| set(p, "coordinate_transformation_mode", text("tf_half_pixel_for_nn")),
+        "by `tf_half_pixel_for_nn`, which there is no more",
+    ),
+    ("scan", |p| op(p).inputs[0].args[0] = "x".to_owned(), "has sequences of several lengths"),
+    ("dropout_mask", |p| declare(p, DType::Unknown(0)), "it cannot be told of which type"),
+    ("concat", |p| op(p).kind = "NoSuch".to_owned(), "is no operator of ONNX"),
+];
+
+#[test]
+fn a_refusal_says_why() {
+    for (name, edit, why) in REFUSED {
+        let mut model = open(name);
+        let program = model.program.as_mut().unwrap();
+        if name == "split" {
+            program.operator_versions[0].1 = 1;
+        }
+        edit(program);
+        let error = upgrade(&mut model, newest_opset("").unwrap()).unwrap_err().to_string();
+        assert!(
+            error.contains("the graph, operator 0 (") && error.contains(why),
+            "{name}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_number_is_made_one_of_the_type_that_it_is_used_with() {
+    // Before version 15 by its type, which has to be known; from then on whatever that is.
+    let kinds = |target| {
+        let mut model = open("clip_float16");
+        upgrade(&mut model, target).unwrap();
+        let program = model.program.unwrap();
+        program.ops().map(|op| op.kind.clone()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(kinds(13), "Abs Constant Cast Clip");
+    assert_eq!(kinds(15), "Abs Constant CastLike Clip");
+    let mut unknown = open("clip_float16");
+    declare(unknown.program.as_mut().unwrap(), DType::Unknown(0));
+    let error = upgrade(&mut unknown, 14).unwrap_err().to_string();
+    assert!(error.contains("it cannot be told of which type `z` is"), "{error}");
+    upgrade(&mut unknown, 15).unwrap();
 }

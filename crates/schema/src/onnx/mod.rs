@@ -40,7 +40,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     parameters: |_| Vec::new(),
     declare: |var, dtype| var.value.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype),
     source: None,
-    notes: |_| Vec::new(),
+    notes,
 };
 
 /// Inputs that are not initialised, and outputs. (Up to IR version 3 every tensor had to be an input,
@@ -70,6 +70,16 @@ fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {
     conventions::unknown_operators(program, |domain, kind| {
         versions(domain, kind).next().is_some() || own.contains(&(domain_name(domain), kind))
     })
+}
+
+/// What is newer than what is known here, of which nothing can be said.
+fn notes(program: &Program) -> Vec<String> {
+    let newer = |(domain, version): &(String, i64)| {
+        let newest = newest_opset(domain).filter(|newest| version > newest)?;
+        let domain = quoted(domain_name(domain));
+        Some(format!("it uses version {version} of {domain}; the newest that is known is {newest}"))
+    };
+    program.operator_versions.iter().filter_map(newer).collect()
 }
 
 /// A name as messages have it. Names come out of the file and may be of any length.

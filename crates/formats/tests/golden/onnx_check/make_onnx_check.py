@@ -115,6 +115,7 @@ def versions():
         relu(lambda m: put(m.opset_import[0], version=1 << 40)),
         "which none can be",
     )
+    case("of_tomorrow", relu(lambda m: put(m.opset_import[0], version=99)))
     case("operator_set_of_others", RELU.replace('"" : 21', '"" : 21, "com.example" : 7'))
     case(
         "metadata_twice",
