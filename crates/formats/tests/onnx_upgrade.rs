@@ -7,9 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use lodstone_formats::{OpenOptions, onnx};
-use lodstone_model::{Attribute, AttributeValue, DType, Dialect, Model, Op, Program};
+use lodstone_model::{
+    Attribute, AttributeValue, DType, Dialect, Dim, Model, Op, Program, TensorType, ValueType,
+};
 use lodstone_schema::onnx::{
     UpgradeError, changes, check, ir_version_of_opset, newest_opset, operators, upgrade,
+    upgrade_with,
 };
 use serde::Deserialize;
 use support::bytes;
@@ -158,6 +161,16 @@ fn what_depends_on_dimensions_that_nobody_says_is_refused() {
     block.vars.iter_mut().for_each(|var| var.value.tensors[0].shape = None);
     let error = upgrade(&mut model, 13).unwrap_err().to_string();
     assert!(error.ends_with("it cannot be told how many dimensions `a` has"), "{error}");
+    // Unless somebody knows them.
+    let tensor = |extents: &[u64]| {
+        let shape = Some(extents.iter().map(|extent| Dim::Known(*extent)).collect());
+        ValueType::tensor(TensorType { dtype: DType::Float32, shape, lod_level: 0 })
+    };
+    let known = [("a", tensor(&[2, 3, 4])), ("b", tensor(&[3]))];
+    let known = known.map(|(name, value)| (name.to_owned(), value)).into();
+    upgrade_with(&mut model, 13, &[known]).unwrap();
+    let kinds: Vec<_> = model.program.as_ref().unwrap().ops().map(|op| op.kind.as_str()).collect();
+    assert_eq!(kinds, ["Constant", "Unsqueeze", "Add"]);
 }
 
 #[test]

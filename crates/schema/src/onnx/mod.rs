@@ -16,7 +16,7 @@ pub use releases::{
     newest_opset, releases,
 };
 pub use types::{attribute_kind, element_name, tensor_name, type_name};
-pub use upgrade::{UpgradeError, changes, upgrade};
+pub use upgrade::{UpgradeError, changes, upgrade, upgrade_with};
 
 use std::collections::HashSet;
 

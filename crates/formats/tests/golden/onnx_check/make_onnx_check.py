@@ -404,7 +404,7 @@ def tensors():
 def sparse():
     case("sparse", with_sparse([4], [1, 2], [0, 3], [2]))
     case("sparse_places", with_sparse([2, 2], [1, 2], [0, 1, 1, 0], [2, 2]))
-    case("sparse_descends", with_sparse([4], [1, 2], [3, 0], [2]), "does not ascend")
+    case("sparse_descends", with_sparse([4], [1, 2], [3, 0], [2]), "sparse initializer 0 (`s`): index")
     case("sparse_twice", with_sparse([4], [1, 2], [3, 3], [2]), "does not ascend")
     case("sparse_beyond", with_sparse([4], [1, 2], [0, 4], [2]), "is 4, not 0 to 4 - 1")
     case("sparse_negative", with_sparse([4], [1, 2], [-1, 0], [2]), "is -1")

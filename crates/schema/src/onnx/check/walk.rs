@@ -174,9 +174,10 @@ impl<'m> Walk<'m> {
         let is_free = self.checked.ir_version >= introduced::FREE_INITIALIZERS;
         for (number, Parameter { name, tensor }) in initializers.iter().enumerate() {
             let sparse = values::is_sparse(tensor);
-            let at = || format!("initializer {number} ({})", quoted(name));
+            let what = if sparse { "sparse initializer" } else { "initializer" };
+            let at = || format!("{what} {number} ({})", quoted(name));
             if name.is_empty() {
-                self.add_at(&format!("initializer {number}"), "has no name", findings);
+                self.add_at(&format!("{what} {number}"), "has no name", findings);
             } else if !seen.insert(name.as_str()) {
                 self.add_at(&at(), "has the name of an initializer before it", findings);
             }

@@ -27,12 +27,19 @@ struct Fact {
 }
 
 impl Known {
-    pub(super) fn new(program: &Program, parameters: &[Parameter]) -> Self {
+    pub(super) fn new(
+        program: &Program,
+        parameters: &[Parameter],
+        inferred: &[HashMap<String, ValueType>],
+    ) -> Self {
         let mut blocks = Vec::new();
         for (number, block) in program.blocks.iter().enumerate() {
             let mut facts = HashMap::new();
             for var in &block.vars {
                 facts.insert(var.name.clone(), declared(&var.value));
+            }
+            for (name, value) in inferred.get(number).into_iter().flatten() {
+                merge(facts.entry(name.clone()).or_default(), declared(value));
             }
             let initializers = if number == 0 { parameters } else { &block.initializers };
             for Parameter { name, tensor } in initializers {
@@ -74,10 +81,7 @@ impl Known {
 
     fn learn(&mut self, block: usize, name: &str, fact: Fact) {
         let Some(facts) = self.blocks.get_mut(block) else { return };
-        let known = facts.entry(name.to_owned()).or_default();
-        known.kind = known.kind.take().or(fact.kind);
-        known.shape = known.shape.take().or(fact.shape);
-        known.constant = known.constant.take().or(fact.constant);
+        merge(facts.entry(name.to_owned()).or_default(), fact);
     }
 
     /// What is known of a name where a block sees it.
@@ -148,6 +152,13 @@ fn declared(value: &ValueType) -> Fact {
     let is_tensor = value.kind == VarKind::Tensor;
     let shape = value.tensors.first().filter(|_| is_tensor).and_then(|tensor| tensor.shape.clone());
     Fact { kind: type_name(value), shape, constant: None }
+}
+
+/// Adds what was not known.
+fn merge(known: &mut Fact, fact: Fact) {
+    known.kind = known.kind.take().or(fact.kind);
+    known.shape = known.shape.take().or(fact.shape);
+    known.constant = known.constant.take().or(fact.constant);
 }
 
 fn constant(tensor: &Tensor) -> Fact {

@@ -24,7 +24,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::LazyLock;
 
-use lodstone_model::{Dialect, Model, Op, Program};
+use lodstone_model::{Dialect, Model, Op, Program, ValueType};
 
 use self::change::Change;
 use self::known::Known;
@@ -147,6 +147,19 @@ pub fn changes(kind: &str) -> &'static [(i64, &'static str)] {
 /// If there is no such version, the model is of a newer one, or some of its operators cannot be upgraded,
 /// all of which are named with their places; the model stays as it was.
 pub fn upgrade(model: &mut Model, target: i64) -> Result<(), UpgradeError> {
+    upgrade_with(model, target, &[])
+}
+
+/// The same, with the types of values that are known beyond those that the program declares: by block
+/// and name.
+///
+/// # Errors
+/// As [`upgrade`].
+pub fn upgrade_with(
+    model: &mut Model,
+    target: i64,
+    inferred: &[HashMap<String, ValueType>],
+) -> Result<(), UpgradeError> {
     let program = model.program.as_ref().filter(|program| program.dialect == Dialect::Onnx);
     let Some(program) = program else { return Err(UpgradeError::NoOperators) };
     let newest = newest_opset("").unwrap_or_default();
@@ -168,7 +181,7 @@ pub fn upgrade(model: &mut Model, target: i64) -> Result<(), UpgradeError> {
     let mut changed = program.clone();
     let mut findings = Findings::default();
     let mut names = Names::of(program, &model.parameters);
-    let mut known = Known::new(program, &model.parameters);
+    let mut known = Known::new(program, &model.parameters, inferred);
     let mut bodies = vec![(0, "the graph".to_owned(), from)];
     bodies.extend(program.functions.iter().map(|function| {
         let from = used(&function.operator_versions, Some(i64::MAX));
