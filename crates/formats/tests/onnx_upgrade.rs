@@ -124,8 +124,7 @@ fn every_change_that_is_more_than_a_version_has_a_model() {
         program.ops().map(|op| op.kind.clone()).collect::<Vec<_>>()
     };
     let kinds: BTreeSet<String> = cases().into_iter().flat_map(of).collect();
-    // No model of theirs is upgraded otherwise than others': `floats` refuses, and `power` is that of
-    // GlobalLpPool.
+    // `floats` does nothing but refuse, and `power` is tried with GlobalLpPool.
     let others = ["Erf", "LpPool"];
     for operator in operators().filter(|operator| operator.domain == "ai.onnx") {
         let mut decisions = changes(operator.kind).iter().map(|(_, decision)| *decision);

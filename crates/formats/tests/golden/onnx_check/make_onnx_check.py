@@ -290,7 +290,9 @@ def attributes():
         model.graph.node[0].attribute.extend([made("alpha", 1.0)] * 2)
 
     case("attribute_twice", changed(RELU.replace("Relu", "LeakyRelu"), twice), "is there twice")
-    case("required", HEAD + "g (float[2] x) => (float[2] y) { y = Concat(x) }", "no attribute `axis`")
+    case(
+        "required", HEAD + "g (float[2] x) => (float[2] y) { y = Concat(x) }", "no attribute `axis`"
+    )
     case(
         "attribute_without_type",
         leaky(AttributeProto(name="alpha", f=1.0)),
@@ -404,13 +406,15 @@ def tensors():
 def sparse():
     case("sparse", with_sparse([4], [1, 2], [0, 3], [2]))
     case("sparse_places", with_sparse([2, 2], [1, 2], [0, 1, 1, 0], [2, 2]))
-    case("sparse_descends", with_sparse([4], [1, 2], [3, 0], [2]), "sparse initializer 0 (`s`): index")
+    case(
+        "sparse_descends",
+        with_sparse([4], [1, 2], [3, 0], [2]),
+        "sparse initializer 0 (`s`): index",
+    )
     case("sparse_twice", with_sparse([4], [1, 2], [3, 3], [2]), "does not ascend")
     case("sparse_beyond", with_sparse([4], [1, 2], [0, 4], [2]), "is 4, not 0 to 4 - 1")
     case("sparse_negative", with_sparse([4], [1, 2], [-1, 0], [2]), "is -1")
-    case(
-        "sparse_places_descend", with_sparse([2, 2], [1, 2], [1, 0, 0, 1], [2, 2]), "not ascend"
-    )
+    case("sparse_places_descend", with_sparse([2, 2], [1, 2], [1, 0, 0, 1], [2, 2]), "not ascend")
     case("sparse_places_beyond", with_sparse([2, 2], [1, 2], [0, 1, 1, 2], [2, 2]), "is 2, not")
     case("sparse_scalar", with_sparse([], [1], [0], [1]), "without dimensions")
     case("sparse_of_nothing_at_all", with_sparse([0], [], [], [0]), "one of which is 0")
@@ -476,14 +480,18 @@ def functions():
         "output 0 (`z`): is written by none of its operators",
         "who puts the function in place of its call has nothing to put there",
     )
-    case("function_without_sets", edited(lambda f: f.ClearField("opset_import")), "the function does")
+    case(
+        "function_without_sets", edited(lambda f: f.ClearField("opset_import")), "the function does"
+    )
     case("function_has_bad_operator", edited(lambda f: f.node[0].input.append("a")), "2 inputs")
     recursive = main + sets + "f (a) => (b) { b = my.f(a) }"
     case("function_calls_itself", recursive, "calls itself, or a function that does")
     mutual = main + sets + "f (a) => (b) { b = my.h(a) }\n" + sets + "h (a) => (b) { b = my.f(a) }"
     case("functions_call_each_other", mutual, "`h`: calls itself, or a function that does")
     hidden = main + sets + "f (a) => (b) { c = Constant <value = bool {1}> () b = If (c) <"
-    hidden += "then_branch = t () => (p) { p = my.f(a) }, else_branch = e () => (q) { q = Abs(a) }> }"
+    hidden += (
+        "then_branch = t () => (p) { p = my.f(a) }, else_branch = e () => (q) { q = Abs(a) }> }"
+    )
     case("function_calls_itself_inside", hidden, "calls itself, or a function that does")
     old = main + sets.replace("21", "13") + "f (a) => (b) { b = Relu(a) }\n"
     unlike = old.replace("Relu(a)", "Identity(a)")

@@ -83,7 +83,13 @@ def inputs_of_old_attributes():
     case("clip_float16", 10, text, made, "Abs Constant CastLike Clip")
     text = one('y = Pad <mode = "constant", pads = [0,1,0,2], value = 1.5> (x)', outs=y)
     case("pad", 10, text, {"x": x}, "Constant Constant Pad")
-    case("pad_reflect", 2, one('y = Pad <mode = "reflect", pads = [0,1,0,1]> (x)', outs=y), {"x": x}, "Constant Pad")
+    case(
+        "pad_reflect",
+        2,
+        one('y = Pad <mode = "reflect", pads = [0,1,0,1]> (x)', outs=y),
+        {"x": x},
+        "Constant Pad",
+    )
     text = one("y = Pad <paddings = [0,1,0,2]> (x)", outs=y)
     case("pad_first", 1, text, {"x": x}, "Constant Pad", {"y": np.pad(x, ((0, 0), (1, 2)))})
     case("dropout", 11, one("y = Dropout <ratio = 0.3> (x)", outs=y), {"x": x}, "Constant Dropout")
@@ -95,7 +101,7 @@ def inputs_of_old_attributes():
     text = one("y = DFT (x)", "float[1,4,3,1] x", ranked(4))
     case("dft_default", 17, text, {"x": floats(1, 4, 3, 1)}, "Constant DFT")
     text = "g (float[2,3] x) => (%s) <float t = {2}, float a = {1}> { y = Tile(x, t, a) }" % y
-    text = text.replace("<float t", "<float t").replace("float[2,3] x)", "float[2,3] x, float t, float a)")
+    text = text.replace("float[2,3] x)", "float[2,3] x, float t, float a)")
     case("tile", 1, text, {"x": x}, "Constant Tile", {"y": np.tile(x, (1, 2))})
 
 
@@ -105,14 +111,37 @@ def modes():
     for name in ("Relu", "Exp", "Sigmoid", "Tanh", "Abs", "Neg", "Floor", "Elu", "HardSigmoid"):
         text = "y = {} <consumed_inputs = [0]> (x)".format(name)
         case("consumed_" + name, 1, one(text, outs=y), {"x": x}, name)
-    text = one("y = Add <consumed_inputs = [0,0], broadcast = 1> (x, b)", "float[2,3] x, float[3] b", y)
+    text = one(
+        "y = Add <consumed_inputs = [0,0], broadcast = 1> (x, b)", "float[2,3] x, float[3] b", y
+    )
     made = {"x": x, "b": floats(3, seed=8)}
     case("consumed_Add", 1, text, made, "Add", {"y": x + made["b"]})
-    case("clip_first", 1, one("y = Clip <min = 0.0, consumed_inputs = [0]> (x)", outs=y), {"x": x}, "Constant Clip", {"y": np.maximum(x, 0)})
+    case(
+        "clip_first",
+        1,
+        one("y = Clip <min = 0.0, consumed_inputs = [0]> (x)", outs=y),
+        {"x": x},
+        "Constant Clip",
+        {"y": np.maximum(x, 0)},
+    )
     grown = np.where(x > 0, x, 1.6732 * (np.exp(x) - 1)) * 1.0507
     case("selu", 1, one("y = Selu (x)", outs=y), {"x": x}, "Selu", {"y": grown})
-    case("cast", 5, one('y = Cast <to = "INT32"> (x)', outs=ranked(2, kind="int32")), {"x": x}, "Cast", {"y": x.astype("int32")})
-    case("concat", 3, one("y = Concat (x, x)", outs=y), {"x": x}, "Concat", {"y": np.concatenate([x, x], 1)})
+    case(
+        "cast",
+        5,
+        one('y = Cast <to = "INT32"> (x)', outs=ranked(2, kind="int32")),
+        {"x": x},
+        "Cast",
+        {"y": x.astype("int32")},
+    )
+    case(
+        "concat",
+        3,
+        one("y = Concat (x, x)", outs=y),
+        {"x": x},
+        "Concat",
+        {"y": np.concatenate([x, x], 1)},
+    )
     text = "y = BatchNormalization <is_test = 1, consumed_inputs = [0,0,0,1,1], epsilon = 0.01> (x, s, b, m, v)"
     stats = {"s": floats(3, seed=1), "b": floats(3, seed=2), "m": floats(3, seed=3)}
     stats["v"] = np.abs(floats(3, seed=4)) + 0.5
@@ -120,10 +149,24 @@ def modes():
     wide = {key: value.reshape(1, 3, 1, 1) for key, value in stats.items()}
     computed = (made["x"] - wide["m"]) / np.sqrt(wide["v"] + 0.01) * wide["s"] + wide["b"]
     ins = "float[2,3,2,2] x, float[3] s, float[3] b, float[3] m, float[3] v"
-    case("batch_normalization", 5, one(text, ins, ranked(4)), made, "BatchNormalization", {"y": computed})
+    case(
+        "batch_normalization",
+        5,
+        one(text, ins, ranked(4)),
+        made,
+        "BatchNormalization",
+        {"y": computed},
+    )
     text = "y = BatchNormalization <epsilon = 0.01, spatial = 1> (x, s, b, m, v)"
     case("spatial", 7, one(text, ins, ranked(4)), made, "BatchNormalization", {"y": computed})
-    case("dropout_test", 6, one("y = Dropout <is_test = 1> (x)", outs=y), {"x": x}, "Dropout", {"y": x})
+    case(
+        "dropout_test",
+        6,
+        one("y = Dropout <is_test = 1> (x)", outs=y),
+        {"x": x},
+        "Dropout",
+        {"y": x},
+    )
     grid = np.random.RandomState(3).uniform(-1, 1, (1, 2, 2, 2)).astype("float32")
     for mode in ("bilinear", "bicubic", "nearest"):
         text = 'y = GridSample <mode = "%s"> (x, grid)' % mode
@@ -134,7 +177,11 @@ def modes():
     case("power", 1, text, {"x": image(1, 2, 2, 2)}, "GlobalLpPool", {"y": power})
     text = "y = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2> (x, r, b)"
     ins = "float[1,1,4,4] x, float[1,4] r, int64[1] b"
-    made = {"x": image(1, 1, 4, 4), "r": np.array([[0.5, 0.5, 3, 3]], "float32"), "b": np.array([0])}
+    made = {
+        "x": image(1, 1, 4, 4),
+        "r": np.array([[0.5, 0.5, 3, 3]], "float32"),
+        "b": np.array([0]),
+    }
     case("roi_align", 10, one(text, ins, ranked(4)), made, "RoiAlign")
     text = one("y = Scatter <axis = 1> (x, i, u)", "float[1,5] x, int64[1,2] i, float[1,2] u", y)
     made = {"x": floats(1, 5), "i": np.array([[1, 3]]), "u": floats(1, 2, seed=9)}
@@ -142,10 +189,19 @@ def modes():
     for kind, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4)):
         text = "y, h = %s <hidden_size = 2, output_sequence = 1> (x, w, r)" % kind
         ins = "float[3,1,2] x, float[1,%d,2] w, float[1,%d,2] r" % (2 * gates, 2 * gates)
-        made = {"x": floats(3, 1, 2), "w": floats(1, 2 * gates, 2, seed=5), "r": floats(1, 2 * gates, 2, seed=6)}
+        made = {
+            "x": floats(3, 1, 2),
+            "w": floats(1, 2 * gates, 2, seed=5),
+            "r": floats(1, 2 * gates, 2, seed=6),
+        }
         outs = ranked(4) + ", " + ranked(3, "h")
         version = {"RNN": 6, "GRU": 6, "LSTM": 6}[kind]
-        now = ReferenceEvaluator(parser.parse_model('<ir_version: 8, opset_import: ["" : 14]>' + one(text.replace(", output_sequence = 1", ""), ins, outs)))
+        now = ReferenceEvaluator(
+            parser.parse_model(
+                '<ir_version: 8, opset_import: ["" : 14]>'
+                + one(text.replace(", output_sequence = 1", ""), ins, outs)
+            )
+        )
         computed = dict(zip(["y", "h"], now.run(None, made)))
         case("sequence_" + kind, version, one(text, ins, outs), made, kind, computed)
     text = one("y = Gemm <broadcast = 1> (a, b, c)", "float[2,3] a, float[3,4] b, float[4] c", y)
@@ -157,7 +213,12 @@ def shapes():
     made = {"a": floats(2, 3, 4), "b": np.abs(floats(3, seed=8)) + 1}
     ins = "float[2,3,4] a, float[3] b"
     wide = made["b"].reshape(1, 3, 1)
-    for kind, function in (("Add", np.add), ("Sub", np.subtract), ("Mul", np.multiply), ("Div", np.divide)):
+    for kind, function in (
+        ("Add", np.add),
+        ("Sub", np.subtract),
+        ("Mul", np.multiply),
+        ("Div", np.divide),
+    ):
         text = one("y = %s <broadcast = 1, axis = 1> (a, b)" % kind, ins, ranked(3))
         kinds = "Constant Unsqueeze " + kind
         case("broadcast_" + kind, 6, text, made, kinds, {"y": function(made["a"], wide)})
@@ -170,11 +231,19 @@ def shapes():
         case("broadcast_" + kind, 1, text, made, kinds, {"y": function(made["a"], wide)})
     truth = {"a": made["a"] > 0, "b": np.array([True, False, True])}
     for kind, function in (("And", np.logical_and), ("Or", np.logical_or), ("Xor", np.logical_xor)):
-        text = one("y = %s <broadcast = 1, axis = 1> (a, b)" % kind, "bool[2,3,4] a, bool[3] b", ranked(3, kind="bool"))
+        text = one(
+            "y = %s <broadcast = 1, axis = 1> (a, b)" % kind,
+            "bool[2,3,4] a, bool[3] b",
+            ranked(3, kind="bool"),
+        )
         kinds = "Constant Unsqueeze " + kind
         computed = {"y": function(truth["a"], truth["b"].reshape(1, 3, 1))}
         case("broadcast_" + kind, 1, text, truth, kinds, computed)
-    text = one("y = Equal <broadcast = 1, axis = 0> (a, b)", "int32[2,2] a, int32[2] b", ranked(2, kind="bool"))
+    text = one(
+        "y = Equal <broadcast = 1, axis = 0> (a, b)",
+        "int32[2,2] a, int32[2] b",
+        ranked(2, kind="bool"),
+    )
     whole = {"a": np.array([[1, 2], [2, 1]], "int32"), "b": np.array([1, 2], "int32")}
     computed = {"y": whole["a"] == whole["b"].reshape(2, 1)}
     case("broadcast_Equal", 1, text, whole, "Constant Unsqueeze Equal", computed)
@@ -197,9 +266,18 @@ def shapes():
     text = one(text, "float[2,4,3] x, float[2] s, float[2] b", ranked(3))
     made = {"x": floats(2, 4, 3), "s": floats(2, seed=8), "b": floats(2, seed=9)}
     kinds = "Shape Constant Div Constant Concat Constant Constant Reshape Expand Reshape Reshape "
-    case("group_normalization", 18, text, made, kinds + "Expand Reshape GroupNormalization", grouped(**made))
+    case(
+        "group_normalization",
+        18,
+        text,
+        made,
+        kinds + "Expand Reshape GroupNormalization",
+        grouped(**made),
+    )
     # [batch, sequence, ..]: the body sees one step of one sequence.
-    body = "b (float[2] s, float[2] e) => (float[2] t, float[2] o) { t = Add(s, e) o = Identity(t) }"
+    body = (
+        "b (float[2] s, float[2] e) => (float[2] t, float[2] o) { t = Add(s, e) o = Identity(t) }"
+    )
     text = 'y, z = Scan <body = %s, num_scan_inputs = 1, directions = [1]> ("", i, x)' % body
     text = one(text, "float[2,2] i, float[2,3,2] x", ranked(2) + ", " + ranked(3, "z"))
     made = {"i": floats(2, 2), "x": floats(2, 3, 2, seed=8)}
@@ -219,14 +297,27 @@ def sizes():
     x = image(1, 1, 2, 4)
     ins = "float[1,1,2,4] x"
     for mode in ("nearest", "linear"):
-        text = one('y = Upsample <mode = "%s", scales = [1.0, 1.0, 2.0, 1.5]> (x)' % mode, ins, ranked(4))
+        text = one(
+            'y = Upsample <mode = "%s", scales = [1.0, 1.0, 2.0, 1.5]> (x)' % mode, ins, ranked(4)
+        )
         case("upsample_" + mode, 7, text, {"x": x}, "Constant Constant Resize")
-        text = 'g (%s, float[4] s) => (%s) { y = Upsample <mode = "%s"> (x, s) }' % (ins, ranked(4), mode)
+        text = 'g (%s, float[4] s) => (%s) { y = Upsample <mode = "%s"> (x, s) }' % (
+            ins,
+            ranked(4),
+            mode,
+        )
         made = {"x": x, "s": np.array([1, 1, 2, 3], "float32")}
         case("upsample_computed_" + mode, 9, text, made, "Constant Resize")
     text = 'y = Upsample <height_scale = 2.0, width_scale = 3.0, mode = "nearest"> (x)'
     repeated = x.repeat(2, 2).repeat(3, 3)
-    case("upsample_first", 1, one(text, ins, ranked(4)), {"x": x}, "Constant Constant Resize", {"y": repeated})
+    case(
+        "upsample_first",
+        1,
+        one(text, ins, ranked(4)),
+        {"x": x},
+        "Constant Constant Resize",
+        {"y": repeated},
+    )
     for name, mode, scales in (
         ("up", "nearest", "1, 1, 2, 1.5"),
         ("down", "nearest", "1, 1, 0.6, 0.6"),
@@ -288,7 +379,9 @@ def main():
             known = {value.name for value in model.graph.input}
             for tensor in model.graph.initializer:
                 if tensor.name not in known:
-                    value = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+                    value = helper.make_tensor_value_info(
+                        tensor.name, tensor.data_type, tensor.dims
+                    )
                     model.graph.input.append(value)
         by, outputs = compute(model, inputs, expected)
         with open(os.path.join(HERE, name + ".onnx"), "wb") as out:
