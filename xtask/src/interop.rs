@@ -4,6 +4,7 @@
 //! files (`index.json`), never what `lodstone` reads.
 
 mod mxnet;
+mod onnx;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,11 @@ pub(crate) fn interop() -> Result<(), Outcome> {
     let mut work = Work::new("mxnet")?;
     work.write_mxnet()?;
     failures.extend(work.check(&python, "mxnet_load.py").err());
+    let python = environment(&python_3_11()?, "interop/requirements-onnx-1.23.2.txt")?;
+    let mut work = Work::new("onnx")?;
+    failures.extend(work.verify_onnx(&python).err());
+    work.write_onnx()?;
+    failures.extend(work.check(&python, "onnx_load.py").err());
     failures.into_iter().next().map_or(Ok(()), Err)
 }
 

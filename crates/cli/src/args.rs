@@ -177,7 +177,8 @@ Examples:
   lodstone convert inference vars/ --to paddle-vars --include 'conv*'
   lodstone convert model.pdparams torch.safetensors --rename names.txt --transpose '*linear*.weight'
   lodstone convert big.pdmodel big.safetensors --max-shard-size 5GB
-  lodstone convert big.onnx out/big.onnx --external-data one   weights in out/big.onnx.data")]
+  lodstone convert big.onnx out/big.onnx --external-data one   weights in out/big.onnx.data
+  lodstone convert old.onnx new.onnx --opset 21                operators of a newer set")]
 pub(crate) struct Convert {
     /// A file, a directory, or the prefix that the files of a model share
     pub(crate) input: PathBuf,
@@ -202,6 +203,10 @@ pub(crate) struct Convert {
     /// Cast floating-point tensors
     #[arg(long, value_name = "DTYPE", value_parser = CASTS)]
     pub(crate) cast: Option<String>,
+    /// Make the operators of an ONNX program ones of this version, not older than theirs, or of the
+    /// newest
+    #[arg(long, value_name = "VERSION", value_parser = opset)]
+    pub(crate) opset: Option<i64>,
     /// Allow a loss by its name; may be repeated
     #[arg(long, value_name = "LOSS", value_parser = losses())]
     pub(crate) allow: Vec<String>,
@@ -349,6 +354,12 @@ const CASTS: [&str; 4] = ["float16", "bfloat16", "float32", "float64"];
 fn losses() -> clap::builder::PossibleValuesParser {
     let value = |loss: &Loss| PossibleValue::new(loss.name()).help(loss.describe());
     clap::builder::PossibleValuesParser::new(Loss::ALL.iter().map(value).collect::<Vec<_>>())
+}
+
+fn opset(text: &str) -> Result<i64, String> {
+    let newest = lodstone::newest_opset("").filter(|_| text == "newest");
+    let version = newest.or_else(|| text.parse().ok().filter(|version| *version > 0));
+    version.ok_or_else(|| "expected a number from 1 on, or `newest`".to_owned())
 }
 
 fn alignment(text: &str) -> Result<u64, String> {

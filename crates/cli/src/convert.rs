@@ -24,6 +24,7 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
         renames: arguments.rename.as_deref().map(Renames::load).transpose()?.unwrap_or_default(),
         transpose: arguments.transpose.clone(),
         cast: arguments.cast.as_deref().and_then(DType::from_name),
+        opset: arguments.opset,
         allow: Loss::ALL.iter().copied().filter(allowed).collect(),
         strip_source: arguments.strip_source,
         write: WriteOptions {

@@ -599,3 +599,36 @@ fn nothing_is_written_under_the_name_of_a_seal() {
     assert!(bad(["convert", DIGITS, &at("lodstone.seal"), "--to", "paddle-vars"]).contains("seal"));
     assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1);
 }
+
+/// A model of an old set of ONNX's operators.
+fn old(name: &str) -> String {
+    format!("crates/formats/tests/golden/onnx_upgrade/{name}.onnx")
+}
+
+#[test]
+fn operators_of_onnx_become_ones_of_a_newer_set() {
+    let dir = dir();
+    let out = dir.path().join("new.onnx");
+    convert(&old("clip"), &out, &["--opset", "13"]);
+    let path = out.to_str().expect("UTF-8");
+    let said = good(["inspect", path, "--json"]);
+    let inspection: Value = serde_json::from_str(&said.out).expect("JSON");
+    let sets = &inspection["program"]["operator_sets"];
+    assert_eq!(sets.to_string(), r#"{"":13}"#, "{said:?}");
+    assert_eq!(inspection["program"]["version"], "IR 7");
+    assert!(good(["verify", path]).out.contains("whole"));
+    convert(path, &dir.path().join("newest.onnx"), &["--opset", "newest", "--to", "same"]);
+}
+
+#[test]
+fn operators_of_onnx_do_not_become_ones_of_an_older_set() {
+    let error = refused(&old("pad"), "old.onnx", &["--opset", "9"]);
+    assert!(error.contains("of version 10, and cannot be made ones of the older 9"), "{error}");
+    let error = refused(&old("pad"), "old.onnx", &["--opset", "99"]);
+    assert!(error.contains("there is no version 99"), "{error}");
+    let error = refused(&old("pad"), "pad.npz", &["--opset", "13"]);
+    assert!(error.contains("npz holds no program"), "{error}");
+    let error = refused(DIGITS, "digits.pdmodel", &["--opset", "13"]);
+    assert!(error.contains("no program with operators of ONNX"), "{error}");
+    assert!(bad(["convert", "a", "b", "--opset", "0"]).contains("or `newest`"));
+}

@@ -115,3 +115,33 @@ fn names_of_directories_do_nothing_to_a_terminal() {
         assert!(said.out.contains("a\\u{1b}[31mb") && !said.out.contains('\u{1b}'), "{said:?}");
     }
 }
+
+/// A model that breaks a rule of ONNX, or none.
+fn onnx(name: &str) -> String {
+    format!("crates/formats/tests/golden/onnx_check/{name}.onnx")
+}
+
+#[test]
+fn a_program_that_breaks_rules_is_damaged_and_each_is_told() {
+    let said = good(["verify", &onnx("good")]);
+    assert!(said.out.contains("whole"), "{said:?}");
+    let said = run(["verify", &onnx("own_output_is_read_inside")]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let told =
+        "  the graph, operator 0 (`If`), `then_branch`, operator 0 (`Relu`), input 0: reads `y`";
+    assert!(said.out.contains(told), "{said:?}");
+    let said = run(["verify", &onnx("types_differ"), "--json"]);
+    assert!(said.code == Some(1) && said.out.contains(r#""kind": "rule""#), "{said:?}");
+}
+
+#[test]
+fn operators_that_are_not_onnx_s_are_named() {
+    let said = good(["inspect", &onnx("custom")]);
+    assert!(said.err.contains("but custom ones: `Mine` of `com.example`"), "{said:?}");
+    assert!(good(["inspect", &onnx("unknown_kind")]).err.contains("custom ones: `NoSuch`"));
+    let newer = good(["inspect", &onnx("of_tomorrow")]).err;
+    assert!(newer.contains("version 99 of `ai.onnx`; the newest that is known is"), "{newer}");
+    for fine in ["good", "function"] {
+        assert!(!good(["inspect", &onnx(fine)]).err.contains("custom"), "{fine}");
+    }
+}

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use lodstone_formats::{FORMATS, Format, OpenOptions, Place, WriteOptions, places};
 use lodstone_model::{DType, Loss, Model, Report};
-use lodstone_schema::conventions;
+use lodstone_schema::{conventions, onnx};
 
 use crate::adapt::{Renames, globs, transpose};
 use crate::cast::cast;
@@ -27,6 +27,8 @@ pub struct ConvertOptions {
     pub transpose: Vec<String>,
     /// Element type for floating-point tensors.
     pub cast: Option<DType>,
+    /// The version of ONNX's operators that a program of ONNX is to be of, not older than its own.
+    pub opset: Option<i64>,
     /// Losses that are allowed.
     pub allow: Vec<Loss>,
     /// Leaves out what operators say about the training script, which only [`Target::Same`] keeps.
@@ -75,6 +77,7 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
             return Err(Error::Absent(format!("{} cannot be {name}", format.name)));
         }
     }
+    upgrade(&mut model, format, options)?;
     let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
     select(&mut model, options)?;
     adapt(&mut model, format, options, &mut report)?;
@@ -141,6 +144,16 @@ fn target(model: &Model, out: &Path, to: Option<&Target>) -> Result<&'static For
             by_name.copied().ok_or_else(|| Error::UnclearTarget(out.display().to_string()))
         }
     }
+}
+
+/// Makes the program one of newer operators.
+fn upgrade(model: &mut Model, format: &Format, options: &ConvertOptions) -> Result<()> {
+    let Some(opset) = options.opset else { return Ok(()) };
+    if format.holds.program.is_none() {
+        let what = "holds no program whose operators could be of a version";
+        return Err(Error::Absent(format!("{} {what}", format.name)));
+    }
+    Ok(onnx::upgrade(model, opset)?)
 }
 
 /// Keeps the tensors that the patterns choose.

@@ -56,6 +56,9 @@ pub enum Error {
     /// Text that could not be written.
     #[error("cannot write: {0}")]
     Output(std::io::Error),
+    /// Operators that cannot be made ones of another version.
+    #[error(transparent)]
+    Upgrade(#[from] lodstone_schema::onnx::UpgradeError),
     /// Something that the model does not have.
     #[error("{0}")]
     Absent(String),

@@ -220,7 +220,11 @@ fn describe_program(program: &Program, inspection: &mut Inspection) {
     let unknown = (conventions.unknown_operators)(program);
     if !unknown.is_empty() {
         let known = format!("no operators of {}", conventions.framework);
-        let names = some(unknown.iter().map(|kind| format!("`{kind}`")));
+        let name = |(domain, kind): &(&str, &str)| match *domain {
+            "" => format!("`{kind}`"),
+            domain => format!("`{kind}` of `{domain}`"),
+        };
+        let names = some(unknown.iter().map(name));
         inspection.warnings.push(format!("{known}, but custom ones: {names}"));
     }
     inspection.warnings.extend((conventions.notes)(program));

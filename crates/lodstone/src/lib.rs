@@ -55,6 +55,7 @@ pub use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Indices, Kind, Limits, Lod, Loss, Model,
     Op, Operand, Parameter, Program, Report, Tensor, TensorType, Var, VarKind, some,
 };
+pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
 pub use lodstone_store::{
     Blob, Error as StoreError, Links, Progress, Recovery, Step, StepKind, recover,
 };

@@ -296,7 +296,7 @@ fn operators(path: &Path, program: &Program, conventions: &Conventions, scan: &m
             let risk = (conventions.risk)(&op.kind);
             if let Some(risk) = risk {
                 scan.add(DangerKind::Operator, path, &place, risk.describe());
-            } else if unknown.binary_search(&op.kind.as_str()).is_ok() {
+            } else if unknown.binary_search(&(op.domain.as_str(), op.kind.as_str())).is_ok() {
                 let message = format!(
                     "is no operator of {}: {}",
                     conventions.framework,

@@ -1,5 +1,7 @@
 //! What a framework's programs mean beyond their operators: a value for each dialect.
 
+use std::collections::BTreeSet;
+
 use lodstone_model::{AttributeValue, DType, Dialect, Model, Program, Var};
 
 use crate::{Findings, Risk, glow, mxnet, onnx, paddle};
@@ -15,8 +17,10 @@ pub struct Conventions {
     pub version: fn(i64) -> String,
     /// What goes in and what comes out.
     pub interface: fn(&Program) -> Interface<'_>,
-    /// Operators that no known release has, each name once, sorted.
-    pub unknown_operators: fn(&Program) -> Vec<&str>,
+    /// Operators that no known release has: sets and names, each once, sorted.
+    pub unknown_operators: fn(&Program) -> Vec<(&str, &str)>,
+    /// What is wrong with a model by the rules of the framework, as far as they are known here.
+    pub check: fn(&Model) -> Findings,
     /// What an operator does beyond computing.
     pub risk: fn(&str) -> Option<Risk>,
     /// The variable that a parameter of this name is the value of.
@@ -27,8 +31,6 @@ pub struct Conventions {
     pub declare: fn(&mut Var, DType),
     /// The attribute in which operators say where in a training script they were made.
     pub source: Option<&'static str>,
-    /// What is wrong with a model by the rules of the framework.
-    pub check: fn(&Model) -> Findings,
     /// What else a user should know, a sentence each.
     pub notes: fn(&Program) -> Vec<String>,
 }
@@ -51,6 +53,16 @@ pub fn conventions(program: &Program) -> &'static Conventions {
         // The first dialect there was is what a program of an unknown one is shown as.
         _ => &paddle::CONVENTIONS,
     }
+}
+
+/// The operators of a program that are not `known`: sets and names, each once, sorted.
+pub(crate) fn unknown_operators(
+    program: &Program,
+    known: impl Fn(&str, &str) -> bool,
+) -> Vec<(&str, &str)> {
+    let operators: BTreeSet<_> =
+        program.ops().map(|op| (op.domain.as_str(), op.kind.as_str())).collect();
+    operators.into_iter().filter(|(domain, kind)| !known(domain, kind)).collect()
 }
 
 impl Conventions {

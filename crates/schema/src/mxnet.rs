@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 
 use lodstone_model::{AttributeValue, Block, DType, Op, Program, Var, some};
 
-use crate::{Conventions, Findings, Interface, risk};
+use crate::{Conventions, Findings, Interface, conventions, risk};
 
 /// MXNet's conventions, for who has a program of any framework.
 pub static CONVENTIONS: Conventions = Conventions {
@@ -26,13 +26,13 @@ pub static CONVENTIONS: Conventions = Conventions {
     version,
     interface,
     unknown_operators,
+    check: |_| Findings::default(),
     risk: risk::of_mxnet,
     variable_of,
     // Programs do not tell parameters from inputs.
     parameters: |_| Vec::new(),
     declare,
     source: None,
-    check: |_| Findings::default(),
     notes,
 };
 
@@ -223,13 +223,9 @@ pub fn likely_parameters(program: &Program) -> HashSet<String> {
     likely
 }
 
-/// Operators that no release of MXNet has, each name once, sorted.
-pub fn unknown_operators(program: &Program) -> Vec<&str> {
-    let kinds = program.ops().map(|op| op.kind.as_str());
-    let mut unknown: Vec<_> = kinds.filter(|kind| operator(kind).is_none()).collect();
-    unknown.sort_unstable();
-    unknown.dedup();
-    unknown
+/// Operators that no release of MXNet has, each once, sorted.
+pub fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {
+    conventions::unknown_operators(program, |_, kind| operator(kind).is_some())
 }
 
 fn notes(program: &Program) -> Vec<String> {

@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 
 use lodstone_model::{AttributeValue, Op, Program, Var, VarKind};
 
-use crate::{Conventions, Findings, Interface, risk};
+use crate::{Conventions, Findings, Interface, conventions, risk};
 
 /// The attribute in which PaddlePaddle keeps where an operator was made.
 pub const CALLSTACK: &str = "op_callstack";
@@ -26,12 +26,12 @@ pub static CONVENTIONS: Conventions = Conventions {
     version,
     interface,
     unknown_operators,
+    check: |_| Findings::default(),
     risk: risk::of_paddle,
     variable_of: |parameter| parameter,
     parameters: |program| saved(program).into_iter().map(|var| var.name.clone()).collect(),
     declare: |var, dtype| var.value.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype),
     source: Some(CALLSTACK),
-    check: |_| Findings::default(),
     notes: |_| Vec::new(),
 };
 
@@ -126,17 +126,12 @@ pub fn interface(program: &Program) -> Interface<'_> {
     Interface { inputs, outputs: in_order("fetch", |op| op.input("X")) }
 }
 
-/// Operators that no release of PaddlePaddle has, each name once, sorted. Gradients are not in the
+/// Operators that no release of PaddlePaddle has, each once, sorted. Gradients are not in the
 /// registries: they are known if what they are the gradient of is.
-pub fn unknown_operators(program: &Program) -> Vec<&str> {
-    let is_known = |kind: &str| {
+pub fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {
+    conventions::unknown_operators(program, |_, kind| {
         // `relu_grad`, `relu_grad_grad`; `cross_entropy_grad2` is that of `cross_entropy2`.
         let forward = kind.replace("_grad", "");
         operator(kind).is_some() || operator(&forward).is_some()
-    };
-    let mut unknown: Vec<_> =
-        program.ops().map(|op| op.kind.as_str()).filter(|kind| !is_known(kind)).collect();
-    unknown.sort_unstable();
-    unknown.dedup();
-    unknown
+    })
 }

@@ -20,11 +20,9 @@ mod nodes;
 mod storage;
 mod types;
 
-use std::collections::BTreeSet;
-
 use lodstone_model::Program;
 
-use crate::{Conventions, onnx};
+use crate::{Conventions, conventions, onnx};
 
 pub use check::check;
 pub use nodes::{Member, Node, NodeResult, node, nodes};
@@ -35,14 +33,12 @@ pub use types::{ElemKind, Type};
 pub static CONVENTIONS: Conventions =
     Conventions { framework: "Glow", unknown_operators, check, ..onnx::CONVENTIONS };
 
-/// Operators that Glow has not, each name once, sorted.
-fn unknown_operators(program: &Program) -> Vec<&str> {
-    let known = |kind: &str| {
+/// Operators that Glow has not, each once, sorted.
+fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {
+    conventions::unknown_operators(program, |_, kind| {
         [SAVE, CONSTANT_FOLDING, STATIC_PLACEHOLDER].contains(&kind)
             || kind.strip_prefix(PREFIX).is_some_and(|kind| node(kind).is_some())
-    };
-    let kinds: BTreeSet<&str> = program.ops().map(|op| op.kind.as_str()).collect();
-    kinds.into_iter().filter(|kind| !known(kind)).collect()
+    })
 }
 
 /// What the names of operators that are nodes begin with.

@@ -1,25 +1,43 @@
 //! ONNX: what goes in and out of its programs, and how they say what they are.
 
+mod bound;
+mod check;
+mod operators;
+mod releases;
+mod types;
+mod upgrade;
+
+pub use check::{check, check_with};
+pub use operators::{
+    Count, Formal, Operator, Parameter, Presence, domain_name, operator, operators, versions,
+};
+pub use releases::{
+    Release, domains, introduced, ir_version_of_dtype, ir_version_of_opset, newest_ir_version,
+    newest_opset, releases,
+};
+pub use types::{attribute_kind, element_name, tensor_name, type_name};
+pub use upgrade::{UpgradeError, changes, upgrade, upgrade_with};
+
 use std::collections::HashSet;
 
 use lodstone_model::Program;
 
-use crate::{Conventions, Findings, Interface};
+use crate::{Conventions, Interface, conventions};
 
 /// ONNX's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
-    framework: "ONNX",
+    framework: "ONNX 1.23.2",
     has_operator_sets: true,
     version: |version| format!("IR {version}"),
     interface,
-    unknown_operators: |_| Vec::new(),
+    unknown_operators,
+    check,
     risk: |_| None,
     variable_of: |parameter| parameter,
     parameters: |_| Vec::new(),
     declare: |var, dtype| var.value.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype),
     source: None,
-    check: |_| Findings::default(),
-    notes: |_| Vec::new(),
+    notes,
 };
 
 /// Inputs that are not initialised, and outputs. (Up to IR version 3 every tensor had to be an input,
@@ -32,5 +50,36 @@ fn interface(program: &Program) -> Interface<'_> {
     Interface {
         inputs: inputs.filter(|name| !initialised.contains(name)).collect(),
         outputs: main.outputs.iter().map(String::as_str).collect(),
+    }
+}
+
+/// Operators that no version of any set of ONNX has, and no function of the program defines.
+fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {
+    let own: HashSet<(&str, &str)> = program
+        .functions
+        .iter()
+        .map(|function| (domain_name(&function.domain), function.name.as_str()))
+        .collect();
+    conventions::unknown_operators(program, |domain, kind| {
+        versions(domain, kind).next().is_some() || own.contains(&(domain_name(domain), kind))
+    })
+}
+
+/// What is newer than what is known here, of which nothing can be said.
+fn notes(program: &Program) -> Vec<String> {
+    let newer = |(domain, version): &(String, i64)| {
+        let newest = newest_opset(domain).filter(|newest| version > newest)?;
+        let domain = quoted(domain_name(domain));
+        Some(format!("it uses version {version} of {domain}; the newest that is known is {newest}"))
+    };
+    program.operator_versions.iter().filter_map(newer).collect()
+}
+
+/// A name as messages have it. Names come out of the file and may be of any length.
+fn quoted(name: &str) -> String {
+    const LONGEST: usize = 100;
+    match name.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("`{}..`", name.get(..end).unwrap_or_default()),
+        None => format!("`{name}`"),
     }
 }

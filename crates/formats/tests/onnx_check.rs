@@ -1,0 +1,197 @@
+//! What Lodstone says of models that break a rule of ONNX, beside what ONNX's own checker says.
+
+#![expect(clippy::print_stdout, reason = "says what was tried")]
+
+mod support;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use lodstone_formats::{OpenOptions, onnx};
+use lodstone_model::{
+    Attribute, AttributeValue, Block, DType, Dialect, Dim, Model, Op, TensorType, ValueType,
+};
+use lodstone_schema::onnx::{check, check_with};
+use lodstone_store::list_dir;
+use serde::Deserialize;
+use support::bytes;
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+#[derive(Deserialize)]
+struct Index {
+    cases: Vec<Case>,
+}
+
+/// A model, and what is said of it.
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    /// What the checker says without types, and with.
+    checker: Option<String>,
+    full: Option<String>,
+    /// Words of what Lodstone has to say.
+    says: Option<String>,
+    /// Why it does not agree.
+    why: Option<String>,
+}
+
+fn open(path: &Path) -> Result<Model, lodstone_formats::Error> {
+    (onnx::BINARY.read)(path, &OpenOptions::default())
+}
+
+/// All that is said of a model: why it cannot be opened, or what is found in it.
+fn said(path: &Path) -> Vec<String> {
+    match open(path) {
+        Err(error) => vec![error.to_string()],
+        Ok(model) => check(&model).told.iter().map(ToString::to_string).collect(),
+    }
+}
+
+#[test]
+fn what_breaks_a_rule_is_told_with_its_place() {
+    let directory = golden().join("onnx_check");
+    let index: Index = serde_json::from_slice(&bytes(&directory.join("index.json"))).unwrap();
+    assert!(index.cases.len() > 130);
+    let mut wrong = Vec::new();
+    for case in index.cases {
+        let said = said(&directory.join(format!("{}.onnx", case.name)));
+        let is_right = match &case.says {
+            None => said.is_empty(),
+            Some(words) => said.iter().any(|said| said.contains(words.as_str())),
+        };
+        if !is_right {
+            wrong.push(format!("{}: {said:?}, expected {:?}", case.name, case.says));
+        }
+        // What differs from the checker says why, and nothing else does.
+        assert!(case.checker.is_none() || case.full.is_some(), "{}", case.name);
+        let agrees = said.is_empty() == case.full.is_none();
+        if agrees == case.why.is_some() {
+            wrong.push(format!("{}: {said:?}, the checker: {:?}", case.name, case.full));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Golden models that the checker refuses and that break no rule here, and the other way round: why.
+const DIFFERENT: [(&str, &str); 3] = [
+    ("encodings/long-lengths.onnx", "protobuf asks for lengths in as few bytes as possible"),
+    ("versions/ir1.onnx", "attributes had no type"),
+    ("versions/ir2.onnx", "an attribute without a type says by its value of which it is"),
+];
+
+/// What the checker says of models, by the last two names of their paths.
+fn verdicts() -> HashMap<String, String> {
+    serde_json::from_slice(&bytes(&golden().join("onnx_check/collection.json"))).unwrap()
+}
+
+/// Compares what is said of all models below a directory with what the checker says; gives how many.
+fn compare(directory: &Path) -> usize {
+    let verdicts = verdicts();
+    let (mut open, mut wrong, mut count) = (vec![directory.to_path_buf()], Vec::new(), 0);
+    while let Some(directory) = open.pop() {
+        for entry in list_dir(&directory).unwrap() {
+            let path = directory.join(&entry.name);
+            if entry.is_dir {
+                open.push(path);
+                continue;
+            }
+            let parent = directory.file_name().unwrap().to_str().unwrap();
+            let name = format!("{parent}/{}", entry.name);
+            let Some(verdict) = verdicts.get(&name) else { continue };
+            let found = said(&path);
+            count += 1;
+            let is_different = DIFFERENT.iter().any(|(known, _)| *known == name);
+            let is_right = match verdict.as_str() {
+                "fine" => found.is_empty(),
+                // Types are found as far as they are known, shapes are not.
+                "full" => true,
+                _ => !found.is_empty(),
+            };
+            if is_right == is_different {
+                wrong.push(format!("{name}: {verdict}, and here: {found:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    count
+}
+
+#[test]
+fn golden_models_are_judged_as_the_checker_judges_them() {
+    assert!(compare(&golden().join("onnx")) > 35);
+    let verdicts = verdicts();
+    assert!(DIFFERENT.iter().all(|(name, _)| verdicts.contains_key(*name)));
+}
+
+#[test]
+fn models_of_a_collection_are_judged_as_the_checker_judges_them() {
+    let Some(cases) = std::env::var_os("LODSTONE_CASES").map(PathBuf::from) else {
+        println!("LODSTONE_CASES is not set: only the golden files were tried");
+        return;
+    };
+    assert!(compare(&cases.join("glow/models")) + compare(&cases.join("peers")) > 190);
+}
+
+#[test]
+fn types_that_were_inferred_are_checked_like_those_that_are_declared() {
+    let model = open(&golden().join("onnx_check/good.onnx")).unwrap();
+    let tensor = |dtype| {
+        ValueType::tensor(TensorType { dtype, shape: Some(vec![Dim::Known(2)]), lod_level: 0 })
+    };
+    let mut model = model;
+    let block = &mut model.program.as_mut().unwrap().blocks[0];
+    // y = Relu(Relu(x)), of which nothing is declared but x.
+    block.vars.retain(|var| var.name == "x");
+    block.outputs.clear();
+    let mut second = block.ops[0].clone();
+    second.inputs[0].args = vec!["y".to_owned()];
+    second.outputs[0].args = vec!["z".to_owned()];
+    block.ops.push(second);
+    let with = |dtype| {
+        let known = HashMap::from([("z".to_owned(), tensor(dtype))]);
+        check_with(&model, &[known]).told
+    };
+    assert_eq!(with(DType::Float32), []);
+    let [finding] = with(DType::Int64).try_into().unwrap();
+    assert_eq!(finding.place, "the graph, operator 1 (`Relu`), output 0");
+    assert_eq!(finding.what, "`Y` is tensor(int64), where T is tensor(float) elsewhere");
+}
+
+#[test]
+fn a_program_made_by_hand_may_be_as_wrong_as_it_likes() {
+    let mut model = open(&golden().join("onnx/blocks/if.onnx")).unwrap();
+    let program = model.program.as_mut().unwrap();
+    assert_eq!(program.dialect, Dialect::Onnx);
+    // A block inside itself, one that is not there, and names without end.
+    let inside =
+        |number| Attribute { name: "n".repeat(1 << 20), value: AttributeValue::Block(number) };
+    let op = Op {
+        kind: "If".to_owned(),
+        name: "o".repeat(1 << 20),
+        attributes: [1, 1, 0, -1, 99].map(inside).into(),
+        ..Op::default()
+    };
+    program.blocks[1].ops = vec![op.clone(), op];
+    let findings = check(&model).told;
+    assert!(findings.iter().any(|finding| finding.what.contains("which is elsewhere too")));
+    assert!(findings.iter().any(|finding| finding.what.contains("which is not there")));
+    assert!(findings.iter().all(|finding| finding.to_string().len() < 2000));
+}
+
+#[test]
+fn a_chain_of_blocks_ends() {
+    let mut model = open(&golden().join("onnx_check/good.onnx")).unwrap();
+    let blocks = &mut model.program.as_mut().unwrap().blocks;
+    for number in 1..5000 {
+        let value = AttributeValue::Block(number);
+        let attributes = vec![Attribute { name: "body".to_owned(), value }];
+        let op = Op { kind: "If".to_owned(), attributes, ..Op::default() };
+        blocks.last_mut().unwrap().ops.push(op);
+        blocks.push(Block { index: number, name: "b".to_owned(), ..Block::default() });
+    }
+    let findings = check(&model).told;
+    assert!(findings.iter().any(|finding| finding.what == "is inside more than 100 others"));
+}

@@ -1,0 +1,121 @@
+//! Damaged models of ONNX are judged and upgraded, or refused: nothing else happens to them.
+
+use std::path::{Path, PathBuf};
+
+use lodstone_formats::{OpenOptions, onnx};
+use lodstone_model::{Attribute, AttributeValue, Block, Op, Program};
+use lodstone_schema::onnx::{check, newest_opset, operators, upgrade};
+use lodstone_store::list_dir;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// Numbers that look random and are the same each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from((self.0 >> 33) % end as u64).expect("below a `usize`")
+    }
+}
+
+/// Something that an attribute may be and should not.
+fn odd(random: &mut Random) -> AttributeValue {
+    use AttributeValue as A;
+    match random.below(10) {
+        0 => A::Long(i64::MIN),
+        1 => A::Long(1),
+        2 => A::Longs(Vec::new()),
+        3 => A::Longs(vec![i64::MAX, -1]),
+        4 => A::Float(f32::INFINITY),
+        5 => A::Floats(vec![0.5, f32::INFINITY]),
+        6 => A::String("linear".into()),
+        7 => A::Reference { name: "axes".to_owned(), kind: 7 },
+        8 => A::Block(0),
+        _ => A::Unknown(77),
+    }
+}
+
+/// Changes something of a program.
+fn mutate(program: &mut Program, kinds: &[&str], random: &mut Random) {
+    let number = random.below(program.blocks.len());
+    let block = &mut program.blocks[number];
+    if random.below(8) == 0 {
+        let version = i64::try_from(random.below(30)).unwrap();
+        program.operator_versions.iter_mut().for_each(|(_, is)| *is = version);
+        return;
+    }
+    if random.below(8) == 0 && !block.vars.is_empty() {
+        let var = random.below(block.vars.len());
+        block.vars[var].value.tensors.iter_mut().for_each(|tensor| tensor.shape = None);
+        return;
+    }
+    let names: Vec<String> = block.ops.iter().flat_map(Op::reads).map(str::to_owned).collect();
+    let index = random.below(block.ops.len().max(1));
+    let Some(op) = block.ops.get_mut(index) else { return };
+    let attribute = random.below(op.attributes.len().max(1));
+    match random.below(6) {
+        0 if !op.attributes.is_empty() => drop(op.attributes.remove(attribute)),
+        1 if !op.attributes.is_empty() => op.attributes[attribute].value = odd(random),
+        2 => op.kind = kinds[random.below(kinds.len())].to_owned(),
+        3 if !names.is_empty() => op.inputs[0].args.push(names[random.below(names.len())].clone()),
+        4 => drop(op.inputs[0].args.pop()),
+        _ => drop(op.outputs[0].args.pop()),
+    }
+}
+
+#[test]
+fn a_mutated_model_that_breaks_no_rule_breaks_none_when_it_is_upgraded() {
+    let mut kinds: Vec<&str> = operators().map(|operator| operator.kind).collect();
+    kinds.sort_unstable();
+    let (mut random, mut upgraded, mut right) = (Random(7), 0, 0);
+    for entry in list_dir(&golden("onnx_upgrade")).unwrap() {
+        if !entry.name.ends_with(".onnx") {
+            continue;
+        }
+        let path = golden("onnx_upgrade").join(&entry.name);
+        let whole = (onnx::BINARY.read)(&path, &OpenOptions::default()).unwrap();
+        for _ in 0..800 {
+            let mut model = whole.clone();
+            for _ in 0..=random.below(3) {
+                mutate(model.program.as_mut().unwrap(), &kinds, &mut random);
+            }
+            let before = check(&model);
+            let program = model.program.clone();
+            if upgrade(&mut model, newest_opset("").unwrap()).is_err() {
+                assert_eq!(model.program, program);
+                continue;
+            }
+            upgraded += 1;
+            if before.is_empty() {
+                right += 1;
+                let after = check(&model);
+                let ops: Vec<_> = program.iter().flat_map(Program::ops).collect();
+                assert!(after.is_empty(), "{}: {after:?}, of {ops:?}", entry.name);
+            }
+        }
+    }
+    assert!(upgraded > 10_000 && right > 3000, "{upgraded} upgraded, {right} right");
+}
+
+#[test]
+fn blocks_inside_themselves_do_not_keep_an_upgrade_from_ending() {
+    let read = |name: &str| {
+        let path = golden("onnx_upgrade").join(format!("{name}.onnx"));
+        (onnx::BINARY.read)(&path, &OpenOptions::default()).unwrap()
+    };
+    for name in ["if", "scan"] {
+        let mut model = read(name);
+        let blocks = &mut model.program.as_mut().unwrap().blocks;
+        let value = AttributeValue::Blocks(vec![0, 1, 1, -1, 99]);
+        let attributes = vec![Attribute { name: "body".to_owned(), value }];
+        blocks[1].ops.push(Op { kind: "If".to_owned(), attributes, ..Op::default() });
+        blocks[1].parent = 1;
+        blocks.push(Block { index: 99, parent: 99, ..Block::default() });
+        assert!(!check(&model).is_empty());
+        upgrade(&mut model, 21).unwrap();
+    }
+}

@@ -1,0 +1,52 @@
+//! What names of types stand for in one operator: `T` is the same type wherever it appears.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::{Formal, Operator, quoted};
+
+/// What names of types stand for in an operator.
+#[derive(Default)]
+pub(super) struct Bound {
+    types: HashMap<&'static str, String>,
+}
+
+impl Bound {
+    /// Takes a value of type `found` for an input or output; says what is wrong with it.
+    pub(super) fn take(
+        &mut self,
+        known: &Operator,
+        formal: &Formal,
+        found: &str,
+    ) -> Option<String> {
+        let name = quoted(formal.name);
+        match known.types_of(formal.types) {
+            None if formal.types != found => {
+                return Some(format!("{name} is {found}, expected {}", formal.types));
+            }
+            Some(allowed) if !allowed.contains(&found) => {
+                let what = format!("{name} is {found}, which {} cannot be", formal.types);
+                return Some(what);
+            }
+            _ => {}
+        }
+        if !formal.homogeneous {
+            return None;
+        }
+        let other = self.types.entry(formal.types).or_insert_with(|| found.to_owned());
+        (other != found)
+            .then(|| format!("{name} is {found}, where {} is {other} elsewhere", formal.types))
+    }
+
+    /// The type of an output, if it can be told.
+    pub(super) fn of<'m>(&self, known: &Operator, formal: &Formal) -> Option<Cow<'m, str>> {
+        if let Some(bound) = self.types.get(formal.types).filter(|_| formal.homogeneous) {
+            return Some(Cow::Owned(bound.clone()));
+        }
+        match known.types_of(formal.types) {
+            None => Some(Cow::Borrowed(formal.types)),
+            Some([only]) => Some(Cow::Borrowed(only)),
+            Some(_) => None,
+        }
+    }
+}

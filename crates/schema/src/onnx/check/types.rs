@@ -1,0 +1,72 @@
+//! Types of what operators read and write, where they are known.
+//!
+//! A name of types (`T`) stands for one type wherever it appears in an operator, but for inputs and
+//! outputs that may be of different types each. What it stands for is known from the inputs as a rule,
+//! and then tells the types of outputs that declare none.
+
+use std::collections::HashMap;
+
+use lodstone_model::{Op, Tensor, ValueType};
+
+use super::node::{arguments, is_experimental};
+use super::walk::{TypeName, Walk};
+use crate::Findings;
+use crate::onnx::bound::Bound;
+use crate::onnx::{Operator, domain_name, operator, tensor_name, type_name};
+
+/// The type that a value is said to be of, if all of it is said.
+pub(super) fn of_value<'m>(value: &ValueType) -> Option<TypeName<'m>> {
+    type_name(value).map(TypeName::Owned)
+}
+
+/// The type of a tensor.
+pub(super) fn of_tensor<'m>(tensor: &Tensor) -> Option<TypeName<'m>> {
+    if super::values::is_sparse(tensor) {
+        return super::super::element_name(tensor.dtype)
+            .map(|name| TypeName::Owned(format!("sparse_tensor({name})")));
+    }
+    tensor_name(tensor.dtype).map(TypeName::Owned)
+}
+
+/// Checks the types of what an operator reads, and of what it is declared to write.
+pub(super) fn check(
+    walk: &Walk<'_>,
+    op: &Op,
+    known: &Operator,
+    (inputs, outputs): (&[&str], &[&str]),
+    findings: &mut Findings,
+) {
+    let mut bound = Bound::default();
+    for (number, name) in inputs.iter().enumerate() {
+        let (Some(formal), Some(found)) = (known.input(number), walk.type_of(name)) else {
+            continue;
+        };
+        if let Some(wrong) = bound.take(known, formal, found) {
+            findings.add(format!("{}, input {number}", walk.place_of(op)), wrong);
+        }
+    }
+    for (number, name) in outputs.iter().enumerate() {
+        let (Some(formal), Some(found)) = (known.output(number), walk.declared(name)) else {
+            continue;
+        };
+        if let Some(wrong) = bound.take(known, formal, &found) {
+            findings.add(format!("{}, output {number}", walk.place_of(op)), wrong);
+        }
+    }
+}
+
+/// The types of what an operator writes, by number, as far as they follow from what it reads.
+pub(super) fn written<'m>(walk: &Walk<'m>, op: &'m Op) -> HashMap<usize, TypeName<'m>> {
+    let domain = domain_name(&op.domain);
+    let version = walk.imports.get(domain).filter(|_| !is_experimental(op));
+    let known = version.and_then(|version| operator(domain, &op.kind, *version));
+    let Some(known) = known else { return HashMap::new() };
+    let mut bound = Bound::default();
+    for (number, name) in arguments(&op.inputs).into_iter().enumerate() {
+        if let (Some(formal), Some(found)) = (known.input(number), walk.type_of(name)) {
+            bound.take(known, formal, found);
+        }
+    }
+    let outputs = 0..arguments(&op.outputs).len();
+    outputs.filter_map(|number| Some((number, bound.of(known, known.output(number)?)?))).collect()
+}

@@ -1,0 +1,118 @@
+//! What ONNX calls types: of values, `seq(tensor(float))`, and of attributes, `INTS`.
+//!
+//! Source of truth: `data_type_utils.cc` and `AttributeProto.AttributeType` of onnx 1.23.2.
+
+use lodstone_model::{AttributeValue, DType, ValueType, VarKind};
+
+/// Element types as ONNX writes them.
+const ELEMENTS: [(DType, &str); 28] = [
+    (DType::Float32, "float"),
+    (DType::Uint8, "uint8"),
+    (DType::Int8, "int8"),
+    (DType::Uint16, "uint16"),
+    (DType::Int16, "int16"),
+    (DType::Int32, "int32"),
+    (DType::Int64, "int64"),
+    (DType::String, "string"),
+    (DType::Bool, "bool"),
+    (DType::Float16, "float16"),
+    (DType::Float64, "double"),
+    (DType::Uint32, "uint32"),
+    (DType::Uint64, "uint64"),
+    (DType::Complex64, "complex64"),
+    (DType::Complex128, "complex128"),
+    (DType::BFloat16, "bfloat16"),
+    (DType::Float8E4M3Fn, "float8e4m3fn"),
+    (DType::Float8E4M3Fnuz, "float8e4m3fnuz"),
+    (DType::Float8E5M2, "float8e5m2"),
+    (DType::Float8E5M2Fnuz, "float8e5m2fnuz"),
+    (DType::Uint4, "uint4"),
+    (DType::Int4, "int4"),
+    (DType::Float4E2M1, "float4e2m1"),
+    (DType::Float8E8M0Fnu, "float8e8m0"),
+    (DType::Uint2, "uint2"),
+    (DType::Int2, "int2"),
+    (DType::Float6E2M3, "float6e2m3"),
+    (DType::Float6E3M2, "float6e3m2"),
+];
+
+/// What ONNX calls an element type; `None` if it has no such type.
+pub fn element_name(dtype: DType) -> Option<&'static str> {
+    ELEMENTS.iter().find(|(known, _)| *known == dtype).map(|(_, name)| *name)
+}
+
+/// What ONNX calls the type of dense tensors of an element type.
+pub fn tensor_name(dtype: DType) -> Option<String> {
+    element_name(dtype).map(|name| format!("tensor({name})"))
+}
+
+/// What ONNX calls a type, without shapes: `seq(tensor(float))`; `None` if not all of it is known.
+pub fn type_name(value: &ValueType) -> Option<String> {
+    let element = || element_name(value.tensors.first()?.dtype);
+    let chain = std::iter::once(value.kind).chain(value.members.iter().copied());
+    let (mut name, mut open) = (String::new(), 0);
+    let mut is_whole = false;
+    for kind in chain {
+        // A tensor is innermost: nothing can be in it.
+        if is_whole {
+            return None;
+        }
+        match kind {
+            VarKind::Tensor => name += &format!("tensor({})", element()?),
+            VarKind::SparseTensor => name += &format!("sparse_tensor({})", element()?),
+            VarKind::Sequence => name += "seq(",
+            VarKind::Optional => name += "optional(",
+            VarKind::Map => name += "map(",
+            VarKind::Scalar(key) => name += &format!("{},", element_name(key)?),
+            _ => return None,
+        }
+        open += usize::from(matches!(kind, VarKind::Sequence | VarKind::Optional | VarKind::Map));
+        is_whole = matches!(kind, VarKind::Tensor | VarKind::SparseTensor);
+    }
+    is_whole.then(|| name + &")".repeat(open))
+}
+
+/// Types of attributes, by their codes from 1 on.
+const KINDS: [&str; 14] = [
+    "FLOAT",
+    "INT",
+    "STRING",
+    "TENSOR",
+    "GRAPH",
+    "FLOATS",
+    "INTS",
+    "STRINGS",
+    "TENSORS",
+    "GRAPHS",
+    "SPARSE_TENSOR",
+    "SPARSE_TENSORS",
+    "TYPE_PROTO",
+    "TYPE_PROTOS",
+];
+
+/// What ONNX calls the type of an attribute; of a reference, that of what it stands for.
+pub fn attribute_kind(value: &AttributeValue) -> &'static str {
+    use AttributeValue as A;
+    match value {
+        A::Float(_) => "FLOAT",
+        A::Long(_) => "INT",
+        A::String(_) => "STRING",
+        A::Tensor(_) => "TENSOR",
+        A::Block(_) => "GRAPH",
+        A::Floats(_) => "FLOATS",
+        A::Longs(_) => "INTS",
+        A::Strings(_) => "STRINGS",
+        A::Tensors(_) => "TENSORS",
+        A::Blocks(_) => "GRAPHS",
+        A::SparseTensor(_) => "SPARSE_TENSOR",
+        A::SparseTensors(_) => "SPARSE_TENSORS",
+        A::Type(_) => "TYPE_PROTO",
+        A::Types(_) => "TYPE_PROTOS",
+        A::Reference { kind, .. } | A::Unknown(kind) => {
+            let index = usize::try_from(*kind).ok().and_then(|code| code.checked_sub(1));
+            index.and_then(|index| KINDS.get(index)).copied().unwrap_or("UNDEFINED")
+        }
+        // Types of attributes that other frameworks have.
+        _ => "UNDEFINED",
+    }
+}

@@ -1,0 +1,139 @@
+//! Attributes that became inputs.
+
+use lodstone_model::AttributeValue;
+
+use super::change::Change;
+
+/// `axes` of ReduceX, Squeeze and Unsqueeze. None, or no axis, stands for all, but for Unsqueeze.
+pub(super) fn axes(change: &mut Change<'_>) -> Result<(), String> {
+    let stands_for_all = change.op.kind != "Unsqueeze";
+    match change.take("axes") {
+        None => Ok(()),
+        Some(AttributeValue::Longs(axes)) if axes.is_empty() && stands_for_all => Ok(()),
+        Some(value) => {
+            let axes = change.as_integers("axes", value)?;
+            change.set_input(1, axes);
+            Ok(())
+        }
+    }
+}
+
+/// `shape` of Reshape.
+pub(super) fn reshape(change: &mut Change<'_>) -> Result<(), String> {
+    change.take("consumed_inputs");
+    let value = change.take("shape").ok_or("has no attribute `shape`")?;
+    let shape = change.as_integers("shape", value)?;
+    change.set_input(1, shape);
+    Ok(())
+}
+
+/// `k` of TopK.
+pub(super) fn top_k(change: &mut Change<'_>) -> Result<(), String> {
+    let k = change.int("k")?.ok_or("has no attribute `k`")?;
+    change.take("k");
+    let k = change.integers(&[k]);
+    change.set_input(1, k);
+    Ok(())
+}
+
+/// `starts`, `ends` and `axes` of Slice.
+pub(super) fn slice(change: &mut Change<'_>) -> Result<(), String> {
+    for (index, name) in [(1, "starts"), (2, "ends"), (3, "axes")] {
+        let Some(value) = change.take(name) else { continue };
+        let input = change.as_integers(name, value)?;
+        change.set_input(index, input);
+    }
+    Ok(())
+}
+
+/// `split` of Split.
+pub(super) fn split(change: &mut Change<'_>) -> Result<(), String> {
+    if let Some(value) = change.take("split") {
+        let split = change.as_integers("split", value)?;
+        change.set_input(1, split);
+    }
+    Ok(())
+}
+
+/// `split` as an input of Split, which the second version had not any more.
+pub(super) fn split_input(change: &mut Change<'_>) -> Result<(), String> {
+    match change.input(1) {
+        "" => Ok(()),
+        _ => Err("has sizes as an input, which the version after it has not".to_owned()),
+    }
+}
+
+/// `min` and `max` of Clip.
+pub(super) fn clip(change: &mut Change<'_>) -> Result<(), String> {
+    for (index, name) in [(1, "min"), (2, "max")] {
+        if let Some(value) = change.take(name) {
+            let like = change.input(0).to_owned();
+            let bound = change.as_number(name, value, &like)?;
+            change.set_input(index, bound);
+        }
+    }
+    Ok(())
+}
+
+/// `pads` and `value` of Pad.
+pub(super) fn pad(change: &mut Change<'_>) -> Result<(), String> {
+    let value = change.take("pads").ok_or("has no attribute `pads`")?;
+    let pads = change.as_integers("pads", value)?;
+    change.set_input(1, pads);
+    match change.take("value") {
+        None => Ok(()),
+        // What is not said is zero.
+        Some(AttributeValue::Float(0.0)) => Ok(()),
+        Some(value) => {
+            let like = change.input(0).to_owned();
+            let value = change.as_number("value", value, &like)?;
+            change.set_input(2, value);
+            Ok(())
+        }
+    }
+}
+
+/// `ratio` of Dropout. It does nothing but in training, which these versions did not know.
+pub(super) fn ratio(change: &mut Change<'_>) -> Result<(), String> {
+    if let Some(value) = change.take("ratio") {
+        let like = change.input(0).to_owned();
+        let ratio = change.as_number("ratio", value, &like)?;
+        change.set_input(1, ratio);
+    }
+    Ok(())
+}
+
+/// `axis` of DFT, which was the first after the batch if nothing was said, and is the last but one now.
+pub(super) fn dft(change: &mut Change<'_>) -> Result<(), String> {
+    let axis = change.int("axis")?.unwrap_or(1);
+    change.take("axis");
+    let mut axis = super::change::integers(&[axis]);
+    axis.shape.clear();
+    let axis = change.constant(axis);
+    change.set_input(2, axis);
+    Ok(())
+}
+
+/// `tiles` and `axis` of Tile, which became a number for each dimension.
+pub(super) fn tile(change: &mut Change<'_>) -> Result<(), String> {
+    let number = |index| {
+        let numbers = change.numbers(change.input(index)).unwrap_or_default();
+        let whole = |number: &&f64| number.fract() == 0.0 && number.abs() < f64::from(i32::MAX);
+        let [number] = *numbers.as_slice() else { return None };
+        // An integer of 32 bits by what was just asked.
+        Some(number).as_ref().filter(whole).map(ToString::to_string)?.parse::<i64>().ok()
+    };
+    let (Some(tiles), Some(axis)) = (number(1), number(2)) else {
+        return Err("tiles by numbers that are no constants".to_owned());
+    };
+    let rank = change.rank(change.input(0))?;
+    let axis = usize::try_from(axis).ok().filter(|axis| *axis < rank);
+    let axis = axis.ok_or("tiles along an axis that its input has not")?;
+    let repeats: Vec<i64> = (0..rank).map(|index| if index == axis { tiles } else { 1 }).collect();
+    let repeats = change.integers(&repeats);
+    for operand in &mut change.op.inputs {
+        operand.args.truncate(1);
+    }
+    change.set_input(1, repeats);
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! What is known of the values of a program: element types, ranks, small constants.
+//!
+//! Types are those that are declared, or follow from what operators read; ranks and extents are declared.
+
+use std::collections::HashMap;
+
+use lodstone_model::{
+    AttributeValue, DType, Dim, Kind, Op, Parameter, Program, Tensor, ValueType, VarKind,
+};
+
+use super::super::bound::Bound;
+use super::super::{element_name, operator, tensor_name, type_name};
+
+/// What is known of values, by block.
+#[derive(Debug)]
+pub(super) struct Known {
+    blocks: Vec<HashMap<String, Fact>>,
+    parents: Vec<i32>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Fact {
+    /// The type as ONNX calls it.
+    kind: Option<String>,
+    shape: Option<Vec<Dim>>,
+    constant: Option<Tensor>,
+}
+
+impl Known {
+    pub(super) fn new(
+        program: &Program,
+        parameters: &[Parameter],
+        inferred: &[HashMap<String, ValueType>],
+    ) -> Self {
+        let mut blocks = Vec::new();
+        for (number, block) in program.blocks.iter().enumerate() {
+            let mut facts = HashMap::new();
+            for var in &block.vars {
+                facts.insert(var.name.clone(), declared(&var.value));
+            }
+            for (name, value) in inferred.get(number).into_iter().flatten() {
+                merge(facts.entry(name.clone()).or_default(), declared(value));
+            }
+            let initializers = if number == 0 { parameters } else { &block.initializers };
+            for Parameter { name, tensor } in initializers {
+                facts.insert(name.clone(), constant(tensor));
+            }
+            blocks.push(facts);
+        }
+        let parents = program.blocks.iter().map(|block| block.parent).collect();
+        Self { blocks, parents }
+    }
+
+    /// Takes note of what an operator of a block writes.
+    pub(super) fn follow(&mut self, block: usize, op: &Op, version: i64) {
+        let outputs: Vec<String> = op.writes().map(str::to_owned).collect();
+        if let (Some(AttributeValue::Tensor(value)), [name]) =
+            (op.attribute("value").filter(|_| op.kind == "Constant"), outputs.as_slice())
+        {
+            self.learn(block, name, constant(value));
+            return;
+        }
+        let Some(known) = operator(&op.domain, &op.kind, version) else { return };
+        let mut bound = Bound::default();
+        let inputs = op.inputs.iter().flat_map(|operand| &operand.args);
+        for (number, name) in inputs.enumerate() {
+            let kind = self.fact(block, name).and_then(|fact| fact.kind.clone());
+            if let (Some(formal), Some(kind)) = (known.input(number), kind) {
+                bound.take(known, formal, &kind);
+            }
+        }
+        let outputs = op.outputs.iter().flat_map(|operand| &operand.args);
+        let kind = |number| bound.of(known, known.output(number)?);
+        let outputs: Vec<_> =
+            outputs.enumerate().filter_map(|(number, name)| Some((name, kind(number)?))).collect();
+        for (name, kind) in outputs {
+            let kind = Some(kind.into_owned());
+            self.learn(block, name, Fact { kind, ..Fact::default() });
+        }
+    }
+
+    fn learn(&mut self, block: usize, name: &str, fact: Fact) {
+        let Some(facts) = self.blocks.get_mut(block) else { return };
+        merge(facts.entry(name.to_owned()).or_default(), fact);
+    }
+
+    /// What is known of a name where a block sees it.
+    fn fact(&self, block: usize, name: &str) -> Option<&Fact> {
+        let mut block = block;
+        // A block is inside at most all others.
+        for _ in 0..=self.blocks.len() {
+            if let Some(fact) = self.blocks.get(block)?.get(name) {
+                return Some(fact);
+            }
+            block = usize::try_from(*self.parents.get(block)?).ok()?;
+        }
+        None
+    }
+
+    /// The element type of a tensor.
+    pub(super) fn dtype(&self, block: usize, name: &str) -> Option<DType> {
+        let kind = self.fact(block, name)?.kind.as_ref()?;
+        ELEMENTS.into_iter().find(|dtype| tensor_name(*dtype).as_ref() == Some(kind))
+    }
+
+    /// The extents of a tensor.
+    pub(super) fn shape(&self, block: usize, name: &str) -> Option<&[Dim]> {
+        self.fact(block, name)?.shape.as_deref()
+    }
+
+    /// The numbers of a small constant.
+    pub(super) fn numbers(&self, block: usize, name: &str) -> Option<Vec<f64>> {
+        /// More than there are dimensions of any tensor.
+        const MOST: u64 = 1024;
+        let tensor = self.fact(block, name)?.constant.as_ref()?;
+        let is_plain = matches!(tensor.kind, Kind::Dense) && tensor.data.len() <= MOST;
+        let bytes = tensor.data.read().ok().filter(|_| is_plain)?;
+        match tensor.dtype {
+            DType::Float32 => {
+                Some(bytes.as_chunks().0.iter().map(|n| f32::from_le_bytes(*n).into()).collect())
+            }
+            DType::Int64 => {
+                let numbers = bytes.as_chunks().0.iter().map(|n| i64::from_le_bytes(*n));
+                numbers.map(|number| i32::try_from(number).ok().map(f64::from)).collect()
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Element types that operators which need to know them may have.
+const ELEMENTS: [DType; 16] = [
+    DType::Float32,
+    DType::Float64,
+    DType::Float16,
+    DType::BFloat16,
+    DType::Int8,
+    DType::Int16,
+    DType::Int32,
+    DType::Int64,
+    DType::Uint8,
+    DType::Uint16,
+    DType::Uint32,
+    DType::Uint64,
+    DType::Bool,
+    DType::String,
+    DType::Complex64,
+    DType::Complex128,
+];
+
+fn declared(value: &ValueType) -> Fact {
+    let is_tensor = value.kind == VarKind::Tensor;
+    let shape = value.tensors.first().filter(|_| is_tensor).and_then(|tensor| tensor.shape.clone());
+    Fact { kind: type_name(value), shape, constant: None }
+}
+
+/// Adds what was not known.
+fn merge(known: &mut Fact, fact: Fact) {
+    known.kind = known.kind.take().or(fact.kind);
+    known.shape = known.shape.take().or(fact.shape);
+    known.constant = known.constant.take().or(fact.constant);
+}
+
+fn constant(tensor: &Tensor) -> Fact {
+    let kind = element_name(tensor.dtype).and_then(|_| tensor_name(tensor.dtype));
+    let shape = tensor.shape.iter().map(|extent| Dim::Known(*extent)).collect();
+    Fact { kind, shape: Some(shape), constant: Some(tensor.clone()) }
+}

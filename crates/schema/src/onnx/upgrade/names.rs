@@ -1,0 +1,40 @@
+//! Names that nothing has yet.
+
+use std::collections::HashSet;
+
+use lodstone_model::{Parameter, Program};
+
+/// All names of values of a program, of whatever block: a new one is new everywhere.
+#[derive(Debug)]
+pub(super) struct Names {
+    taken: HashSet<String>,
+    next: usize,
+}
+
+impl Names {
+    pub(super) fn of(program: &Program, parameters: &[Parameter]) -> Self {
+        let mut taken = HashSet::new();
+        for block in &program.blocks {
+            let vars = block.vars.iter().map(|var| &var.name);
+            let initializers = block.initializers.iter().map(|parameter| &parameter.name);
+            let ends = block.inputs.iter().chain(&block.outputs);
+            taken.extend(vars.chain(initializers).chain(ends).cloned());
+            for op in &block.ops {
+                taken.extend(op.reads().chain(op.writes()).map(str::to_owned));
+            }
+        }
+        taken.extend(parameters.iter().map(|parameter| parameter.name.clone()));
+        Self { taken, next: 0 }
+    }
+
+    /// A name for what a value is used for.
+    pub(super) fn fresh(&mut self, what: &str) -> String {
+        loop {
+            let name = format!("{what}_{}", self.next);
+            self.next += 1;
+            if self.taken.insert(name.clone()) {
+                return name;
+            }
+        }
+    }
+}

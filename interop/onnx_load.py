@@ -1,0 +1,81 @@
+"""Checks and runs models of ONNX that were made ones of newer operators.
+
+    python onnx_load.py DIR
+
+DIR/expect.json lists the cases; paths in it are relative to DIR:
+
+    {"cases": [{"load": KIND, "path": PATH, "inputs": ARRAYS, "outputs": ARRAYS}, ...]}
+
+ARRAYS is {name: {"dtype", "shape", "data"}}; instead of both there may be "data", a directory with
+`input_0.pb`, .. and `output_0.pb`, .. as the onnx package has them. The checker has to pass a model with `full_check`. KIND is
+"onnxruntime", or "reference" for the evaluator of the onnx package; its outputs have to be those that the
+model had before. Prints a line for each case and then `N passed, M failed`.
+"""
+
+import os
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import cases
+from cases import Mismatch, require
+
+
+def arrays(told):
+    return {
+        name: np.array(array["data"], array["dtype"]).reshape(array["shape"])
+        for name, array in told.items()
+    }
+
+
+def recorded(directory, what, names):
+    """The arrays that a directory has for the names, in order."""
+    found = {}
+    for index, name in enumerate(names):
+        path = os.path.join(directory, "{}_{}.pb".format(what, index))
+        with open(path, "rb") as file:
+            found[name] = numpy_helper.to_array(onnx.TensorProto.FromString(file.read()))
+    return found
+
+
+def of_case(case, path):
+    """What goes in, and what has to come out."""
+    if "data" not in case:
+        return arrays(case["inputs"]), arrays(case["outputs"])
+    graph = onnx.load(path).graph
+    initialised = {tensor.name for tensor in graph.initializer}
+    inputs = [value.name for value in graph.input if value.name not in initialised]
+    outputs = [value.name for value in graph.output]
+    return recorded(case["data"], "input", inputs), recorded(case["data"], "output", outputs)
+
+
+def close(found, want):
+    if want.dtype.kind not in "fc":
+        return np.array_equal(found, want)
+    tolerance = 2e-3 if want.dtype == np.float16 else 1e-4
+    wide = [array.astype("float64") for array in (found, want)]
+    return np.allclose(*wide, tolerance, tolerance, equal_nan=True)
+
+
+def load(case, root):
+    path = os.path.join(root, case["path"])
+    onnx.checker.check_model(path, full_check=True)
+    inputs, expected = of_case(case, path)
+    names = list(expected)
+    if case["load"] == "onnxruntime":
+        found = onnxruntime.InferenceSession(path).run(names, inputs)
+    else:
+        found = ReferenceEvaluator(path).run(names, inputs)
+    for name, array in zip(names, found):
+        want = expected[name]
+        require("dtype of " + name, str(array.dtype), str(want.dtype))
+        require("shape of " + name, array.shape, want.shape)
+        if not close(array, want):
+            raise Mismatch("{} is {}, expected {}".format(name, array.tolist(), want.tolist()))
+
+
+if __name__ == "__main__":
+    cases.run(__doc__, load)

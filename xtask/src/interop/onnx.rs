@@ -1,0 +1,86 @@
+//! Models of ONNX that are verified as its checker does, and what its runtimes compute by upgraded ones.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::{Work, cases_of};
+use crate::run::{Outcome, cannot, root, run, target};
+
+/// Versions of the operators, and what runs models of them: ONNX Runtime knows none newer than 26.
+const RUNTIMES: [(&str, &str); 3] =
+    [("21", "onnxruntime"), ("26", "onnxruntime"), ("newest", "reference")];
+
+/// What runtimes have no code for, at a version.
+const ABSENT: [(&str, &str); 4] = [
+    ("power", "26"),
+    ("power", "newest"),
+    ("roi_align", "26"),
+    // A scan from the end.
+    ("scan", "newest"),
+];
+
+/// Models of the onnx package that ONNX Runtime does not run, and why.
+const UNRUN: [(&str, &str); 2] = [
+    ("test_gradient_of_", "has no operator for gradients"),
+    ("test_strnorm_model_monday_", "needs a locale that is not everywhere"),
+];
+
+impl Work {
+    /// Lets `lodstone` judge all models that the onnx package has for testing: all are right.
+    pub(super) fn verify_onnx(&mut self, python: &Path) -> Result<(), Outcome> {
+        let script = root().join("interop/onnx_models.py");
+        run(Command::new(python).arg(script).arg(&self.directory))?;
+        let nodes = fs::read_dir(self.directory.join("nodes")).map_err(cannot("list models"))?;
+        let mut count = 0;
+        for entry in nodes {
+            let path = entry.map_err(cannot("list models"))?.path();
+            run(Command::new(lodstone()).arg("verify").arg(&path).stdout(Stdio::null()))?;
+            count += 1;
+        }
+        if count < 1900 {
+            return Err(Outcome::Failed(format!("{count} models of operators, of 1910")));
+        }
+        Ok(())
+    }
+
+    /// The models of old sets of operators, and those of the onnx package, as ones of newer sets.
+    pub(super) fn write_onnx(&mut self) -> Result<(), Outcome> {
+        let golden = root().join("crates/formats/tests/golden/onnx_upgrade");
+        for case in cases_of(&golden)? {
+            let name = case["name"].as_str().unwrap_or_default();
+            for (version, runtime) in RUNTIMES {
+                if ABSENT.contains(&(name, version)) {
+                    continue;
+                }
+                let out = format!("{name}-{version}.onnx");
+                let input = golden.join(format!("{name}.onnx"));
+                self.convert(&input, &out, &["--opset", version])?;
+                let (inputs, outputs) = (&case["inputs"], &case["outputs"]);
+                self.cases.push(
+                    json!({"load": runtime, "path": out, "inputs": inputs, "outputs": outputs}),
+                );
+            }
+        }
+        let models = fs::read(self.directory.join("models.json")).map_err(cannot("read models"))?;
+        let models: Vec<Value> = serde_json::from_slice(&models)
+            .map_err(|error| Outcome::Failed(format!("models.json: {error}")))?;
+        for model in models {
+            let name = model["name"].as_str().unwrap_or_default();
+            if UNRUN.iter().any(|(start, _)| name.starts_with(start)) {
+                continue;
+            }
+            let out = format!("{name}.onnx");
+            let path = model["path"].as_str().unwrap_or_default();
+            self.convert(Path::new(path), &out, &["--opset", "26"])?;
+            self.cases.push(json!({"load": "onnxruntime", "path": out, "data": model["data"]}));
+        }
+        Ok(())
+    }
+}
+
+fn lodstone() -> std::path::PathBuf {
+    target().join("debug/lodstone")
+}
