@@ -1,5 +1,8 @@
 //! ONNX: what goes in and out of its programs, and how they say what they are.
 
+pub mod dtype;
+pub mod infer;
+
 use std::collections::HashSet;
 
 use lodstone_model::Program;

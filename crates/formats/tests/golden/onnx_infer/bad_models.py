@@ -1,0 +1,5 @@
+"""Models that ONNX's strict inference refuses."""
+
+
+def bad_models():
+    return []

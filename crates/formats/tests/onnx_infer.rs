@@ -1,0 +1,235 @@
+//! Types of values of ONNX programs, beside what ONNX itself infers, declares and computed.
+#![expect(clippy::disallowed_methods, reason = "tests read and write files directly")]
+#![expect(clippy::print_stdout, reason = "says what was compared")]
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use lodstone_formats::{OpenOptions, onnx};
+use lodstone_model::{Dim, Model, ValueType, VarKind};
+use lodstone_schema::onnx::infer::{
+    Contents, Element, Inference, Options, UNDEFINED, ValueInfo, infer, is_known, show_type,
+};
+use serde::Deserialize;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/onnx_infer").join(name)
+}
+
+/// Kinds from outside in, the type of elements, the extents.
+type Recorded = (Vec<String>, Option<String>, Option<Vec<serde_json::Value>>);
+
+/// What is recorded of a node test.
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    inferred: Vec<Option<Recorded>>,
+    #[serde(default)]
+    folded: Vec<Option<Recorded>>,
+    declared: Vec<Recorded>,
+    recorded: Vec<Option<Vec<u64>>>,
+    values: HashMap<String, (Vec<u64>, Vec<serde_json::Number>)>,
+}
+
+/// Pairs of JSON and a model.
+fn pairs(name: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let file = std::fs::read(golden(name)).unwrap();
+    let mut bytes = Vec::new();
+    GzDecoder::new(file.as_slice()).read_to_end(&mut bytes).unwrap();
+    let mut rest = bytes.as_slice();
+    let mut take = || {
+        let (length, after) = rest.split_first_chunk().expect("a length");
+        let (part, after) = after.split_at(usize::try_from(u32::from_le_bytes(*length)).unwrap());
+        rest = after;
+        (part.to_vec(), rest.is_empty())
+    };
+    let mut pairs = Vec::new();
+    loop {
+        let (facts, _) = take();
+        let (model, last) = take();
+        pairs.push((facts, model));
+        if last {
+            return pairs;
+        }
+    }
+}
+
+fn open(dir: &Path, bytes: &[u8]) -> Model {
+    let path = dir.join("model.onnx");
+    std::fs::write(&path, bytes).unwrap();
+    (onnx::BINARY.read)(&path, &OpenOptions::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What was inferred of the outputs of the graph.
+fn outputs(model: &Model, inference: &Inference) -> Vec<ValueType> {
+    let main = &model.program.as_ref().unwrap().blocks[0];
+    let known = |name: &String| inference.blocks[0].get(name).map(|info| info.value.clone());
+    main.outputs.iter().map(|name| known(name).unwrap_or_default()).collect()
+}
+
+fn kinds(value: &ValueType) -> Vec<String> {
+    let name = |kind: &VarKind| match kind {
+        VarKind::Tensor => "tensor".to_owned(),
+        VarKind::SparseTensor => "sparse".to_owned(),
+        VarKind::Sequence => "sequence".to_owned(),
+        VarKind::Optional => "optional".to_owned(),
+        VarKind::Map => "map".to_owned(),
+        VarKind::Scalar(key) => key.to_string(),
+        _ => "unspecified".to_owned(),
+    };
+    std::iter::once(&value.kind).chain(&value.members).map(name).collect()
+}
+
+/// What of a recorded type an inferred one does not say, or says otherwise.
+fn less_than(recorded: &Recorded, found: &ValueType) -> Option<String> {
+    let (kinds_recorded, dtype, shape) = recorded;
+    let tensor = found.tensors.first();
+    if *kinds_recorded != kinds(found) {
+        return Some(format!("kinds {kinds_recorded:?}"));
+    }
+    let dtype_found = tensor.map_or(UNDEFINED, |tensor| tensor.dtype);
+    if dtype.as_ref().is_some_and(|dtype| *dtype != dtype_found.to_string()) {
+        return Some(format!("dtype {dtype:?}"));
+    }
+    let Some(shape) = shape else { return None };
+    let Some(dims) = tensor.and_then(|tensor| tensor.shape.as_ref()) else {
+        return Some(format!("shape {shape:?}"));
+    };
+    let fits = |(recorded, dim): (&serde_json::Value, &Dim)| match (recorded, dim) {
+        (serde_json::Value::Null, _) => true,
+        (serde_json::Value::String(_), Dim::Symbol(_) | Dim::Known(_)) => true,
+        (recorded, Dim::Known(extent)) => recorded.as_u64() == Some(*extent),
+        _ => false,
+    };
+    let same = dims.len() == shape.len() && shape.iter().zip(dims).all(fits);
+    (!same).then(|| format!("shape {shape:?}"))
+}
+
+/// Whether an inferred type says what a recorded one says otherwise.
+fn contradicts(recorded: &Recorded, found: &ValueType) -> bool {
+    let (kinds_recorded, dtype, shape) = recorded;
+    if found.kind == VarKind::Unspecified {
+        return false;
+    }
+    let Some(tensor) = found.tensors.first() else { return *kinds_recorded != kinds(found) };
+    let other = dtype.as_ref().is_some_and(|dtype| *dtype != tensor.dtype.to_string());
+    if *kinds_recorded != kinds(found) || (other && tensor.dtype != UNDEFINED) {
+        return true;
+    }
+    let (Some(shape), Some(dims)) = (shape, &tensor.shape) else { return false };
+    let differs = |(recorded, dim): (&serde_json::Value, &Dim)| match (recorded.as_u64(), dim) {
+        (Some(recorded), Dim::Known(extent)) => recorded != *extent,
+        _ => false,
+    };
+    shape.len() != dims.len() || shape.iter().zip(dims).any(differs)
+}
+
+/// Inputs that were recorded, as constants.
+fn given(model: &Model, case: &Case) -> HashMap<String, ValueInfo> {
+    let vars = &model.program.as_ref().unwrap().blocks[0].vars;
+    let info = |(name, (shape, numbers)): (&String, &(Vec<u64>, Vec<serde_json::Number>))| {
+        let dtype = vars.iter().find(|var| var.name == *name).unwrap().value.tensors[0].dtype;
+        let shape = shape.iter().map(|extent| Dim::Known(*extent)).collect();
+        let mut info = ValueInfo::tensor(dtype, Some(shape));
+        let element = |number: &serde_json::Number| match number.as_i64() {
+            Some(number) if !dtype.is_float() => Element::Int(number),
+            _ => Element::Float(number.as_f64().unwrap()),
+        };
+        info.contents = Some(numbers.iter().map(element).collect::<Contents>());
+        (name.clone(), info)
+    };
+    case.values.iter().map(info).collect()
+}
+
+/// A set of operators and a kind.
+fn operator_of(model: &Model) -> (String, String) {
+    let ops = &model.program.as_ref().unwrap().blocks[0].ops;
+    ops.first().map(|op| (op.domain.clone(), op.kind.clone())).unwrap_or_default()
+}
+
+/// Node tests of which ONNX infers what is not so, and why.
+const NOT_SO: [(&str, &str); 3] = [
+    ("test_loop13_seq", "a sequence of scalars, into which the loop puts vectors"),
+    ("test_stft", "all frequencies, where `onesided` is 1 if it is left out"),
+    ("test_stft_with_window", "the same"),
+];
+
+#[test]
+fn every_operator_has_a_rule() {
+    let operators: Vec<(String, String, i64)> =
+        serde_json::from_slice(&std::fs::read(golden("operators.json")).unwrap()).unwrap();
+    let missing: Vec<_> =
+        operators.iter().filter(|(domain, kind, _)| !is_known(domain, kind)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert_eq!(operators.len(), 659);
+}
+
+#[test]
+fn node_tests_have_the_types_that_onnx_infers_declares_and_computed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    let mut refuted = BTreeSet::new();
+    let mut more: BTreeMap<String, usize> = BTreeMap::new();
+    for (facts, bytes) in pairs("node_tests.gz") {
+        let case: Case = serde_json::from_slice(&facts).unwrap();
+        let model = open(dir.path(), &bytes);
+        count += 1;
+        for (what, theirs, options) in [
+            ("plain", &case.inferred, Options::default()),
+            (
+                "folded",
+                &case.folded,
+                Options { inputs: given(&model, &case), ..Options::default() },
+            ),
+        ] {
+            let inference = infer(&model, &options);
+            let name = format!("{} ({what})", case.name);
+            for finding in &inference.findings.told {
+                wrong.push(format!("{name}: {finding}"));
+            }
+            assert!(inference.complete, "{name}");
+            for (index, found) in outputs(&model, &inference).iter().enumerate() {
+                let shown = show_type(found);
+                let their = theirs.get(index).and_then(Option::as_ref);
+                if let Some(less) = their.and_then(|their| less_than(their, found)) {
+                    if NOT_SO.iter().any(|(known, _)| *known == case.name) {
+                        refuted.insert(case.name.clone());
+                        continue;
+                    }
+                    wrong.push(format!("{name}: output {index}: {shown} where ONNX infers {less}"));
+                }
+                if contradicts(&case.declared[index], found) {
+                    let declared = &case.declared[index];
+                    wrong.push(format!("{name}: output {index}: {shown} is declared {declared:?}"));
+                }
+                let dims = found.tensors.first().and_then(|tensor| tensor.shape.as_ref());
+                let recorded = case.recorded.get(index).and_then(Option::as_ref);
+                if let (Some(dims), Some(recorded), VarKind::Tensor) = (dims, recorded, found.kind)
+                {
+                    let fits = |(dim, extent): (&Dim, &u64)| !matches!(dim, Dim::Known(known) if known != extent);
+                    if dims.len() != recorded.len() || !dims.iter().zip(recorded).all(fits) {
+                        wrong.push(format!("{name}: output {index}: {shown} was {recorded:?}"));
+                    }
+                }
+                let is_more = match their {
+                    None => found.kind != VarKind::Unspecified,
+                    Some((_, _, None)) => dims.is_some(),
+                    Some((_, _, Some(shape))) => dims.is_some_and(|dims| {
+                        let known = |(their, dim): (&serde_json::Value, &Dim)| {
+                            their.is_null() && *dim != Dim::Unknown
+                        };
+                        shape.iter().zip(dims).any(known)
+                    }),
+                };
+                if is_more {
+                    *more.entry(operator_of(&model).1).or_default() += 1;
+                }
+            }
+        }
+    }
+    println!("{count} node tests; more is known than to ONNX of outputs of {more:?}");
+    assert_eq!(refuted.len(), NOT_SO.len(), "{refuted:?}");
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
