@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use lodstone_formats::{OpenOptions, onnx};
-use lodstone_model::{Dim, Model, ValueType, VarKind};
+use lodstone_model::{Dialect, Dim, Model, ValueType, VarKind};
 use lodstone_schema::onnx::infer::{
     Contents, Element, Inference, Options, UNDEFINED, ValueInfo, infer, is_known, show_type,
 };
+use lodstone_store::list_dir;
 use serde::Deserialize;
 
 fn golden(name: &str) -> PathBuf {
@@ -230,6 +231,89 @@ fn node_tests_have_the_types_that_onnx_infers_declares_and_computed() {
         }
     }
     println!("{count} node tests; more is known than to ONNX of outputs of {more:?}");
+    // Of these, ONNX infers nothing, or less, and of no other does it infer more.
+    assert!(count == 1884 && more.values().sum::<usize>() > 500, "{count}: {more:?}");
     assert_eq!(refuted.len(), NOT_SO.len(), "{refuted:?}");
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A model that is wrong, and what ONNX says of it.
+#[derive(Deserialize)]
+struct Bad {
+    name: String,
+    error: Option<String>,
+}
+
+#[test]
+fn what_strict_inference_refuses_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut missed, mut refused, mut more) = (Vec::new(), 0, 0);
+    for (facts, bytes) in pairs("bad_models.gz") {
+        let bad: Bad = serde_json::from_slice(&facts).unwrap();
+        let model = open(dir.path(), &bytes);
+        let inference = infer(&model, &Options::default());
+        let found = !inference.findings.is_empty();
+        match (&bad.error, found) {
+            (Some(_), true) => refused += 1,
+            (None, true) => more += 1,
+            _ => missed.push(format!("{}: {}", bad.name, bad.error.unwrap_or_default())),
+        }
+    }
+    println!("{refused} that ONNX refuses are found, and {more} that it does not");
+    assert!(refused > 100 && more > 10, "{refused} and {more}");
+    assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed.join("\n"));
+}
+
+/// Models of other programs, where there is a collection of them (see `cases.rs`).
+fn collected() -> Vec<PathBuf> {
+    let Some(cases) = std::env::var_os("LODSTONE_CASES").map(PathBuf::from) else {
+        println!("LODSTONE_CASES is not set: only the golden files were tried");
+        return Vec::new();
+    };
+    let mut open = vec![cases.join("peers"), cases.join("glow/models/onnxModels")];
+    let mut files = Vec::new();
+    while let Some(directory) = open.pop() {
+        for entry in list_dir(&directory).unwrap() {
+            let path = directory.join(entry.name);
+            match path.extension().and_then(|extension| extension.to_str()) {
+                _ if entry.is_dir => open.push(path),
+                Some("onnx" | "onnxtxt") => files.push(path),
+                _ => {}
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Files that are no models by themselves, or are wrong, and why.
+const WRONG: [(&str, &str); 0] = [];
+
+#[test]
+fn models_of_other_programs_do_not_contradict_themselves() {
+    let (mut wrong, mut count, mut known, mut all) = (Vec::new(), 0, 0, 0);
+    for path in collected() {
+        let format = [&onnx::BINARY, &onnx::AS_TEXT]
+            .into_iter()
+            .find_map(|format| (format.read)(&path, &OpenOptions::default()).ok());
+        let Some(model) = format else {
+            println!("{} cannot be opened", path.display());
+            continue;
+        };
+        if model.program.as_ref().is_some_and(|program| program.dialect != Dialect::Onnx) {
+            continue;
+        }
+        count += 1;
+        let inference = infer(&model, &Options::default());
+        let is_wrong = WRONG.iter().any(|(name, _)| path.ends_with(name));
+        if is_wrong == inference.findings.is_empty() {
+            wrong.push(format!("{}: {:?}", path.display(), inference.findings.told));
+        }
+        for info in inference.blocks.iter().flat_map(HashMap::values) {
+            all += 1;
+            known += usize::from(!info.is_unknown());
+        }
+    }
+    println!("{count} models; {known} of {all} values are known");
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -13,7 +13,7 @@ that of the test without the types of its outputs. The JSON says for each output
 
 and in `values` the small inputs. A type is `[kinds, dtype, shape]`: kinds from outside in.
 
-`bad_models.gz` is a list of models that strict inference refuses, with what it says.
+`bad_models.gz` is a list of models that are wrong, with what strict inference says of them, if anything.
 
 `operators.json` is every operator of every domain, with its newest version.
 """

@@ -34,7 +34,11 @@ fn constant(node: &mut Node<'_>) -> Outcome {
         "value_string",
         "value_strings",
     ];
-    let given = NAMES.iter().find_map(|name| node.attribute(name));
+    let mut all = NAMES.iter().filter_map(|name| node.attribute(name));
+    let (given, other) = (all.next(), all.next());
+    if other.is_some() {
+        return Err("expected one value, found several".to_owned());
+    }
     let list = |count: usize| vec![Dim::Known(count as u64)];
     let elements = |dtype, elements: Vec<Element>, shape| {
         let mut info = ValueInfo::tensor(dtype, Some(shape));
@@ -77,7 +81,17 @@ fn constant(node: &mut Node<'_>) -> Outcome {
 /// The shape that an input says, of what the attribute says: a zero if it is not there.
 fn filled(node: &mut Node<'_>) -> Outcome {
     let dtype = match node.attribute("value") {
-        Some(AttributeValue::Tensor(tensor)) => tensor.dtype,
+        Some(AttributeValue::Tensor(tensor)) => {
+            match tensor.shape.iter().all(|extent| *extent == 1) {
+                true => tensor.dtype,
+                false => {
+                    return Err(format!(
+                        "expected one element in `value`, found {:?}",
+                        tensor.shape
+                    ));
+                }
+            }
+        }
         _ => DType::Float32,
     };
     let shape = extents(node, 0)?;
@@ -102,8 +116,18 @@ fn eye(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
+/// The type that `dtype` says, which has to be one of numbers with fractions.
+fn fractional(node: &Node<'_>, otherwise: DType) -> Result<DType, String> {
+    match node.dtype_attribute("dtype")? {
+        Some(dtype) if !dtype.is_float() => {
+            Err(format!("expected a type with fractions in `dtype`, found {dtype}"))
+        }
+        said => Ok(said.unwrap_or(otherwise)),
+    }
+}
+
 fn random(node: &mut Node<'_>) -> Outcome {
-    let dtype = node.dtype_attribute("dtype")?.unwrap_or(DType::Float32);
+    let dtype = fractional(node, DType::Float32)?;
     let shape = node.ints_attribute("shape").ok_or("expected a `shape`, found none")?;
     let dims: Option<Vec<_>> =
         shape.iter().map(|extent| u64::try_from(*extent).ok().map(Dim::Known)).collect();
@@ -113,7 +137,7 @@ fn random(node: &mut Node<'_>) -> Outcome {
 }
 
 fn random_like(node: &mut Node<'_>) -> Outcome {
-    let dtype = node.dtype_attribute("dtype")?.unwrap_or(node.dtype(0));
+    let dtype = fractional(node, node.dtype(0))?;
     let shape = node.shape(0).map(<[Dim]>::to_vec);
     node.tensor(0, dtype, shape);
     Ok(())

@@ -172,7 +172,8 @@ fn sliced(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
         _ => return Ok(unknown),
     };
     axes_of(&axes, shape.len())?;
-    if let Some(found) = count.filter(|count| *count != axes.len()) {
+    let lengths = [&starts, &ends].into_iter().flatten().map(Vec::len).chain(count);
+    if let Some(found) = lengths.into_iter().find(|count| *count != axes.len()) {
         return Err(format!("expected starts and ends for {} axes, found {found}", axes.len()));
     }
     let steps = match node.has(4) {
@@ -266,7 +267,9 @@ fn non_zero(node: &mut Node<'_>) -> Outcome {
 }
 
 fn one_hot(node: &mut Node<'_>) -> Outcome {
-    if let Some(depth) = node.shape(1).filter(|shape| shape.len() > 1) {
+    let several =
+        |shape: &&[Dim]| !matches!(shape, [] | [Dim::Known(1) | Dim::Symbol(_) | Dim::Unknown]);
+    if let Some(depth) = node.shape(1).filter(several) {
         return Err(format!("expected a depth of one element, found {}", show(depth)));
     }
     if let Some([values]) = node.ranked(2, 1)?
@@ -304,6 +307,11 @@ pub(super) fn whole(number: f64) -> Option<i64> {
 }
 
 fn top(node: &mut Node<'_>) -> Outcome {
+    if let Some([count]) = node.ranked(1, 1)?
+        && merged(count, &Dim::Known(1)).is_none()
+    {
+        return Err(format!("expected one number in `K`, found {count}"));
+    }
     let shape = match node.at_least(0, 1)? {
         Some(shape) => {
             let place = node.axis("axis", -1, shape.len())?;

@@ -215,8 +215,10 @@ fn regressor(node: &mut Node<'_>) -> Outcome {
 /// A new extent: one for each category.
 fn one_hot(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
-    let known = count(node, "cats_int64s").or_else(|| count(node, "cats_strings"));
-    let known = known.map_or(Dim::Unknown, Dim::Known);
+    let known = match (count(node, "cats_int64s"), count(node, "cats_strings")) {
+        (Some(known), None) | (None, Some(known)) => Dim::Known(known),
+        _ => return Err("expected either `cats_int64s` or `cats_strings`".to_owned()),
+    };
     let shape = node.shape(0).map(|shape| shape.iter().cloned().chain([known]).collect());
     node.tensor(0, DType::Float32, shape);
     Ok(())
@@ -225,10 +227,11 @@ fn one_hot(node: &mut Node<'_>) -> Outcome {
 /// A sequence of maps from labels to scores, one for each row.
 fn zip(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
-    let texts = count(node, "classlabels_strings").map(|_| DType::String);
-    let key = texts.or_else(|| count(node, "classlabels_int64s").map(|_| DType::Int64));
-    let Some(key) = key else {
-        return Err("expected labels in `classlabels_strings` or `classlabels_int64s`".to_owned());
+    let labels = (count(node, "classlabels_strings"), count(node, "classlabels_int64s"));
+    let key = match labels {
+        (Some(_), None) => DType::String,
+        (None, Some(_)) => DType::Int64,
+        _ => return Err("expected either `classlabels_strings` or `classlabels_int64s`".to_owned()),
     };
     let scores = TensorType { dtype: DType::Float32, shape: None, lod_level: 0 };
     let map = ValueType {

@@ -58,7 +58,10 @@ fn batch(node: &mut Node<'_>) -> Outcome {
         _ => Dim::Unknown,
     };
     for index in 1..5 {
-        if let Some([extent]) = node.shape(index) {
+        // Before version 9, they could be of each place.
+        if let Some([extent]) =
+            if node.opset < 9 { node.shape(index) } else { node.ranked(index, 1)? }
+        {
             channels = merged(&channels, extent).ok_or_else(|| {
                 format!("expected {channels} elements of input {index}, found {extent}")
             })?;

@@ -39,6 +39,9 @@ fn resized(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
         }
         return sized(node, shape, &axes, sizes);
     }
+    if !node.has(scales) || empty(scales) {
+        return Err("expected scales or sizes, found neither".to_owned());
+    }
     let given = counted(node.floats(scales), axes.len(), "scales")?;
     scaled(shape, &axes, given.as_deref())
 }

@@ -1,6 +1,6 @@
 //! Sequences, optional values, and what takes values of any kind.
 
-use lodstone_model::{AttributeValue, DType, TensorType, ValueType, VarKind};
+use lodstone_model::{AttributeValue, DType, Dim, TensorType, ValueType, VarKind};
 
 use super::Rule;
 use super::dims::{axis_of, common_type, merged_types, show_type};
@@ -115,8 +115,8 @@ fn concat(node: &mut Node<'_>) -> Outcome {
             let new = node.flag("new_axis");
             let place = axis_of(axis, shape.len().saturating_add(usize::from(new)))?;
             match shape.get_mut(place) {
-                Some(extent) if !new => *extent = lodstone_model::Dim::Unknown,
-                _ => shape.insert(place, lodstone_model::Dim::Unknown),
+                Some(extent) if !new => *extent = Dim::Unknown,
+                _ => shape.insert(place, Dim::Unknown),
             }
             Some(shape)
         }
@@ -128,7 +128,6 @@ fn concat(node: &mut Node<'_>) -> Outcome {
 
 /// Parts along an axis: of sizes, of one size, or of 1, whose extent may go.
 fn split(node: &mut Node<'_>) -> Outcome {
-    use lodstone_model::Dim;
     node.only_tensors()?;
     let shape = match node.shape(0) {
         Some(shape) => {
@@ -150,6 +149,9 @@ fn split(node: &mut Node<'_>) -> Outcome {
                     }
                     _ => Some(Dim::Unknown),
                 },
+                (true, Some(sizes), _) if !makes_up(&sizes, &whole) => {
+                    return Err(format!("expected sizes that make up {whole}, found {sizes:?}"));
+                }
                 (true, Some(sizes), _) => match sizes.split_first() {
                     Some((first, rest)) if rest.iter().all(|size| size == first) => {
                         Some(u64::try_from(*first).map_or(Dim::Unknown, Dim::Known))
@@ -171,6 +173,15 @@ fn split(node: &mut Node<'_>) -> Outcome {
     let element = ValueInfo::tensor(node.dtype(0), shape).value;
     node.set(0, around(VarKind::Sequence, &element).into());
     Ok(())
+}
+
+/// Whether sizes of parts are those of a whole, as far as it is known.
+fn makes_up(sizes: &[i64], whole: &Dim) -> bool {
+    let all = sizes.iter().try_fold(0u64, |all, size| all.checked_add(u64::try_from(*size).ok()?));
+    match (all, whole) {
+        (Some(all), Dim::Known(whole)) => all == *whole,
+        (all, _) => all.is_some(),
+    }
 }
 
 /// A value that may not be there; without an input, of the type that is said.

@@ -63,6 +63,11 @@ fn transform(node: &mut Node<'_>) -> Outcome {
         // It was the first after the batch.
         (None, _) => Some(if node.opset < 20 { 1 } else { -2 }),
     };
+    if let Some(Dim::Known(parts)) = shape.last()
+        && !matches!(parts, 1 | 2)
+    {
+        return Err(format!("expected real and imaginary parts in the last extent, found {parts}"));
+    }
     let mut result = shape.to_vec();
     if let Some(parts) = result.last_mut() {
         *parts = Dim::Known(if onesided && inverse { 1 } else { 2 });
