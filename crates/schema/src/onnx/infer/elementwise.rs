@@ -206,8 +206,20 @@ fn compare(node: &mut Node<'_>) -> Outcome {
 fn variadic(node: &mut Node<'_>) -> Outcome {
     let dtype = node.alike(0..node.inputs.len())?;
     let shapes: Vec<_> = (0..node.inputs.len()).map(|index| node.shape(index)).collect();
-    let shape = broadcast(&shapes)?;
-    node.tensor(0, dtype, shape);
+    if node.opset >= 8 {
+        let shape = broadcast(&shapes)?;
+        node.tensor(0, dtype, shape);
+        return Ok(());
+    }
+    let mut known = shapes.into_iter().flatten();
+    let Some(first) = known.next() else { return Ok(node.tensor(0, dtype, None)) };
+    let mut shape = first.to_vec();
+    for other in known {
+        shape = merged_shapes(&shape, other).ok_or_else(|| {
+            format!("expected inputs of one shape, found {} and {}", show(&shape), show(other))
+        })?;
+    }
+    node.tensor(0, dtype, Some(shape));
     Ok(())
 }
 

@@ -171,7 +171,10 @@ fn sliced(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
         }
         _ => return Ok(unknown),
     };
-    axes_of(&axes, shape.len())?;
+    // Before version 10, the last slice of an axis counts after those before it.
+    if node.opset >= 10 {
+        axes_of(&axes, shape.len())?;
+    }
     let lengths = [&starts, &ends].into_iter().flatten().map(Vec::len).chain(count);
     if let Some(found) = lengths.into_iter().find(|count| *count != axes.len()) {
         return Err(format!("expected starts and ends for {} axes, found {found}", axes.len()));

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use lodstone_model::{Block, Dim, Function, Model, Op, Program, Tensor, ValueType};
+use lodstone_model::{Block, Dim, Function, Model, Op, Program, Tensor, TensorType, ValueType};
 
 use super::dims::{MOST_EXTENTS, common_type, merged_types, show_type};
 use super::node::{Bindings, Bodies};
@@ -168,7 +168,10 @@ impl<'p> Walk<'p> {
             let known = declared.get(name.as_str()).copied().filter(|_| number != 0);
             let program = self.program;
             let what = || format!("{}, input `{name}`", place_of(program, number));
-            let input = input.map(|input| self.agreed(input, known, "given", what));
+            let input = input.map(|input| {
+                let input = as_declared(input, known);
+                self.agreed(input, known, "given", what)
+            });
             self.keep(name, input);
         }
         for (place, op) in block.ops.iter().enumerate() {
@@ -386,6 +389,18 @@ impl Bodies for Walk<'_> {
         let scope = self.scope(number, false, versions, bindings);
         self.block(contents, scope, inputs.into_iter().map(Some).collect())
     }
+}
+
+/// A scalar as the vector of one element that many exporters declare trips and conditions of loops as.
+fn as_declared(mut input: ValueInfo, declared: Option<&ValueType>) -> ValueInfo {
+    let declared = declared.and_then(|value| value.tensors.first()?.shape.as_deref());
+    if declared == Some(&[Dim::Known(1)])
+        && let [TensorType { shape: Some(shape), .. }] = input.value.tensors.as_mut_slice()
+        && shape.is_empty()
+    {
+        shape.push(Dim::Known(1));
+    }
+    input
 }
 
 /// The types that a block declares, by name.
