@@ -7,12 +7,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use lodstone_model::{Block, Dim, Function, Model, Op, Program, Tensor, TensorType, ValueType};
+use lodstone_model::{
+    Attribute, AttributeValue, Block, Dim, Function, Model, Op, Program, Tensor, TensorType,
+    ValueType,
+};
 
 use super::dims::{MOST_EXTENTS, common_type, merged_types, show_type};
 use super::node::{Bindings, Bodies};
 use super::value::ValueInfo;
-use super::work::{DEEPEST, Fresh, Work, called, place_of};
+use super::work::{DEEPEST, Fresh, Work, place_of, quoted};
 use super::{apply, domain_of};
 use crate::Findings;
 
@@ -43,14 +46,19 @@ struct Scope<'p> {
     values: HashMap<&'p str, Option<Arc<ValueInfo>>>,
     /// The number of the block.
     block: usize,
+    /// Where it is.
+    place: Arc<str>,
+    /// The operator that is gone through, and its number.
+    at: Option<(usize, &'p Op)>,
     /// Whether what is around it is not seen: the graph, a function.
     is_closed: bool,
     /// Versions of sets of operators.
     versions: &'p [(String, i64)],
-    bindings: Bindings<'p>,
+    bindings: Arc<Bindings<'p>>,
 }
 
 struct Walk<'p> {
+    model: &'p Model,
     program: &'p Program,
     parameters: HashMap<&'p str, &'p Tensor>,
     functions: HashMap<(&'p str, &'p str, &'p str), &'p Function>,
@@ -70,7 +78,8 @@ pub fn infer(model: &Model, options: &Options) -> Inference {
     };
     let mut walk = Walk::of(model, program, options);
     if let Some(main) = program.blocks.first() {
-        let scope = walk.scope(0, true, &program.operator_versions, Bindings::new());
+        let versions = &program.operator_versions;
+        let scope = walk.scope(0, "the graph", true, versions, Arc::default());
         let inputs = walk.graph_inputs(main, &options.inputs);
         if let Err(what) = walk.block(main, scope, inputs) {
             walk.tell("the graph".to_owned(), what);
@@ -91,6 +100,7 @@ impl<'p> Walk<'p> {
             ..Inference::default()
         };
         Self {
+            model,
             program,
             parameters: model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect(),
             functions: program.functions.iter().map(key).collect(),
@@ -105,11 +115,13 @@ impl<'p> Walk<'p> {
     fn scope(
         &self,
         block: usize,
+        place: &str,
         is_closed: bool,
         versions: &'p [(String, i64)],
-        bindings: Bindings<'p>,
+        bindings: Arc<Bindings<'p>>,
     ) -> Scope<'p> {
-        Scope { values: HashMap::new(), block, is_closed, versions, bindings }
+        let values = HashMap::new();
+        Scope { values, block, place: Arc::from(place), at: None, is_closed, versions, bindings }
     }
 
     /// What goes into the graph: what was given, or is declared. A constant that is an input, too, may be
@@ -130,9 +142,11 @@ impl<'p> Walk<'p> {
             };
             let constant = self.parameters.get(name.as_str()).filter(|_| !given.contains_key(name));
             if let Some(constant) = constant.map(|tensor| ValueInfo::of(tensor)) {
-                let what = || format!("the input `{name}`");
-                input = self.agreed(constant, Some(&input.value), "constant", what);
-                input.contents = input.contents.filter(|_| all_constant);
+                let what = || format!("the graph, input {}", quoted(name));
+                let agreed = self.agreed(constant, Some(&input.value), "constant", what);
+                if all_constant {
+                    input = agreed;
+                }
             }
             inputs.push(Some(input));
         }
@@ -156,18 +170,22 @@ impl<'p> Walk<'p> {
             let (expected, found) = (block.inputs.len(), inputs.len());
             return Err(format!("expected {expected} inputs, found {found}"));
         }
+        if self.work.enter(block).is_none() {
+            self.found.complete = false;
+            return Ok(vec![ValueInfo::default(); block.outputs.len()]);
+        }
         let (number, declared) = (scope.block, declared(block));
         self.scopes.push(scope);
         if number == 0 {
-            let constants: Vec<_> = self.parameters.iter().map(|(n, t)| (*n, *t)).collect();
-            constants.into_iter().for_each(|(name, tensor)| self.constant(name, tensor));
+            self.model.parameters.iter().for_each(|p| self.constant(&p.name, &p.tensor));
         }
         block.initializers.iter().for_each(|p| self.constant(&p.name, &p.tensor));
         let left_out = std::iter::repeat_with(|| None);
         for (name, input) in block.inputs.iter().zip(inputs.into_iter().chain(left_out)) {
             let known = declared.get(name.as_str()).copied().filter(|_| number != 0);
-            let program = self.program;
-            let what = || format!("{}, input `{name}`", place_of(program, number));
+            let place =
+                self.scopes.last().map(|scope| Arc::clone(&scope.place)).unwrap_or_default();
+            let what = || format!("{place}, input {}", quoted(name));
             let input = input.map(|input| {
                 let input = as_declared(input, known);
                 self.agreed(input, known, "given", what)
@@ -175,14 +193,11 @@ impl<'p> Walk<'p> {
             self.keep(name, input);
         }
         for (place, op) in block.ops.iter().enumerate() {
-            match self.work.operators.checked_sub(1) {
-                Some(left) => self.work.operators = left,
-                None => {
-                    self.found.complete = false;
-                    break;
-                }
+            if self.work.apply(op).is_none() {
+                self.found.complete = false;
+                break;
             }
-            self.operator(number, place, op, &declared);
+            self.operator(place, op, &declared);
         }
         let outputs = block.outputs.iter().map(|name| {
             self.see(name).flatten().map_or_else(ValueInfo::default, |info| (*info).clone())
@@ -194,15 +209,11 @@ impl<'p> Walk<'p> {
         Ok(outputs)
     }
 
-    fn operator(
-        &mut self,
-        block: usize,
-        place: usize,
-        op: &'p Op,
-        declared: &HashMap<&'p str, &'p ValueType>,
-    ) {
-        let program = self.program;
-        let what = || format!("{}, operator {place} ({})", place_of(program, block), called(op));
+    fn operator(&mut self, number: usize, op: &'p Op, declared: &HashMap<&'p str, &'p ValueType>) {
+        let Some(scope) = self.scopes.last_mut() else { return };
+        scope.at = Some((number, op));
+        let block = Arc::clone(&scope.place);
+        let what = || place_of(&block, number, op);
         let outputs = match self.outputs(op) {
             Ok(outputs) => outputs,
             Err(wrong) => {
@@ -218,7 +229,7 @@ impl<'p> Walk<'p> {
                 continue;
             }
             let known = declared.get(name.as_str()).copied();
-            let place = || format!("{}, output `{name}`", what());
+            let place = || format!("{}, output {}", what(), quoted(name));
             info = self.agreed(info, known, "inferred", place);
             self.name_unknown(&mut info);
             self.keep(name, Some(info));
@@ -242,7 +253,7 @@ impl<'p> Walk<'p> {
         }
         let Some(scope) = self.scopes.last() else { return Ok(Vec::new()) };
         let opset = version_of(scope.versions, &op.domain);
-        let bindings = scope.bindings.clone();
+        let bindings = Arc::clone(&scope.bindings);
         let inputs: Vec<_> = inputs.iter().map(Option::as_deref).collect();
         apply(op, opset, &inputs, &bindings, self)
     }
@@ -265,7 +276,7 @@ impl<'p> Walk<'p> {
         let outer = self.scopes.last().map(|scope| &scope.bindings);
         for given in &op.attributes {
             let value = match &given.value {
-                lodstone_model::AttributeValue::Reference { name, .. } => {
+                AttributeValue::Reference { name, .. } => {
                     outer.and_then(|outer| outer.get(name.as_str()).copied())
                 }
                 value => Some(value),
@@ -274,7 +285,9 @@ impl<'p> Walk<'p> {
                 bindings.insert(&given.name, value);
             }
         }
-        let scope = self.scope(number, true, &function.operator_versions, bindings);
+        let place = format!("the function {}", quoted(&function.name));
+        let scope =
+            self.scope(number, &place, true, &function.operator_versions, Arc::new(bindings));
         let inputs = inputs.iter().map(|input| input.as_deref().cloned()).collect();
         self.block(block, scope, inputs)
     }
@@ -302,13 +315,10 @@ impl<'p> Walk<'p> {
             let extents = info.value.tensors.iter().filter_map(|tensor| tensor.shape.as_ref());
             let rank: usize = extents.map(Vec::len).sum();
             let cells = rank.saturating_add(info.contents.as_ref().map_or(0, |c| c.len()));
-            match self.work.cells.checked_sub(cells) {
-                Some(left) if rank <= MOST_EXTENTS => self.work.cells = left,
-                _ => {
-                    self.found.complete = false;
-                    info.contents = None;
-                    info.value.tensors.iter_mut().for_each(|tensor| tensor.shape = None);
-                }
+            if rank > MOST_EXTENTS || self.work.keep(cells).is_none() {
+                self.found.complete = false;
+                info.contents = None;
+                info.value.tensors.iter_mut().for_each(|tensor| tensor.shape = None);
             }
         }
         if let Some(scope) = self.scopes.last_mut() {
@@ -385,8 +395,19 @@ impl Bodies for Walk<'_> {
             return Err(format!("expected {expected} values for its graph, found {found}"));
         }
         let Some(around) = self.scopes.last() else { return Ok(Vec::new()) };
-        let (versions, bindings) = (around.versions, around.bindings.clone());
-        let scope = self.scope(number, false, versions, bindings);
+        let (versions, bindings) = (around.versions, Arc::clone(&around.bindings));
+        let place = match around.at {
+            None => around.place.to_string(),
+            Some((at, op)) => {
+                let is = |a: &&Attribute| match &a.value {
+                    AttributeValue::Block(number) => *number == block,
+                    _ => false,
+                };
+                let name = op.attributes.iter().find(is).map_or("", |attribute| &attribute.name);
+                format!("{}, {}", place_of(&around.place, at, op), quoted(name))
+            }
+        };
+        let scope = self.scope(number, &place, false, versions, bindings);
         self.block(contents, scope, inputs.into_iter().map(Some).collect())
     }
 }

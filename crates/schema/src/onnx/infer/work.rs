@@ -3,17 +3,17 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use lodstone_model::{Dim, Function, Op, Program};
+use lodstone_model::{AttributeValue, Block, Dim, Op, Program};
 
 /// Deepest nesting of blocks and calls. A file cannot nest blocks deeper than about 30.
 pub(super) const DEEPEST: usize = 64;
 
 /// What a program may ask for.
 pub(super) struct Work {
-    /// Operators that may still be gone through.
-    pub(super) operators: usize,
+    /// Operators, operands, attributes and variables that may still be gone through.
+    steps: usize,
     /// Extents and elements that may still be kept.
-    pub(super) cells: usize,
+    cells: usize,
 }
 
 impl Work {
@@ -24,10 +24,51 @@ impl Work {
     const LEAST: usize = 100_000;
 
     pub(super) fn of(program: &Program) -> Self {
-        let nodes = program.ops().count().saturating_add(program.vars().count());
-        let most = nodes.saturating_mul(Self::TIMES).saturating_add(Self::LEAST);
-        Self { operators: most, cells: most.saturating_mul(2) }
+        let blocks = program.blocks.iter().map(of_block);
+        let all = blocks.chain(program.ops().map(of_op)).fold(0, usize::saturating_add);
+        let most = all.saturating_mul(Self::TIMES).saturating_add(Self::LEAST);
+        Self { steps: most, cells: most }
     }
+
+    /// Takes the work of entering a block; `None` if there is not so much left.
+    pub(super) fn enter(&mut self, block: &Block) -> Option<()> {
+        self.steps = self.steps.checked_sub(of_block(block))?;
+        Some(())
+    }
+
+    /// Takes the work of an operator.
+    pub(super) fn apply(&mut self, op: &Op) -> Option<()> {
+        self.steps = self.steps.checked_sub(of_op(op))?;
+        Some(())
+    }
+
+    /// Takes the room for extents and elements.
+    pub(super) fn keep(&mut self, cells: usize) -> Option<()> {
+        self.cells = self.cells.checked_sub(cells)?;
+        Some(())
+    }
+}
+
+/// What it takes to enter a block.
+fn of_block(block: &Block) -> usize {
+    let lists =
+        [block.vars.len(), block.initializers.len(), block.inputs.len(), block.outputs.len()];
+    lists.into_iter().fold(1, usize::saturating_add)
+}
+
+/// What it takes to apply a rule: what it may look at.
+fn of_op(op: &Op) -> usize {
+    let operands = op.inputs.iter().chain(&op.outputs).map(|operand| operand.args.len());
+    let attributes = op.attributes.iter().map(|attribute| match &attribute.value {
+        AttributeValue::Longs(numbers) => numbers.len(),
+        AttributeValue::Floats(numbers) => numbers.len(),
+        AttributeValue::Strings(texts) => texts.len(),
+        AttributeValue::String(text) => text.0.len(),
+        AttributeValue::Tensor(tensor) => tensor.shape.len(),
+        _ => 0,
+    });
+    let attributes = attributes.map(|payload| payload.saturating_add(1));
+    operands.chain(attributes).fold(1, usize::saturating_add)
 }
 
 /// Symbols of extents that have none.
@@ -59,19 +100,19 @@ impl Fresh {
     }
 }
 
-/// `Conv` `conv1`, or its kind alone.
-pub(super) fn called(op: &Op) -> String {
-    let domain = if op.domain.is_empty() { "" } else { "::" };
-    let kind = format!("`{}{domain}{}`", op.domain, op.kind);
-    if op.name.is_empty() { kind } else { format!("{kind} `{}`", op.name) }
+/// Where an operator is: "the graph, operator 3 (`Conv` `conv1`)".
+pub(super) fn place_of(block: &str, number: usize, op: &Op) -> String {
+    match op.name.as_str() {
+        "" => format!("{block}, operator {number} ({})", quoted(&op.kind)),
+        name => format!("{block}, operator {number} ({} {})", quoted(&op.kind), quoted(name)),
+    }
 }
 
-/// Where a block is.
-pub(super) fn place_of(program: &Program, number: usize) -> String {
-    let is = |function: &&Function| usize::try_from(function.block) == Ok(number);
-    match program.functions.iter().find(is) {
-        _ if number == 0 => "the graph".to_owned(),
-        Some(function) => format!("the function `{}`", function.name),
-        None => format!("the subgraph {number}"),
+/// A name that is told, of which a long one is cut.
+pub(super) fn quoted(name: &str) -> String {
+    const LONGEST: usize = 100;
+    match name.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("`{}..`", name.get(..end).unwrap_or_default()),
+        None => format!("`{name}`"),
     }
 }
