@@ -8,9 +8,12 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use lodstone_formats::{OpenOptions, onnx};
-use lodstone_model::{Dialect, Dim, Model, ValueType, VarKind};
+use lodstone_model::{
+    Attribute, AttributeValue, DType, Dialect, Dim, Model, Op, Operand, ValueType, VarKind,
+};
 use lodstone_schema::onnx::infer::{
-    Contents, Element, Inference, Options, UNDEFINED, ValueInfo, infer, is_known, show_type,
+    Bodies, Contents, Element, Inference, MOST_ELEMENTS, Options, UNDEFINED, ValueInfo, infer,
+    infer_op, is_known, show_type,
 };
 use lodstone_store::list_dir;
 use serde::Deserialize;
@@ -345,4 +348,194 @@ fn models_of_other_programs_do_not_contradict_themselves() {
     }
     println!("{count} models; {known} of {all} values are known");
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Numbers from a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % bound
+    }
+
+    fn of<T: Clone>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())].clone()
+    }
+
+    fn number(&mut self) -> i64 {
+        let wild = [i64::MIN, i64::MAX, -1, 0, 1, 2, 3, 4, 8, 1 << 31, 1 << 62, -(1 << 62), -2, -3];
+        self.of(&wild)
+    }
+
+    fn numbers(&mut self) -> Vec<i64> {
+        (0..self.below(6)).map(|_| self.number()).collect()
+    }
+
+    fn dim(&mut self) -> Dim {
+        let symbol = Dim::Symbol("n".into());
+        let known = [0, 1, 2, 3, 4, 5, 8, u64::MAX, 1 << 62].map(Dim::Known);
+        match self.below(4) {
+            0 => self.of(&[symbol, Dim::Unknown]),
+            _ => self.of(&known),
+        }
+    }
+
+    fn info(&mut self) -> ValueInfo {
+        use DType as D;
+        let dtypes =
+            [D::Float32, D::Int64, D::Bool, D::Int32, D::String, D::Uint8, D::Float64, UNDEFINED];
+        let dtype = self.of(&dtypes);
+        let shape: Vec<Dim> = (0..self.below(6)).map(|_| self.dim()).collect();
+        let shape = if self.below(6) == 0 { None } else { Some(shape) };
+        let mut info = ValueInfo::tensor(dtype, shape);
+        match self.below(12) {
+            0 => return ValueInfo::default(),
+            1..=4 => {
+                let float = !matches!(self.below(3), 0);
+                let numbers = self.numbers();
+                let count = numbers.len() as u64;
+                let element = |number: i64| match (float, number) {
+                    (_, 3) => Element::Symbol("n".into()),
+                    (_, 8) => Element::Unknown,
+                    (true, number) => Element::Int(number),
+                    (false, 4) => Element::Float(f64::NAN),
+                    (false, number) => {
+                        Element::Float(f64::from(i32::try_from(number).unwrap_or(7)) / 3.0)
+                    }
+                };
+                info = ValueInfo::tensor(dtype, Some(vec![Dim::Known(count)]));
+                if count == 1 && self.below(2) == 0 {
+                    info = ValueInfo::tensor(dtype, Some(Vec::new()));
+                }
+                info.contents = Some(numbers.into_iter().map(element).collect());
+            }
+            5 => {
+                info.value.members = vec![VarKind::Tensor];
+                info.value.kind = self.of(&[VarKind::Sequence, VarKind::Optional, VarKind::Map]);
+            }
+            _ => {}
+        }
+        info
+    }
+
+    fn attribute(&mut self, name: &str) -> Attribute {
+        use AttributeValue as A;
+        let texts = [
+            "ij,jk->ik",
+            "...i->i...",
+            "->",
+            ",,,",
+            "SAME_UPPER",
+            "VALID",
+            "none",
+            "not_larger",
+            "bidirectional",
+            "\u{1f600}->\u{1f600}",
+            "TO_FLOAT",
+            "...",
+        ];
+        let value = match self.below(8) {
+            0..=2 => A::Long(self.number()),
+            3 | 4 => A::Longs(self.numbers()),
+            5 => A::String(self.of(&texts).into()),
+            6 => A::Floats(
+                self.numbers()
+                    .iter()
+                    .map(|number| f32::from(i8::try_from(*number).unwrap_or(9)))
+                    .collect(),
+            ),
+            _ => A::Block(i32::try_from(self.below(3)).unwrap()),
+        };
+        Attribute { name: name.to_owned(), value }
+    }
+}
+
+/// Blocks that give anything.
+struct Anything(Random);
+
+impl Bodies for Anything {
+    fn body(&mut self, _: i32, _: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String> {
+        Ok((0..self.0.below(4)).map(|_| self.0.info()).collect())
+    }
+}
+
+#[test]
+fn no_operator_is_so_wrong_that_its_rule_ends_the_program() {
+    const NAMES: [&str; 36] = [
+        "axis",
+        "axes",
+        "kernel_shape",
+        "strides",
+        "pads",
+        "dilations",
+        "group",
+        "auto_pad",
+        "output_padding",
+        "output_shape",
+        "perm",
+        "to",
+        "dtype",
+        "blocksize",
+        "num_outputs",
+        "split",
+        "keepdims",
+        "batch_dims",
+        "equation",
+        "hidden_size",
+        "direction",
+        "k",
+        "body",
+        "then_branch",
+        "else_branch",
+        "num_scan_inputs",
+        "scan_input_axes",
+        "scan_output_axes",
+        "start",
+        "end",
+        "starts",
+        "ends",
+        "new_axis",
+        "keep_aspect_ratio_policy",
+        "shape",
+        "q_num_heads",
+    ];
+    let operators: Vec<(String, String, i64)> =
+        serde_json::from_slice(&std::fs::read(golden("operators.json")).unwrap()).unwrap();
+    let (mut random, mut fine, mut refused) = (Random(7), 0, 0);
+    for (domain, kind, version) in &operators {
+        for _ in 0..600 {
+            let inputs: Vec<_> = (0..random.below(6)).map(|_| random.info()).collect();
+            let inputs: Vec<_> =
+                inputs.iter().map(|i| (random.below(8) > 0).then_some(i)).collect();
+            let args = vec!["y".to_owned(); 1 + random.below(4)];
+            let op = Op {
+                domain: domain.clone(),
+                kind: kind.clone(),
+                outputs: vec![Operand { slot: String::new(), args }],
+                attributes: (0..random.below(7))
+                    .map(|_| {
+                        let name = random.of(&NAMES);
+                        random.attribute(name)
+                    })
+                    .collect(),
+                ..Op::default()
+            };
+            let seed = random.below(1 << 30) as u64;
+            match infer_op(&op, *version, &inputs, &mut Anything(Random(seed))) {
+                Ok(outputs) => {
+                    assert_eq!(outputs.len(), op.output("").len());
+                    fine += 1;
+                    for output in &outputs {
+                        let count = output.contents.as_ref().map_or(0, |contents| contents.len());
+                        assert!(count <= MOST_ELEMENTS, "{kind}: {count}");
+                    }
+                }
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    println!("{fine} operators are fine, {refused} are not");
+    assert!(fine > 50_000 && refused > 50_000);
 }
