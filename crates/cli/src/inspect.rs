@@ -71,16 +71,24 @@ fn elements(tensor: &TensorInfo) -> u64 {
 
 fn describe(value: &ValueInfo) -> String {
     let mut text = value.name.clone();
-    if let Some(dtype) = &value.dtype {
-        let _ = write!(text, " {dtype}");
+    text += &typed(value.dtype.as_deref(), value.shape.as_deref());
+    if value.lod_level > 0 {
+        let _ = write!(text, ", {}", count(value.lod_level as usize, "LoD level"));
     }
-    if let Some(shape) = &value.shape {
+    if let Some(inferred) = &value.inferred {
+        let inferred = typed(inferred.dtype.as_deref(), inferred.shape.as_deref());
+        let _ = write!(text, ", inferred{inferred}");
+    }
+    text
+}
+
+/// ` float32 [?, 3]`, as far as it is known.
+fn typed(dtype: Option<&str>, shape: Option<&[i64]>) -> String {
+    let mut text = dtype.map(|dtype| format!(" {dtype}")).unwrap_or_default();
+    if let Some(shape) = shape {
         let extent = |n: &i64| if *n < 0 { "?".to_owned() } else { n.to_string() };
         let extents: Vec<_> = shape.iter().map(extent).collect();
         let _ = write!(text, " [{}]", extents.join(", "));
-    }
-    if value.lod_level > 0 {
-        let _ = write!(text, ", {}", count(value.lod_level as usize, "LoD level"));
     }
     text
 }

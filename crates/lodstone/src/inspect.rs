@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use lodstone_model::{
     Attribute, AttributeValue, DType, Dim, Indices, Kind, Model, Op, Operand, Parameter, Program,
-    Scalar, Tensor, TensorType, some,
+    Scalar, Tensor, TensorType, VarKind, some,
 };
 use lodstone_schema::conventions;
 use lodstone_store::Blob;
@@ -117,6 +117,20 @@ pub struct ValueInfo {
     /// Number of LoD levels, if not 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub lod_level: u32,
+    /// What follows from the program, where it does not declare all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inferred: Option<InferredInfo>,
+}
+
+/// What follows from a program for a tensor; what does not is not said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InferredInfo {
+    /// Element type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<String>,
+    /// Extents; -1 for any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Vec<i64>>,
 }
 
 /// An operator.
@@ -175,6 +189,7 @@ pub fn inspect(model: &Model, options: InspectOptions) -> Result<Inspection> {
     }
     if let Some(program) = &model.program {
         describe_program(program, &mut inspection);
+        infer(model, program, &mut inspection);
         if options.operators {
             inspection.operators = operators(program);
         }
@@ -221,6 +236,32 @@ fn describe_program(program: &Program, inspection: &mut Inspection) {
     inspection.warnings.extend((conventions.notes)(program));
 }
 
+/// Adds what follows for inputs and outputs that are not declared in full.
+fn infer(model: &Model, program: &Program, inspection: &mut Inspection) {
+    let open = |value: &ValueInfo| {
+        value.dtype.is_none() || value.shape.as_ref().is_none_or(|shape| shape.contains(&-1))
+    };
+    if !inspection.inputs.iter().chain(&inspection.outputs).any(open) {
+        return;
+    }
+    let Some(inference) = (conventions(program).infer)(model) else { return };
+    let Some(known) = inference.blocks.first() else { return };
+    for value in inspection.inputs.iter_mut().chain(&mut inspection.outputs).filter(|v| open(v)) {
+        let Some(info) = known.get(&value.name).filter(|info| info.value.kind == VarKind::Tensor)
+        else {
+            continue;
+        };
+        let inferred = InferredInfo {
+            dtype: Some(info.dtype())
+                .filter(|dtype| !matches!(dtype, DType::Unknown(_)))
+                .map(|d| d.to_string()),
+            shape: info.shape().map(|shape| shape.iter().map(extent).collect()),
+        };
+        let declared = InferredInfo { dtype: value.dtype.clone(), shape: value.shape.clone() };
+        value.inferred = Some(inferred).filter(|inferred| *inferred != declared);
+    }
+}
+
 /// What a program says about itself, as text.
 fn fact(attribute: &Attribute) -> (String, String) {
     let value = match &attribute.value {
@@ -238,16 +279,20 @@ fn operators(program: &Program) -> Vec<OperatorInfo> {
     ops.map(|(block, op)| operator_info(block, op, source)).collect()
 }
 
-fn value_info(name: &str, declared: Option<&TensorType>) -> ValueInfo {
-    let extent = |dim: &Dim| match dim {
+fn extent(dim: &Dim) -> i64 {
+    match dim {
         Dim::Known(extent) => i64::try_from(*extent).unwrap_or(i64::MAX),
         _ => -1,
-    };
+    }
+}
+
+fn value_info(name: &str, declared: Option<&TensorType>) -> ValueInfo {
     ValueInfo {
         name: name.to_owned(),
         dtype: declared.map(|declared| declared.dtype.to_string()),
         shape: declared.and_then(|d| Some(d.shape.as_ref()?.iter().map(extent).collect())),
         lod_level: declared.map_or(0, |declared| declared.lod_level),
+        inferred: None,
     }
 }
 

@@ -37,7 +37,8 @@ pub use convert::{Conversion, ConvertOptions, Target, convert};
 pub use diff::{Change, Diff, DiffOptions, Difference, ProgramDifference, Values, Which, diff};
 pub use error::{Error, Result};
 pub use inspect::{
-    InspectOptions, Inspection, OperatorInfo, PartInfo, ProgramInfo, TensorInfo, ValueInfo, inspect,
+    InferredInfo, InspectOptions, Inspection, OperatorInfo, PartInfo, ProgramInfo, TensorInfo,
+    ValueInfo, inspect,
 };
 pub use lodstone_formats::{
     Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, WriteOptions,

@@ -7,7 +7,7 @@ use std::thread;
 
 use lodstone_formats::{Error as FormatError, OpenOptions, Place, Seals, called};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
-use lodstone_schema::conventions;
+use lodstone_schema::{Finding, conventions};
 use lodstone_store::{
     Blob, Checks, Damage, Error as StoreError, Progress, SourceFile, crc32_of, exists, is_dir,
 };
@@ -82,6 +82,8 @@ pub enum DefectKind {
     Values,
     /// Something that belongs to the model is not there.
     Missing,
+    /// The program breaks a rule of its framework.
+    Rule,
 }
 
 /// Finds out whether a model is whole. All of it is read.
@@ -256,6 +258,7 @@ fn look(
         found.findings.push(wrong);
     }
     missing(path, model, found);
+    types(model, found);
     for (number, Parameter { name, tensor }) in model.parameters.iter().enumerate() {
         let name = called(name, number);
         let checked = values(tensor).and_then(|wrong| match wrong {
@@ -287,6 +290,23 @@ fn missing(path: &Path, model: &Model, found: &mut Verification) {
     if !absent.is_empty() {
         let message = format!("parameters of the program are not there: {}", some(&absent));
         found.findings.push(plain(DefectKind::Missing, message));
+    }
+}
+
+/// Where the types of values contradict each other by the rules of operators.
+fn types(model: &Model, found: &mut Verification) {
+    let Some(program) = &model.program else { return };
+    let Some(inference) = (conventions(program).infer)(model) else { return };
+    let wrong = inference.findings;
+    let defect = |finding: &Finding| plain(DefectKind::Rule, finding.to_string());
+    found.findings.extend(wrong.told.iter().map(defect));
+    if wrong.more > 0 {
+        let message = format!("{} more types contradict each other", wrong.more);
+        found.findings.push(plain(DefectKind::Rule, message));
+    }
+    if !inference.complete {
+        let warning = "types of values were not followed to the end: the program asks for too much";
+        found.warnings.push(warning.to_owned());
     }
 }
 

@@ -1,7 +1,8 @@
 //! What a framework's programs mean beyond their operators: a value for each dialect.
 
-use lodstone_model::{AttributeValue, DType, Dialect, Program, Var};
+use lodstone_model::{AttributeValue, DType, Dialect, Model, Program, Var};
 
+use crate::onnx::infer::Inference;
 use crate::{Risk, mxnet, onnx, paddle};
 
 /// The conventions of a framework.
@@ -17,6 +18,8 @@ pub struct Conventions {
     pub interface: fn(&Program) -> Interface<'_>,
     /// Operators that no known release has, each name once, sorted.
     pub unknown_operators: fn(&Program) -> Vec<&str>,
+    /// What follows for the types of values, where rules of operators are known.
+    pub infer: fn(&Model) -> Option<Inference>,
     /// What an operator does beyond computing.
     pub risk: fn(&str) -> Option<Risk>,
     /// The variable that a parameter of this name is the value of.

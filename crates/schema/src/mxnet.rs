@@ -26,6 +26,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     version,
     interface,
     unknown_operators,
+    infer: |_| None,
     risk: risk::of_mxnet,
     variable_of,
     // Programs do not tell parameters from inputs.

@@ -26,6 +26,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     version,
     interface,
     unknown_operators,
+    infer: |_| None,
     risk: risk::of_paddle,
     variable_of: |parameter| parameter,
     parameters: |program| saved(program).into_iter().map(|var| var.name.clone()).collect(),

@@ -5,7 +5,8 @@ pub mod infer;
 
 use std::collections::HashSet;
 
-use lodstone_model::Program;
+use infer::{Inference, Options};
+use lodstone_model::{Dialect, Model, Program};
 
 use crate::{Conventions, Interface};
 
@@ -16,6 +17,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     version: |version| format!("IR {version}"),
     interface,
     unknown_operators: |_| Vec::new(),
+    infer,
     risk: |_| None,
     variable_of: |parameter| parameter,
     parameters: |_| Vec::new(),
@@ -23,6 +25,12 @@ pub static CONVENTIONS: Conventions = Conventions {
     source: None,
     notes: |_| Vec::new(),
 };
+
+/// Operators of Glow have no rules here.
+fn infer(model: &Model) -> Option<Inference> {
+    let program = model.program.as_ref().filter(|program| program.dialect == Dialect::Onnx);
+    program.map(|_| infer::infer(model, &Options::default()))
+}
 
 /// Inputs that are not initialised, and outputs. (Up to IR version 3 every tensor had to be an input,
 /// too.)

@@ -1,7 +1,8 @@
 """Records what ONNX's own inference says of the node tests of its package.
 
     python3.11 -m venv v && v/bin/pip install onnx==1.23.2 numpy==2.4.6 ml_dtypes==0.6.0
-    v/bin/python make_corpus.py .
+    v/bin/python make_corpus.py            # writes the files beside it
+    v/bin/python make_corpus.py --check    # compares them with what ONNX gives
 
 `node_tests.gz` is a compressed list of cases, each a length (u32, little-endian), JSON, a length, a model. A model is
 that of the test without the types of its outputs. The JSON says for each output, in order,
@@ -14,6 +15,8 @@ that of the test without the types of its outputs. The JSON says for each output
 and in `values` the small inputs. A type is `[kinds, dtype, shape]`: kinds from outside in.
 
 `bad_models.gz` is a list of models that are wrong, with what strict inference says of them, if anything.
+
+`undeclared.onnx` says nothing of its output, `contradictory.onnx` something that is not so.
 
 `operators.json` is every operator of every domain, with its newest version.
 """
@@ -112,13 +115,12 @@ def small(array):
     return array.dtype in (np.float32, np.float64) and array.size <= FLOATS
 
 
-def write(path, cases):
-    # Without a time in it, so that it is the same each time.
-    with open(path, "wb") as out, gzip.GzipFile(fileobj=out, mode="wb", mtime=0, filename="") as file:
-        for facts, model in cases:
-            facts = json.dumps(facts, separators=(",", ":")).encode()
-            file.write(struct.pack("<I", len(facts)) + facts)
-            file.write(struct.pack("<I", len(model)) + model)
+def packed(cases):
+    parts = []
+    for facts, model in cases:
+        facts = json.dumps(facts, separators=(",", ":")).encode()
+        parts += [struct.pack("<I", len(facts)), facts, struct.pack("<I", len(model)), model]
+    return b"".join(parts)
 
 
 def node_tests():
@@ -156,17 +158,53 @@ def node_tests():
         yield facts, model.SerializeToString()
 
 
-def main(out):
-    warnings.simplefilter("ignore")
-    write(out / "node_tests.gz", node_tests())
-    write(out / "bad_models.gz", bad_models())
+def shapes(declared):
+    """Rows of a batch as one, through arithmetic of shapes."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "zero"], ["rows"], axis=0),
+        helper.make_node("Concat", ["rows", "open"], ["target"], axis=0),
+        helper.make_node("Reshape", ["x", "target"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, 4])
+    y = helper.make_tensor_value_info("y", *declared) if declared else None
+    y = y or helper.make_empty_tensor_value_info("y")
+    constants = [numpy_helper.from_array(np.array([n]), m) for m, n in [("zero", 0), ("open", -1)]]
+    graph = helper.make_graph(nodes, "g", [x], [y], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def corpus():
+    """All files, by name, those that are compressed as they are without."""
     operators = sorted({
         (schema.domain, schema.name, schema.since_version)
         for schema in onnx.defs.get_all_schemas_with_history()
     })
     lines = ",\n".join(json.dumps(row) for row in operators)
-    (out / "operators.json").write_text(f"[\n{lines}\n]\n")
+    return {
+        "node_tests.gz": packed(node_tests()),
+        "bad_models.gz": packed(bad_models()),
+        "operators.json": f"[\n{lines}\n]\n".encode(),
+        "undeclared.onnx": shapes(None).SerializeToString(),
+        "contradictory.onnx": shapes((TensorProto.FLOAT, [4, 5])).SerializeToString(),
+    }
+
+
+def main():
+    warnings.simplefilter("ignore")
+    here, check = Path(__file__).parent, "--check" in sys.argv[1:]
+    different = []
+    for name, content in corpus().items():
+        is_packed, path = name.endswith(".gz"), here / name
+        if not check:
+            path.write_bytes(gzip.compress(content, mtime=0) if is_packed else content)
+        elif (gzip.decompress(path.read_bytes()) if is_packed else path.read_bytes()) != content:
+            different.append(name)
+    if check:
+        print(f"ONNX {onnx.__version__} gives other files: {different}" if different
+              else f"ONNX {onnx.__version__} infers what was recorded")
+    sys.exit(bool(different))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

@@ -212,8 +212,13 @@ fn variadic(node: &mut Node<'_>) -> Outcome {
         return Ok(());
     }
     let mut known = shapes.into_iter().flatten();
-    let Some(first) = known.next() else { return Ok(node.tensor(0, dtype, None)) };
-    let mut shape = first.to_vec();
+    let mut shape = match known.next() {
+        Some(first) => first.to_vec(),
+        None => {
+            node.tensor(0, dtype, None);
+            return Ok(());
+        }
+    };
     for other in known {
         shape = merged_shapes(&shape, other).ok_or_else(|| {
             format!("expected inputs of one shape, found {} and {}", show(&shape), show(other))
