@@ -1,11 +1,11 @@
 //! Attention: [batch, heads, sequence, head size], or [batch, sequence, heads of head size].
 
-use lodstone_model::Dim;
+use lodstone_model::{DType, Dim};
 
 use super::Rule;
-use super::dims::{Checked, mapped, merged, show, sum};
+use super::dims::{Checked, mapped, merged, merged_types, show, show_type, sum};
 use super::node::{Node, Outcome};
-use super::value::UNDEFINED;
+use super::value::{UNDEFINED, ValueInfo};
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("Attention", attention), ("LinearAttention", linear), ("RotaryEmbedding", rotary)];
@@ -132,7 +132,8 @@ fn attention(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// Of keys with keys and values of other sizes: [batch, query heads, query sequence, value size].
+/// [batch, query heads, query sequence, value size]; blocks change scores and probabilities, each [batch,
+/// query heads, query sequence, key sequence].
 fn flexible(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
     let dtype = node.alike(0..3)?;
@@ -148,6 +149,32 @@ fn flexible(node: &mut Node<'_>) -> Outcome {
         }
         _ => None,
     };
+    let scores = match (query, key) {
+        (Some([batch, heads, sequence, _]), Some([_, _, length, _])) => {
+            Some(vec![batch.clone(), heads.clone(), sequence.clone(), length.clone()])
+        }
+        _ => None,
+    };
+    let precision = match (node.int_attribute("softmax_precision"), dtype) {
+        (Some(1..), _) => node.dtype_attribute("softmax_precision")?.unwrap_or(UNDEFINED),
+        (_, DType::Float64) => DType::Float64,
+        _ => DType::Float32,
+    };
+    for name in ["score_mod", "prob_mod"] {
+        if node.attribute(name).is_none() {
+            continue;
+        }
+        let block = node.block(name)?;
+        let given = ValueInfo::tensor(precision, scores.clone());
+        let results = node.bodies.body(block, vec![given.clone()])?;
+        let [result] = results.as_slice() else {
+            return Err(format!("expected one value of `{name}`, found {}", results.len()));
+        };
+        if merged_types(&given.value, &result.value).is_none() {
+            let (expected, found) = (show_type(&given.value), show_type(&result.value));
+            return Err(format!("expected {expected} of `{name}`, found {found}"));
+        }
+    }
     node.tensor(0, dtype, shape);
     Ok(())
 }

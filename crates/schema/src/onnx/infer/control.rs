@@ -74,6 +74,10 @@ fn settle(
     // Once with what is known, once with what stayed, once with nothing of shapes.
     for time in 0..3 {
         let results = run(state.clone())?;
+        if results.len() < state.len() {
+            let (expected, found) = (state.len(), results.len());
+            return Err(format!("expected {what} of {expected} values again, found {found}"));
+        }
         let mut stable = true;
         let mut next = Vec::with_capacity(state.len());
         for (index, (before, after)) in state.iter().zip(&results).enumerate() {

@@ -148,6 +148,10 @@ fn dropout(node: &mut Node<'_>) -> Outcome {
 /// The slope is broadcast to the input.
 fn slope(node: &mut Node<'_>) -> Outcome {
     node.alike(0..2)?;
+    // Before version 9, it could also be one for each channel.
+    if node.opset >= 9 {
+        broadcast(&[node.shape(0), node.shape(1)])?;
+    }
     same(node)
 }
 

@@ -203,10 +203,6 @@ fn cut(extent: &Dim, start: &Element, end: &Element, step: &Element) -> Checked<
     const FAR: i64 = i32::MAX as i64;
     match (extent, start, end, step) {
         (.., E::Int(0)) => Err("expected steps other than 0".to_owned()),
-        (dim, E::Int(0), E::Int(FAR..), E::Int(1)) => Ok(dim.clone()),
-        (Dim::Symbol(name), E::Int(0), E::Symbol(end), E::Int(1)) if name == end => {
-            Ok(extent.clone())
-        }
         (Dim::Known(extent), E::Int(start), E::Int(end), E::Int(step)) => {
             let whole = i128::from(*extent);
             let from_end = |place: i64| {
@@ -220,6 +216,10 @@ fn cut(extent: &Dim, start: &Element, end: &Element, step: &Element) -> Checked<
             let span = if step > 0 { end - start } else { start - end };
             let count = if span <= 0 { 0 } else { (span + step.abs() - 1) / step.abs() };
             Ok(u64::try_from(count).map_or(Dim::Unknown, Dim::Known))
+        }
+        (dim, E::Int(0), E::Int(FAR..), E::Int(1)) => Ok(dim.clone()),
+        (Dim::Symbol(name), E::Int(0), E::Symbol(end), E::Int(1)) if name == end => {
+            Ok(extent.clone())
         }
         // At most nothing.
         (_, E::Int(start), E::Int(end), E::Int(1)) if start == end => Ok(Dim::Known(0)),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use lodstone_model::{AttributeValue, DType, Dim, Op, ValueType, VarKind};
 
+use super::super::dtype;
 use super::dims::{self, Checked, show, show_type};
 use super::value::{Contents, Element, MOST_ELEMENTS, UNDEFINED, ValueInfo};
 
@@ -146,12 +147,10 @@ impl<'a> Node<'a> {
     pub(super) fn dtype_attribute(&self, name: &str) -> Checked<Option<DType>> {
         if let Some(AttributeValue::String(text)) = self.attribute(name) {
             // Casts of version 1 spelled it.
-            return Ok(Some(
-                super::super::dtype::from_name(&text.to_string()).unwrap_or(UNDEFINED),
-            ));
+            return Ok(Some(dtype::from_name(&text.to_string()).unwrap_or(UNDEFINED)));
         }
         let Some(code) = self.int_attribute(name) else { return Ok(None) };
-        let known = i32::try_from(code).ok().and_then(super::super::dtype::from_code);
+        let known = i32::try_from(code).ok().and_then(dtype::from_code);
         match known {
             Some(dtype) => Ok(Some(dtype)),
             None => Err(format!("expected the code of a type in `{name}`, found {code}")),

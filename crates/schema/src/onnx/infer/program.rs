@@ -52,6 +52,8 @@ struct Scope<'p> {
     at: Option<(usize, &'p Op)>,
     /// Whether what is around it is not seen: the graph, a function.
     is_closed: bool,
+    /// Room for extents and elements that its values take.
+    cells: usize,
     /// Versions of sets of operators.
     versions: &'p [(String, i64)],
     bindings: Arc<Bindings<'p>>,
@@ -121,7 +123,8 @@ impl<'p> Walk<'p> {
         bindings: Arc<Bindings<'p>>,
     ) -> Scope<'p> {
         let values = HashMap::new();
-        Scope { values, block, place: Arc::from(place), at: None, is_closed, versions, bindings }
+        let place = Arc::from(place);
+        Scope { values, block, place, at: None, is_closed, cells: 0, versions, bindings }
     }
 
     /// What goes into the graph: what was given, or is declared. A constant that is an input, too, may be
@@ -311,6 +314,7 @@ impl<'p> Walk<'p> {
 
     /// Lets a name stand for a value in the block that is gone through.
     fn keep(&mut self, name: &'p str, mut info: Option<ValueInfo>) {
+        let mut kept = 0;
         if let Some(info) = &mut info {
             let extents = info.value.tensors.iter().filter_map(|tensor| tensor.shape.as_ref());
             let rank: usize = extents.map(Vec::len).sum();
@@ -319,9 +323,12 @@ impl<'p> Walk<'p> {
                 self.found.complete = false;
                 info.contents = None;
                 info.value.tensors.iter_mut().for_each(|tensor| tensor.shape = None);
+            } else {
+                kept = cells;
             }
         }
         if let Some(scope) = self.scopes.last_mut() {
+            scope.cells = scope.cells.saturating_add(kept);
             scope.values.insert(name, info.map(Arc::new));
         }
     }
@@ -368,6 +375,10 @@ impl<'p> Walk<'p> {
     /// Notes what was found of a block.
     fn record(&mut self, scope: Scope<'p>) {
         let Some(known) = self.found.blocks.get_mut(scope.block) else { return };
+        // Of another time, only what both have in common is kept.
+        if !known.is_empty() {
+            self.work.release(scope.cells);
+        }
         for (name, info) in scope.values {
             let Some(info) = info else { continue };
             match known.get_mut(name) {

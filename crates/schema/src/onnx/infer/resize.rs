@@ -1,6 +1,6 @@
 //! Other sizes of the same picture.
 
-use lodstone_model::Dim;
+use lodstone_model::{AttributeValue, Dim};
 
 use super::Rule;
 use super::dims::{Checked, axes_of, axis_of, show};
@@ -142,7 +142,7 @@ fn upsample(node: &mut Node<'_>) -> Outcome {
     let axes: Vec<_> = (0..shape.len()).collect();
     let sides = (node.float_attribute("height_scale"), node.float_attribute("width_scale"));
     let scales = match (node.attribute("scales"), sides) {
-        (Some(lodstone_model::AttributeValue::Floats(scales)), _) => {
+        (Some(AttributeValue::Floats(scales)), _) => {
             Some(scales.iter().copied().map(f64::from).collect())
         }
         (_, (Some(height), Some(width))) => {

@@ -1,5 +1,7 @@
 //! Optimizers of the preview set, and gradients.
 
+use lodstone_model::AttributeValue;
+
 use super::Rule;
 use super::node::{Node, Outcome};
 
@@ -33,7 +35,7 @@ fn two(node: &mut Node<'_>) -> Outcome {
 /// A gradient has the type of what it is by.
 fn gradient(node: &mut Node<'_>) -> Outcome {
     let by = match node.attribute("xs") {
-        Some(lodstone_model::AttributeValue::Strings(names)) => names.len(),
+        Some(AttributeValue::Strings(names)) => names.len(),
         _ => return Err("expected names in `xs`, found none".to_owned()),
     };
     (0..by.min(node.inputs.len())).for_each(|index| node.like(index, index));

@@ -93,11 +93,6 @@ impl ValueInfo {
     pub fn floats(&self) -> Option<Vec<f64>> {
         self.contents.as_ref()?.iter().map(Element::number).collect()
     }
-
-    /// Its elements as extents: what it says of a shape.
-    pub fn extents(&self) -> Option<&[Element]> {
-        self.contents.as_deref()
-    }
 }
 
 impl From<ValueType> for ValueInfo {

@@ -19,15 +19,18 @@ pub(super) struct Work {
 impl Work {
     /// A block is gone through several times if it is nested in loops, or a function called from
     /// several places.
-    const TIMES: usize = 32;
-    /// What a small program may ask for.
-    const LEAST: usize = 100_000;
+    const TIMES: usize = 64;
+    /// Extents and elements of what an operator, an operand or a variable is: those of a whole model are
+    /// fewer, and these bound the memory.
+    const CELLS: usize = 8;
+    /// What a small program may ask for: about a second, and some 24 MB.
+    const LEAST: usize = 1_000_000;
 
     pub(super) fn of(program: &Program) -> Self {
         let blocks = program.blocks.iter().map(of_block);
         let all = blocks.chain(program.ops().map(of_op)).fold(0, usize::saturating_add);
-        let most = all.saturating_mul(Self::TIMES).saturating_add(Self::LEAST);
-        Self { steps: most, cells: most }
+        let most = |times| all.saturating_mul(times).saturating_add(Self::LEAST);
+        Self { steps: most(Self::TIMES), cells: most(Self::CELLS) }
     }
 
     /// Takes the work of entering a block; `None` if there is not so much left.
@@ -46,6 +49,11 @@ impl Work {
     pub(super) fn keep(&mut self, cells: usize) -> Option<()> {
         self.cells = self.cells.checked_sub(cells)?;
         Some(())
+    }
+
+    /// Gives back the room for what is not kept.
+    pub(super) fn release(&mut self, cells: usize) {
+        self.cells = self.cells.saturating_add(cells);
     }
 }
 
