@@ -14,6 +14,8 @@ that of the test without the types of its outputs. The JSON says for each output
 
 and in `values` the small inputs. A type is `[kinds, dtype, shape]`: kinds from outside in.
 
+`old_versions.gz` is the same of operators of old versions, of which only `inferred` says something.
+
 `bad_models.gz` is a list of models that are wrong, with what strict inference says of them, if anything.
 
 `undeclared.onnx` says nothing of its output, `contradictory.onnx` something that is not so.
@@ -35,6 +37,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
 from bad_models import bad_models
+from old_models import old_models
 
 NAMES = {
     TensorProto.FLOAT: "float32", TensorProto.UINT8: "uint8", TensorProto.INT8: "int8",
@@ -174,6 +177,19 @@ def shapes(declared):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
+def old_versions():
+    """What is inferred of operators of old versions; nothing was declared or computed."""
+    for name, model in old_models():
+        types, error = inferred(model)
+        unspecified = [["unspecified"], None, None]
+        if error:
+            raise ValueError(f"{name}: {error}")
+        yield {
+            "name": name, "inferred": types, "declared": [unspecified] * len(types), "recorded": [],
+            "values": {},
+        }, model.SerializeToString()
+
+
 def corpus():
     """All files, by name, those that are compressed as they are without."""
     operators = sorted({
@@ -183,6 +199,7 @@ def corpus():
     lines = ",\n".join(json.dumps(row) for row in operators)
     return {
         "node_tests.gz": packed(node_tests()),
+        "old_versions.gz": packed(old_versions()),
         "bad_models.gz": packed(bad_models()),
         "operators.json": f"[\n{lines}\n]\n".encode(),
         "undeclared.onnx": shapes(None).SerializeToString(),

@@ -145,11 +145,11 @@ fn labels(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
     let named = VALUES.iter().find(|(name, _)| count(node, name).is_some());
     let dtype = match (named, node.attribute("values_tensor"), node.dtype(0)) {
+        // Version 1 knew texts and their numbers.
+        (.., DType::String) if node.opset < 2 => DType::Int64,
+        (.., DType::Int64) if node.opset < 2 => DType::String,
         (Some((_, dtype)), ..) => *dtype,
         (None, Some(AttributeValue::Tensor(values)), _) => values.dtype,
-        // Version 1 knew texts and their numbers.
-        (None, _, DType::String) if node.opset < 2 => DType::Int64,
-        (None, _, DType::Int64) if node.opset < 2 => DType::String,
         _ => UNDEFINED,
     };
     let shape = node.shape(0).map(<[Dim]>::to_vec);
@@ -233,7 +233,7 @@ fn zip(node: &mut Node<'_>) -> Outcome {
         (None, Some(_)) => DType::Int64,
         _ => return Err("expected either `classlabels_strings` or `classlabels_int64s`".to_owned()),
     };
-    let scores = TensorType { dtype: DType::Float32, shape: None, lod_level: 0 };
+    let scores = TensorType { dtype: DType::Float32, shape: Some(Vec::new()), lod_level: 0 };
     let map = ValueType {
         kind: VarKind::Map,
         tensors: vec![scores],

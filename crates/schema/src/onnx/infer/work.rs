@@ -23,7 +23,7 @@ impl Work {
     /// Extents and elements of what an operator, an operand or a variable is: those of a whole model are
     /// fewer, and these bound the memory.
     const CELLS: usize = 8;
-    /// What a small program may ask for: about a second, and some 24 MB.
+    /// What a small program may ask for: cells of it are 24 MB.
     const LEAST: usize = 1_000_000;
 
     pub(super) fn of(program: &Program) -> Self {
