@@ -1,9 +1,9 @@
 //! The types of all values of an ONNX program: kinds, element types and extents, known or symbolic.
 //!
 //! [`infer`] goes through a program, [`infer_op`] applies the rule of one operator. Rules are a table,
-//! [`FAMILIES`], of functions by the kind of the operator; one handles all versions of it, by the
+//! `FAMILIES`, of functions by the kind of the operator; one handles all versions of it, by the
 //! attributes and inputs that it is given. What shapes are computed from is followed too: elements of
-//! small tensors, known or symbols, through the operators of [`contents`].
+//! small tensors, known or symbols, through the operators of `contents`.
 //!
 //! What contradicts itself is a finding. What cannot be known is unknown; nothing is guessed. The work is
 //! bounded by the size of the program, not by numbers in it.
