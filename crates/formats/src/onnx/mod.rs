@@ -18,7 +18,7 @@
 //!
 //! Source of truth: `onnx.proto` of ONNX 1.22 (IR version 13), and its Python package.
 //!
-//! Glow writes the same messages, also into an archive ([`zip`]), with operators of its own or ONNX's; the
+//! Glow writes the same messages, also into an archive, with operators of its own or ONNX's; the
 //! name of the producer tells which.
 //!
 //! Not supported: ONNX's own textual syntax and JSON.
