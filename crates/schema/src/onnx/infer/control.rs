@@ -190,12 +190,7 @@ fn scan(node: &mut Node<'_>) -> Outcome {
     let taken = taken.filter(|taken| (1..=count).contains(taken));
     let taken = taken.ok_or_else(|| format!("expected `num_scan_inputs` from 1 to {count}"))?;
     let states = count - taken;
-    let axes = |name: &str, count: usize| match node.ints_attribute(name) {
-        Some(axes) if axes.len() == count => Ok(axes.to_vec()),
-        Some(axes) => Err(format!("expected {count} `{name}`, found {}", axes.len())),
-        None => Ok(vec![0; count]),
-    };
-    let input_axes = axes("scan_input_axes", taken)?;
+    let input_axes = axes(node, "scan_input_axes", taken)?;
     let (mut trips, mut batch) = (Dim::Unknown, Dim::Unknown);
     let mut initial = Vec::new();
     let mut slices = Vec::new();
@@ -237,12 +232,7 @@ fn scan(node: &mut Node<'_>) -> Outcome {
         let (expected, found) = (node.outputs.len(), results.len());
         return Err(format!("expected {expected} values from the graph, found {found}"));
     }
-    let axes = |name: &str, count: usize| match node.ints_attribute(name) {
-        Some(axes) if axes.len() == count => Ok(axes.to_vec()),
-        Some(axes) => Err(format!("expected {count} `{name}`, found {}", axes.len())),
-        None => Ok(vec![0; count]),
-    };
-    let output_axes = axes("scan_output_axes", results.len() - states)?;
+    let output_axes = axes(node, "scan_output_axes", results.len() - states)?;
     for (index, result) in results.into_iter().enumerate() {
         let info = match index.checked_sub(states) {
             None => state.get(index).cloned().unwrap_or_default(),
@@ -254,6 +244,15 @@ fn scan(node: &mut Node<'_>) -> Outcome {
         node.set(index, if batched { with_batch(info, &batch) } else { info });
     }
     Ok(())
+}
+
+/// An axis for each of so many values, the first if none is said.
+fn axes(node: &Node<'_>, name: &str, count: usize) -> Result<Vec<i64>, String> {
+    match node.ints_attribute(name) {
+        Some(axes) if axes.len() == count => Ok(axes.to_vec()),
+        Some(axes) => Err(format!("expected {count} `{name}`, found {}", axes.len())),
+        None => Ok(vec![0; count]),
+    }
 }
 
 fn with_batch(mut info: ValueInfo, batch: &Dim) -> ValueInfo {
