@@ -145,9 +145,10 @@ fn inputs_that_are_given_count_instead_of_what_is_declared() {
     );
 }
 
-struct None_;
+/// Nothing that runs blocks.
+struct NoBlocks;
 
-impl Bodies for None_ {
+impl Bodies for NoBlocks {
     fn body(&mut self, block: i32, _: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String> {
         Err(format!("expected no block, found {block}"))
     }
@@ -157,12 +158,12 @@ impl Bodies for None_ {
 fn the_rule_of_one_operator_can_be_asked() {
     let (a, b) = (ValueInfo::tensor(DType::Float32, Some(known(&[2, 3]))), ValueInfo::default());
     let matmul = op("MatMul", &["a", "b"], &["y"], &[]);
-    let found = infer_op(&matmul, 13, &[Some(&a), Some(&b)], &mut None_).unwrap();
+    let found = infer_op(&matmul, 13, &[Some(&a), Some(&b)], &mut NoBlocks).unwrap();
     assert_eq!(show_type(&found[0].value), "float32[..]");
-    let wrong = infer_op(&matmul, 13, &[Some(&a), Some(&a)], &mut None_).unwrap_err();
+    let wrong = infer_op(&matmul, 13, &[Some(&a), Some(&a)], &mut NoBlocks).unwrap_err();
     assert!(wrong.ends_with("found [2, 3] and [2, 3]"), "{wrong}");
     let unknown = op("Mine", &["a"], &["y"], &[]);
-    assert!(infer_op(&unknown, 13, &[Some(&a)], &mut None_).unwrap()[0].is_unknown());
+    assert!(infer_op(&unknown, 13, &[Some(&a)], &mut NoBlocks).unwrap()[0].is_unknown());
 }
 
 #[test]
