@@ -34,6 +34,8 @@ pub(crate) fn interop() -> Result<(), Outcome> {
             failures.extend(work.check(&python, "safetensors_load.py").err());
         }
     }
+    let onnx = environment(&python, "interop/requirements-onnx-1.23.2.txt")?;
+    failures.extend(onnx_infers(&onnx).err());
     let python = environment(&python, "interop/requirements-mxnet-1.9.1.txt")?;
     let mut work = Work::new("mxnet")?;
     work.write_mxnet()?;
@@ -44,6 +46,12 @@ pub(crate) fn interop() -> Result<(), Outcome> {
     work.write_onnx()?;
     failures.extend(work.check(&python, "onnx_load.py").err());
     failures.into_iter().next().map_or(Ok(()), Err)
+}
+
+/// ONNX infers today what it was recorded to: of all the node tests of its package, and of bad models.
+fn onnx_infers(python: &Path) -> Result<(), Outcome> {
+    let script = root().join("crates/formats/tests/golden/onnx_infer/make_corpus.py");
+    run(Command::new(python).arg("-B").arg(script).arg("--check"))
 }
 
 /// Files that were written, and what is expected of them.

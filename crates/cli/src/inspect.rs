@@ -141,11 +141,24 @@ fn describe(value: &ValueInfo) -> String {
     if let Some(kind) = &value.kind {
         let _ = write!(text, " {kind}");
     }
-    if let Some(dtype) = &value.dtype {
-        let _ = write!(text, "{} {dtype}", if value.kind.is_some() { " of" } else { "" });
+    let of = if value.kind.is_some() && value.dtype.is_some() { " of" } else { "" };
+    text += of;
+    text += &typed(value.dtype.as_deref(), value.shape.as_deref(), &value.symbols);
+    if value.lod_level > 0 {
+        let _ = write!(text, ", {}", count(value.lod_level as usize, "LoD level"));
     }
-    if let Some(shape) = &value.shape {
-        let symbols = value.symbols.iter().map(Option::as_deref).chain(std::iter::repeat(None));
+    if let Some(inferred) = &value.inferred {
+        let inferred = typed(inferred.dtype.as_deref(), inferred.shape.as_deref(), &[]);
+        let _ = write!(text, ", inferred{inferred}");
+    }
+    text
+}
+
+/// ` float32 [batch, ?, 3]`, as far as it is known.
+fn typed(dtype: Option<&str>, shape: Option<&[i64]>, symbols: &[Option<String>]) -> String {
+    let mut text = dtype.map(|dtype| format!(" {dtype}")).unwrap_or_default();
+    if let Some(shape) = shape {
+        let symbols = symbols.iter().map(Option::as_deref).chain(std::iter::repeat(None));
         let extent = |(n, symbol): (&i64, Option<&str>)| match symbol {
             Some(symbol) => symbol.to_owned(),
             None if *n < 0 => "?".to_owned(),
@@ -153,9 +166,6 @@ fn describe(value: &ValueInfo) -> String {
         };
         let extents: Vec<_> = shape.iter().zip(symbols).map(extent).collect();
         let _ = write!(text, " [{}]", extents.join(", "));
-    }
-    if value.lod_level > 0 {
-        let _ = write!(text, ", {}", count(value.lod_level as usize, "LoD level"));
     }
     text
 }

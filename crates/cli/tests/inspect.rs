@@ -188,6 +188,22 @@ fn inputs_and_outputs_come_with_type_and_shape() {
 }
 
 #[test]
+fn what_follows_from_a_program_is_told_where_it_declares_nothing() {
+    let model = |name: &str| format!("crates/formats/tests/golden/onnx_infer/{name}.onnx");
+    let said = good(["inspect", &model("undeclared")]);
+    assert!(said.out.contains("\noutput   y, inferred float32 [?, 12]\n"), "{said:?}");
+    let said = good(["inspect", &model("undeclared"), "--json"]);
+    let json: Value = serde_json::from_str(&said.out).expect("JSON");
+    let inferred = json!({ "dtype": "float32", "shape": [-1, 12] });
+    assert_eq!(json["outputs"], json!([{ "name": "y", "inferred": inferred }]));
+    // Of an input nothing follows that it does not declare.
+    assert_eq!(json["inputs"][0].get("inferred"), None);
+    // What is declared is not replaced.
+    let said = good(["inspect", &model("contradictory")]);
+    assert!(said.out.contains("\noutput   y float32 [4, 5]\n"), "{said:?}");
+}
+
+#[test]
 fn a_model_is_found_by_directory_prefix_and_any_of_its_files() {
     let paths = ["", "/", "/inference", "/inference.pdmodel"].map(|end| format!("{DIGITS}{end}"));
     let all = paths.map(|path| facts(&path, None));

@@ -145,3 +145,16 @@ fn operators_that_are_not_onnx_s_are_named() {
         assert!(!good(["inspect", &onnx(fine)]).err.contains("custom"), "{fine}");
     }
 }
+
+#[test]
+fn types_that_contradict_each_other_are_named() {
+    let model = |name: &str| format!("crates/formats/tests/golden/onnx_infer/{name}.onnx");
+    good(["verify", &model("undeclared")]);
+    let said = run(["verify", &model("contradictory"), "--json"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let json: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(json["findings"][0]["kind"], "rule");
+    let told = "the graph, operator 3 (`Reshape`), output `y`: declared as float32[4, 5], inferred as \
+                float32[batch, 12]";
+    assert_eq!(json["findings"][0]["message"], told);
+}

@@ -123,6 +123,20 @@ pub struct ValueInfo {
     /// Number of LoD levels, if not 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub lod_level: u32,
+    /// What follows from the program, where it does not declare all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inferred: Option<InferredInfo>,
+}
+
+/// What follows from a program for a tensor; what does not is not said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InferredInfo {
+    /// Element type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<String>,
+    /// Extents; -1 for any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Vec<i64>>,
 }
 
 /// An operator.
@@ -181,6 +195,7 @@ pub fn inspect(model: &Model, options: InspectOptions) -> Result<Inspection> {
     }
     if let Some(program) = &model.program {
         describe_program(program, &mut inspection);
+        infer(model, program, &mut inspection);
         if options.operators {
             inspection.operators = operators(program);
         }
@@ -230,6 +245,32 @@ fn describe_program(program: &Program, inspection: &mut Inspection) {
     inspection.warnings.extend((conventions.notes)(program));
 }
 
+/// Adds what follows for inputs and outputs that are not declared in full.
+fn infer(model: &Model, program: &Program, inspection: &mut Inspection) {
+    let open = |value: &ValueInfo| {
+        value.dtype.is_none() || value.shape.as_ref().is_none_or(|shape| shape.contains(&-1))
+    };
+    if !inspection.inputs.iter().chain(&inspection.outputs).any(open) {
+        return;
+    }
+    let Some(inference) = (conventions(program).infer)(model) else { return };
+    let Some(known) = inference.blocks.first() else { return };
+    for value in inspection.inputs.iter_mut().chain(&mut inspection.outputs).filter(|v| open(v)) {
+        let Some(info) = known.get(&value.name).filter(|info| info.value.kind == VarKind::Tensor)
+        else {
+            continue;
+        };
+        let inferred = InferredInfo {
+            dtype: Some(info.dtype())
+                .filter(|dtype| !matches!(dtype, DType::Unknown(_)))
+                .map(|d| d.to_string()),
+            shape: info.shape().map(|shape| shape.iter().map(extent).collect()),
+        };
+        let declared = InferredInfo { dtype: value.dtype.clone(), shape: value.shape.clone() };
+        value.inferred = Some(inferred).filter(|inferred| *inferred != declared);
+    }
+}
+
 /// What a program says about itself, as text.
 fn fact(attribute: &Attribute) -> (String, String) {
     let value = match &attribute.value {
@@ -276,12 +317,15 @@ fn kind_of(value: &ValueType) -> Option<String> {
     Some(words.join(" of "))
 }
 
-fn value_info(name: &str, value: Option<&ValueType>) -> ValueInfo {
-    let declared = value.and_then(|value| value.tensors.first());
-    let extent = |dim: &Dim| match dim {
+fn extent(dim: &Dim) -> i64 {
+    match dim {
         Dim::Known(extent) => i64::try_from(*extent).unwrap_or(i64::MAX),
         _ => -1,
-    };
+    }
+}
+
+fn value_info(name: &str, value: Option<&ValueType>) -> ValueInfo {
+    let declared = value.and_then(|value| value.tensors.first());
     ValueInfo {
         name: name.to_owned(),
         kind: value.and_then(kind_of),
@@ -289,6 +333,7 @@ fn value_info(name: &str, value: Option<&ValueType>) -> ValueInfo {
         shape: declared.and_then(|d| Some(d.shape.as_ref()?.iter().map(extent).collect())),
         symbols: declared.map(symbols).unwrap_or_default(),
         lod_level: declared.map_or(0, |declared| declared.lod_level),
+        inferred: None,
     }
 }
 

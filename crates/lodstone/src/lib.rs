@@ -45,7 +45,8 @@ pub use diff::{
 pub use error::{Error, Result};
 pub use graph::{GraphFormat, write_graph};
 pub use inspect::{
-    InspectOptions, Inspection, OperatorInfo, PartInfo, ProgramInfo, TensorInfo, ValueInfo, inspect,
+    InferredInfo, InspectOptions, Inspection, OperatorInfo, PartInfo, ProgramInfo, TensorInfo,
+    ValueInfo, inspect,
 };
 pub use layers::{Layer, Layers, layers};
 pub use lodstone_formats::{

@@ -8,7 +8,7 @@ use std::thread;
 
 use lodstone_formats::{Error as FormatError, OpenOptions, Place, Seals, called};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
-use lodstone_schema::{Finding, conventions};
+use lodstone_schema::{Finding, Findings, conventions};
 use lodstone_store::{
     Blob, Checks, Damage, Error as StoreError, Progress, SourceFile, crc32_of, exists, is_dir,
 };
@@ -299,14 +299,26 @@ fn missing(path: &Path, model: &Model, found: &mut Verification) {
     }
 }
 
-/// What is wrong with a program by the rules of its framework.
+/// What is wrong with a program by the rules of its framework, and where types of values contradict each
+/// other.
 fn rules(model: &Model, found: &mut Verification) {
     let Some(program) = &model.program else { return };
-    let broken = (conventions(program).check)(model);
+    let conventions = conventions(program);
+    let inference = (conventions.infer)(model);
+    tell((conventions.check)(model, inference.as_ref()), "rules are broken", found);
+    let Some(inference) = inference else { return };
+    tell(inference.findings, "types contradict each other", found);
+    if !inference.complete {
+        let warning = "types of values were not followed to the end: the program asks for too much";
+        found.warnings.push(warning.to_owned());
+    }
+}
+
+fn tell(wrong: Findings, what: &str, found: &mut Verification) {
     let defect = |finding: Finding| plain(DefectKind::Rule, finding.to_string());
-    found.findings.extend(broken.told.into_iter().map(defect));
-    if broken.more > 0 {
-        let message = format!("{} more rules are broken", broken.more);
+    found.findings.extend(wrong.told.into_iter().map(defect));
+    if wrong.more > 0 {
+        let message = format!("{} more {what}", wrong.more);
         found.findings.push(plain(DefectKind::Rule, message));
     }
 }

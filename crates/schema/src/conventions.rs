@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use lodstone_model::{AttributeValue, DType, Dialect, Model, Program, Var};
 
+use crate::onnx::infer::Inference;
 use crate::{Findings, Risk, glow, mxnet, onnx, paddle};
 
 /// The conventions of a framework.
@@ -19,8 +20,11 @@ pub struct Conventions {
     pub interface: fn(&Program) -> Interface<'_>,
     /// Operators that no known release has: sets and names, each once, sorted.
     pub unknown_operators: fn(&Program) -> Vec<(&str, &str)>,
-    /// What is wrong with a model by the rules of the framework, as far as they are known here.
-    pub check: fn(&Model) -> Findings,
+    /// What follows for the types of values, where rules of operators are known.
+    pub infer: fn(&Model) -> Option<Inference>,
+    /// What is wrong with a model by the rules of the framework, as far as they are known here; with what
+    /// follows for its types, if that is known.
+    pub check: fn(&Model, Option<&Inference>) -> Findings,
     /// What an operator does beyond computing.
     pub risk: fn(&str) -> Option<Risk>,
     /// The variable that a parameter of this name is the value of.

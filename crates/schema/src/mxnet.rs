@@ -26,7 +26,8 @@ pub static CONVENTIONS: Conventions = Conventions {
     version,
     interface,
     unknown_operators,
-    check: |_| Findings::default(),
+    check: |_, _| Findings::default(),
+    infer: |_| None,
     risk: risk::of_mxnet,
     variable_of,
     // Programs do not tell parameters from inputs.

@@ -3,43 +3,14 @@
 use std::sync::Arc;
 
 use lodstone_model::{DType, Dim, TensorType, ValueType, VarKind};
+use lodstone_schema::onnx::dtype as codes;
 
 use crate::protobuf::wire::{Encoder, Field, Message};
 use crate::{Error, Result};
 
-const DTYPES: &[(i32, DType)] = &[
-    (1, DType::Float32),
-    (2, DType::Uint8),
-    (3, DType::Int8),
-    (4, DType::Uint16),
-    (5, DType::Int16),
-    (6, DType::Int32),
-    (7, DType::Int64),
-    (8, DType::String),
-    (9, DType::Bool),
-    (10, DType::Float16),
-    (11, DType::Float64),
-    (12, DType::Uint32),
-    (13, DType::Uint64),
-    (14, DType::Complex64),
-    (15, DType::Complex128),
-    (16, DType::BFloat16),
-    (17, DType::Float8E4M3Fn),
-    (18, DType::Float8E4M3Fnuz),
-    (19, DType::Float8E5M2),
-    (20, DType::Float8E5M2Fnuz),
-    (21, DType::Uint4),
-    (22, DType::Int4),
-    (23, DType::Float4E2M1),
-    (24, DType::Float8E8M0Fnu),
-    (25, DType::Uint2),
-    (26, DType::Int2),
-];
-
 /// The element type of a code.
 pub(crate) fn dtype(code: i32) -> DType {
-    let known = DTYPES.iter().find(|(known, _)| *known == code).map(|(_, dtype)| *dtype);
-    known.unwrap_or(DType::Unknown(code.cast_unsigned()))
+    codes::from_code(code).unwrap_or(DType::Unknown(code.cast_unsigned()))
 }
 
 /// The code of an element type; `None` if ONNX has none.
@@ -47,7 +18,7 @@ pub(crate) fn dtype_code(dtype: DType) -> Option<i32> {
     if let DType::Unknown(code) = dtype {
         return Some(code.cast_signed());
     }
-    DTYPES.iter().find(|(_, known)| *known == dtype).map(|(code, _)| *code)
+    codes::code(dtype)
 }
 
 /// Reads a `TypeProto`.

@@ -30,8 +30,12 @@ pub use storage::Storage;
 pub use types::{ElemKind, Type};
 
 /// Glow's conventions.
-pub static CONVENTIONS: Conventions =
-    Conventions { framework: "Glow", unknown_operators, check, ..onnx::CONVENTIONS };
+pub static CONVENTIONS: Conventions = Conventions {
+    framework: "Glow",
+    unknown_operators,
+    check: |model, _| check(model),
+    ..onnx::CONVENTIONS
+};
 
 /// Operators that Glow has not, each once, sorted.
 fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {

@@ -2,6 +2,8 @@
 
 mod bound;
 mod check;
+pub mod dtype;
+pub mod infer;
 mod operators;
 mod releases;
 mod types;
@@ -18,11 +20,12 @@ pub use releases::{
 pub use types::{attribute_kind, element_name, tensor_name, type_name};
 pub use upgrade::{UpgradeError, changes, upgrade, upgrade_with};
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use lodstone_model::Program;
+use infer::{Inference, Options};
+use lodstone_model::{Dialect, Model, Program};
 
-use crate::{Conventions, Interface, conventions};
+use crate::{Conventions, Findings, Interface, conventions};
 
 /// ONNX's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
@@ -31,7 +34,8 @@ pub static CONVENTIONS: Conventions = Conventions {
     version: |version| format!("IR {version}"),
     interface,
     unknown_operators,
-    check,
+    check: rules,
+    infer,
     risk: |_| None,
     variable_of: |parameter| parameter,
     parameters: |_| Vec::new(),
@@ -39,6 +43,12 @@ pub static CONVENTIONS: Conventions = Conventions {
     source: None,
     notes,
 };
+
+/// Operators of Glow have no rules here.
+fn infer(model: &Model) -> Option<Inference> {
+    let program = model.program.as_ref().filter(|program| program.dialect == Dialect::Onnx);
+    program.map(|_| infer::infer(model, &Options::default()))
+}
 
 /// Inputs that are not initialised, and outputs. (Up to IR version 3 every tensor had to be an input,
 /// too.)
@@ -51,6 +61,15 @@ fn interface(program: &Program) -> Interface<'_> {
         inputs: inputs.filter(|name| !initialised.contains(name)).collect(),
         outputs: main.outputs.iter().map(String::as_str).collect(),
     }
+}
+
+/// The rules of ONNX, with types that are not declared too.
+fn rules(model: &Model, inference: Option<&Inference>) -> Findings {
+    let types = |values: &HashMap<String, infer::ValueInfo>| {
+        values.iter().map(|(name, info)| (name.clone(), info.value.clone())).collect()
+    };
+    let inferred: Option<Vec<_>> = inference.map(|i| i.blocks.iter().map(types).collect());
+    check_with(model, &inferred.unwrap_or_default())
 }
 
 /// Operators that no version of any set of ONNX has, and no function of the program defines.

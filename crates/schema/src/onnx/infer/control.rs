@@ -1,0 +1,291 @@
+//! Operators that run blocks.
+
+use lodstone_model::{DType, Dim, TensorType, ValueType, VarKind};
+
+use super::Rule;
+use super::dims::{axis_of, common_type, merged, merged_types, show, show_type};
+use super::node::{Node, Outcome, around, inside};
+use super::value::{UNDEFINED, ValueInfo};
+
+pub(super) const RULES: &[(&str, Rule)] =
+    &[("If", branch), ("Loop", repeat), ("Scan", scan), ("SequenceMap", map)];
+
+/// What both branches have in common; one that is never taken is not looked at.
+fn branch(node: &mut Node<'_>) -> Outcome {
+    let (first, second) = (node.block("then_branch")?, node.block("else_branch")?);
+    let condition = node.int(0);
+    if !matches!(node.dtype(0), DType::Bool | UNDEFINED) {
+        return Err(format!("expected a condition of bool, found {}", node.dtype(0)));
+    }
+    let taken = match condition {
+        Some(0) => Some(second),
+        Some(_) => Some(first),
+        None => None,
+    };
+    let count = node.outputs.len();
+    let counted = |outputs: &[ValueInfo], what: &str| match outputs.len() == count {
+        true => Ok(()),
+        false => Err(format!("expected {count} values of {what}, found {}", outputs.len())),
+    };
+    if let Some(block) = taken {
+        let outputs = node.bodies.body(block, Vec::new())?;
+        counted(&outputs, "the branch")?;
+        outputs.into_iter().enumerate().for_each(|(index, output)| node.set(index, output));
+        return Ok(());
+    }
+    let outputs = node.bodies.body(first, Vec::new())?;
+    counted(&outputs, "`then_branch`")?;
+    let others = node.bodies.body(second, Vec::new())?;
+    counted(&others, "`else_branch`")?;
+    for (index, (a, b)) in outputs.into_iter().zip(others).enumerate() {
+        let wrong = || {
+            let (a, b) = (show_type(&a.value), show_type(&b.value));
+            format!("expected one type of output {index} from both branches, found {a} and {b}")
+        };
+        if let Some(value) = either(&a, &b).map_err(|()| wrong())? {
+            let contents = a.contents.clone().filter(|_| a.contents == b.contents);
+            node.set(index, ValueInfo { value, contents });
+        }
+    }
+    Ok(())
+}
+
+/// What is known of a value that is one or the other; fails if they are of different types.
+fn either(a: &ValueInfo, b: &ValueInfo) -> Result<Option<ValueType>, ()> {
+    if a.is_unknown() || b.is_unknown() {
+        return Ok(None);
+    }
+    let dtypes = |value: &ValueType| value.tensors.first().map_or(UNDEFINED, |tensor| tensor.dtype);
+    let (first, second) = (dtypes(&a.value), dtypes(&b.value));
+    if first != second && first != UNDEFINED && second != UNDEFINED {
+        return Err(());
+    }
+    common_type(&a.value, &b.value).map(Some).ok_or(())
+}
+
+/// The state of a loop after the block ran often enough to know what stays the same: each time less is
+/// known of it, and of what is known at first little can be lost.
+fn settle(
+    state: &[ValueInfo],
+    what: &str,
+    mut run: impl FnMut(Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String>,
+) -> Result<(Vec<ValueInfo>, Vec<ValueInfo>), String> {
+    let mut state: Vec<ValueInfo> = state.iter().map(|info| info.value.clone().into()).collect();
+    // Once with what is known, once with what stayed, once with nothing of shapes.
+    for time in 0..3 {
+        let results = run(state.clone())?;
+        if results.len() < state.len() {
+            let (expected, found) = (state.len(), results.len());
+            return Err(format!("expected {what} of {expected} values again, found {found}"));
+        }
+        let mut stable = true;
+        let mut next = Vec::with_capacity(state.len());
+        for (index, (before, after)) in state.iter().zip(&results).enumerate() {
+            let common = either(before, after).or_else(|()| {
+                // What may not be there at first may be there for certain later.
+                if let Ok(Some(inner)) = inside(Some(before), VarKind::Optional)
+                    && merged_types(&inner, &after.value).is_some()
+                {
+                    return Ok(Some(before.value.clone()));
+                }
+                let (before, after) = (show_type(&before.value), show_type(&after.value));
+                Err(format!("expected {what} {index} of {before} again, found {after}"))
+            })?;
+            // What the block says of a value that nothing was known of.
+            let common = match common {
+                Some(common) => common,
+                None if before.is_unknown() && time == 0 => unshaped(&after.value),
+                None => ValueType::default(),
+            };
+            stable = stable && common == before.value;
+            next.push(ValueInfo::from(if time == 1 { unshaped(&common) } else { common }));
+        }
+        if stable {
+            return Ok((state, results));
+        }
+        state = next;
+    }
+    let results = run(state.clone())?;
+    Ok((state, results))
+}
+
+fn unshaped(value: &ValueType) -> ValueType {
+    let mut value = value.clone();
+    value.tensors.iter_mut().for_each(|tensor| tensor.shape = None);
+    value
+}
+
+/// Trips and condition, then the state; out comes the state, then what the block gave at each trip.
+fn repeat(node: &mut Node<'_>) -> Outcome {
+    let block = node.block("body")?;
+    let initial: Vec<ValueInfo> =
+        node.inputs.iter().skip(2).map(|input| input.cloned().unwrap_or_default()).collect();
+    let count = initial.len();
+    let bodies = &mut *node.bodies;
+    let (state, results) = settle(&initial, "the state", |state| {
+        let trip = ValueInfo::tensor(DType::Int64, Some(Vec::new()));
+        let condition = ValueInfo::tensor(DType::Bool, Some(Vec::new()));
+        let inputs = [trip, condition].into_iter().chain(state).collect();
+        let mut results = bodies.body(block, inputs)?;
+        if results.is_empty() {
+            return Err("expected a condition from the graph, found nothing".to_owned());
+        }
+        let condition = results.remove(0);
+        if !matches!(condition.dtype(), DType::Bool | UNDEFINED) {
+            return Err(format!("expected a condition of bool, found {}", condition.dtype()));
+        }
+        Ok(results)
+    })?;
+    if results.len() != node.outputs.len() {
+        let (expected, found) = (node.outputs.len(), results.len());
+        return Err(format!("expected {expected} values from the graph, found {found}"));
+    }
+    // Without a condition and with a known number of trips, that is how many there are.
+    let trips = match (node.contents(0), node.contents(1)) {
+        (Some([trips]), None) if !node.has(1) => trips.dim().unwrap_or(Dim::Unknown),
+        _ => Dim::Unknown,
+    };
+    for (index, result) in results.into_iter().enumerate() {
+        if let Some(state) = state.get(index).filter(|_| index < count) {
+            // If there is no trip, it is what it was.
+            let certain =
+                state.value.kind == VarKind::Optional && result.value.kind != VarKind::Optional;
+            node.set(index, if certain { result } else { state.clone() });
+        } else {
+            node.set(index, stacked(result, &trips, 0)?);
+        }
+    }
+    Ok(())
+}
+
+/// Tensors of several trips as one, with an extent for the trips.
+fn stacked(result: ValueInfo, trips: &Dim, axis: i64) -> Result<ValueInfo, String> {
+    if result.is_unknown() {
+        return Ok(ValueInfo::default());
+    }
+    if result.value.kind != VarKind::Tensor {
+        return Err(format!("expected a tensor at each trip, found {}", show_type(&result.value)));
+    }
+    let shape = match result.shape() {
+        Some(shape) => {
+            let place = axis_of(axis, shape.len().saturating_add(1))?;
+            let mut shape = shape.to_vec();
+            shape.insert(place.min(shape.len()), trips.clone());
+            Some(shape)
+        }
+        None => None,
+    };
+    Ok(ValueInfo::tensor(result.dtype(), shape))
+}
+
+/// The state, then what is taken apart along an axis. In version 8, everything has a batch in front, and
+/// the lengths of the sequences come first.
+fn scan(node: &mut Node<'_>) -> Outcome {
+    node.only_tensors()?;
+    let block = node.block("body")?;
+    let batched = node.opset < 9;
+    let taken = node.int_attribute("num_scan_inputs").and_then(|taken| usize::try_from(taken).ok());
+    let first = usize::from(batched);
+    let count = node.inputs.len().saturating_sub(first);
+    let taken = taken.filter(|taken| (1..=count).contains(taken));
+    let taken = taken.ok_or_else(|| format!("expected `num_scan_inputs` from 1 to {count}"))?;
+    let states = count - taken;
+    let input_axes = axes(node, "scan_input_axes", taken)?;
+    let (mut trips, mut batch) = (Dim::Unknown, Dim::Unknown);
+    let mut initial = Vec::new();
+    let mut slices = Vec::new();
+    for (index, input) in node.inputs.iter().skip(first).enumerate() {
+        let input = input.cloned().unwrap_or_default();
+        let axis = index.checked_sub(states).map(|at| input_axes.get(at).copied().unwrap_or(0));
+        let (dtype, shape) = (input.dtype(), input.shape().map(<[Dim]>::to_vec));
+        let shape = match shape {
+            Some(mut shape) => {
+                if batched && !shape.is_empty() {
+                    let found = shape.remove(0);
+                    batch = merged(&batch, &found).ok_or_else(|| {
+                        format!("expected a batch of {batch} in input {index}, found {found}")
+                    })?;
+                }
+                if let Some(axis) = axis {
+                    let place = axis_of(axis, shape.len())?;
+                    let before = show(&shape);
+                    let found = shape.remove(place);
+                    trips = merged(&trips, &found).ok_or_else(|| {
+                        format!("expected {trips} trips over input {index}, found {before}")
+                    })?;
+                }
+                Some(shape)
+            }
+            None => None,
+        };
+        let info = match input.is_unknown() {
+            true => ValueInfo::default(),
+            false => ValueInfo::tensor(dtype, shape),
+        };
+        if axis.is_some() { slices.push(info) } else { initial.push(info) }
+    }
+    let bodies = &mut *node.bodies;
+    let (state, results) = settle(&initial, "the state", |state| {
+        bodies.body(block, state.into_iter().chain(slices.iter().cloned()).collect())
+    })?;
+    if results.len() != node.outputs.len() || results.len() < states {
+        let (expected, found) = (node.outputs.len(), results.len());
+        return Err(format!("expected {expected} values from the graph, found {found}"));
+    }
+    let output_axes = axes(node, "scan_output_axes", results.len() - states)?;
+    for (index, result) in results.into_iter().enumerate() {
+        let info = match index.checked_sub(states) {
+            None => state.get(index).cloned().unwrap_or_default(),
+            Some(at) => {
+                let axis = output_axes.get(at).copied().unwrap_or(0);
+                stacked(result, &trips, axis)?
+            }
+        };
+        node.set(index, if batched { with_batch(info, &batch) } else { info });
+    }
+    Ok(())
+}
+
+/// An axis for each of so many values, the first if none is said.
+fn axes(node: &Node<'_>, name: &str, count: usize) -> Result<Vec<i64>, String> {
+    match node.ints_attribute(name) {
+        Some(axes) if axes.len() == count => Ok(axes.to_vec()),
+        Some(axes) => Err(format!("expected {count} `{name}`, found {}", axes.len())),
+        None => Ok(vec![0; count]),
+    }
+}
+
+fn with_batch(mut info: ValueInfo, batch: &Dim) -> ValueInfo {
+    for TensorType { shape, .. } in &mut info.value.tensors {
+        if let Some(shape) = shape {
+            shape.insert(0, batch.clone());
+        }
+    }
+    info
+}
+
+/// The block at each element of a sequence; tensors go to each.
+fn map(node: &mut Node<'_>) -> Outcome {
+    let block = node.block("body")?;
+    let Some(element) = node.sequence(0)? else {
+        if node.has(0) {
+            return Ok(());
+        }
+        return Err("expected a sequence, found nothing".to_owned());
+    };
+    let mut inputs = vec![ValueInfo::from(element)];
+    for index in 1..node.inputs.len() {
+        let input = node.input(index).cloned().unwrap_or_default();
+        inputs.push(match node.sequence(index) {
+            Ok(Some(element)) => element.into(),
+            _ => input,
+        });
+    }
+    let results = node.bodies.body(block, inputs)?;
+    for (index, result) in results.into_iter().enumerate() {
+        if !result.is_unknown() {
+            node.set(index, around(VarKind::Sequence, &result.value).into());
+        }
+    }
+    Ok(())
+}

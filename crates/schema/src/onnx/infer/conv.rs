@@ -1,0 +1,173 @@
+//! Convolutions: [batch, channels, spatial..] with weights [filters, channels of a group, kernel..].
+
+use lodstone_model::{DType, Dim};
+
+use super::Rule;
+use super::dims::{Checked, mapped, merged, show};
+use super::node::{Node, Outcome};
+use super::pool::{Padding, Window, kernel_shape};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("CausalConvWithState", causal),
+    ("Conv", conv),
+    ("ConvInteger", conv_integer),
+    ("ConvTranspose", transposed),
+    ("DeformConv", conv),
+    ("QLinearConv", conv_quantized),
+];
+
+fn conv(node: &mut Node<'_>) -> Outcome {
+    let dtype = node.alike([0, 1])?;
+    let shape = convolved(node, 0, 1)?;
+    node.tensor(0, dtype, shape);
+    Ok(())
+}
+
+fn conv_integer(node: &mut Node<'_>) -> Outcome {
+    let shape = convolved(node, 0, 1)?;
+    node.tensor(0, DType::Int32, shape);
+    Ok(())
+}
+
+/// The type is that of the zero point of the output.
+fn conv_quantized(node: &mut Node<'_>) -> Outcome {
+    let shape = convolved(node, 0, 3)?;
+    node.tensor(0, node.dtype(7), shape);
+    Ok(())
+}
+
+/// The kernel of weights: as `kernel_shape` says, or as they are.
+fn kernel(node: &Node<'_>, weights: Option<&[Dim]>, count: usize) -> Checked<Vec<Dim>> {
+    let said = kernel_shape(node, count)?;
+    let Some([_, _, kernel @ ..]) = weights else {
+        return Ok(said.unwrap_or_else(|| vec![Dim::Unknown; count]));
+    };
+    let Some(said) = said else { return Ok(kernel.to_vec()) };
+    let both = said.iter().zip(kernel).map(|(said, dim)| merged(said, dim));
+    both.collect::<Option<_>>().ok_or_else(|| {
+        let (expected, found) = (show(&said), show(kernel));
+        format!("expected a kernel of {expected} by `kernel_shape`, found {found}")
+    })
+}
+
+/// Weights that have as many extents as the input.
+fn weights<'a>(node: &Node<'a>, index: usize, rank: usize) -> Checked<Option<&'a [Dim]>> {
+    node.ranked(index, rank)
+}
+
+fn group(node: &Node<'_>) -> Checked<u64> {
+    let group = node.int_attribute("group").unwrap_or(1);
+    let known = u64::try_from(group).ok().filter(|group| *group > 0);
+    known.ok_or_else(|| format!("expected a `group` from 1 on, found {group}"))
+}
+
+fn convolved(node: &Node<'_>, input: usize, weight: usize) -> Checked<Option<Vec<Dim>>> {
+    let Some(shape) = node.at_least(input, 2)? else {
+        return Ok(match node.shape(weight) {
+            Some([filters, _, kernel @ ..]) => {
+                let spatial = kernel.iter().map(|_| Dim::Unknown);
+                Some([Dim::Unknown, filters.clone()].into_iter().chain(spatial).collect())
+            }
+            _ => None,
+        });
+    };
+    let [batch, channels, spatial @ ..] = shape else { return Ok(None) };
+    let weights = weights(node, weight, shape.len())?;
+    let filters = weights.and_then(|dims| dims.first()).cloned().unwrap_or(Dim::Unknown);
+    let (group, each) = (group(node)?, weights.and_then(|dims| dims.get(1)));
+    if let (Dim::Known(found), Some(Dim::Known(each))) = (channels, each)
+        && each.checked_mul(group) != Some(*found)
+    {
+        return Err(format!(
+            "expected {each} channels for each of {group} groups, found {found} channels"
+        ));
+    }
+    let window = Window::of(node, kernel(node, weights, spatial.len())?)?;
+    let head = [batch.clone(), filters];
+    Ok(Some(head.into_iter().chain(window.places(spatial)?).collect()))
+}
+
+/// The weights are [channels, filters of a group, kernel..].
+fn transposed(node: &mut Node<'_>) -> Outcome {
+    let dtype = node.alike([0, 1])?;
+    let shape = match node.at_least(0, 2)? {
+        Some(shape) => Some(transposed_shape(node, shape)?),
+        None => None,
+    };
+    node.tensor(0, dtype, shape);
+    Ok(())
+}
+
+fn transposed_shape(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
+    let (head, spatial) = shape.split_at(2.min(shape.len()));
+    let weights = weights(node, 1, shape.len())?;
+    if let (Some(channels), Some(found)) = (head.get(1), weights.and_then(|dims| dims.first()))
+        && merged(channels, found).is_none()
+    {
+        return Err(format!("expected weights for {channels} channels, found {found}"));
+    }
+    let group = i128::from(group(node)?);
+    let filters = match weights.and_then(|dims| dims.get(1)) {
+        Some(each) if group == 1 => each.clone(),
+        Some(each) => mapped(each, "filters", |each| each.checked_mul(group))?,
+        None => Dim::Unknown,
+    };
+    let count = spatial.len();
+    let window = Window::of(node, kernel(node, weights, count)?)?;
+    let numbers = |name: &str| match node.ints_attribute(name) {
+        Some(numbers) if numbers.len() != count => {
+            Err(format!("expected {count} `{name}`, found {}", numbers.len()))
+        }
+        numbers => Ok(numbers),
+    };
+    let (said, more) = (numbers("output_shape")?, numbers("output_padding")?);
+    let mut result = vec![head.first().cloned().unwrap_or(Dim::Unknown), filters];
+    for (at, (dim, size)) in spatial.iter().zip(&window.kernel).enumerate() {
+        let stride = i128::from(window.strides.get(at).copied().unwrap_or(1));
+        if let Some(said) = said.and_then(|said| said.get(at)) {
+            let extent = u64::try_from(*said);
+            let extent = extent
+                .map_err(|_| format!("expected an `output_shape` from 0 on, found {said}"))?;
+            result.push(Dim::Known(extent));
+            continue;
+        }
+        let pads = match &window.padding {
+            Padding::Same => {
+                result.push(mapped(dim, "an extent", |extent| extent.checked_mul(stride))?);
+                continue;
+            }
+            Padding::Given(begins, ends) => [begins, ends].map(|pads| pads.get(at).copied()),
+        };
+        let pads: i128 = pads.iter().flatten().map(|pad| i128::from(*pad)).sum();
+        let more = i128::from(more.and_then(|more| more.get(at)).copied().unwrap_or(0));
+        let dilation = i128::from(window.dilations.get(at).copied().unwrap_or(1));
+        let Dim::Known(size) = size else {
+            result.push(Dim::Unknown);
+            continue;
+        };
+        let reach = dilation * (i128::from(*size) - 1);
+        result.push(mapped(dim, "an extent", |extent| {
+            Some((extent - 1).checked_mul(stride)? + more + reach + 1 - pads)
+        })?);
+    }
+    Ok(result)
+}
+
+/// Depthwise over [batch, channels, length]; the state is the last positions.
+fn causal(node: &mut Node<'_>) -> Outcome {
+    let dtype = node.alike(0..4)?;
+    let (input, weights) = (node.ranked(0, 3)?, node.ranked(1, 3)?);
+    node.like(0, 0);
+    let state = match (input, weights) {
+        (Some([batch, channels, _]), Some([_, _, size])) => {
+            let kept = mapped(size, "positions of the state", |size| Some(size - 1))?;
+            Some(vec![batch.clone(), channels.clone(), kept])
+        }
+        (Some([batch, channels, _]), _) => {
+            Some(vec![batch.clone(), channels.clone(), Dim::Unknown])
+        }
+        _ => None,
+    };
+    node.tensor(1, dtype, state);
+    Ok(())
+}

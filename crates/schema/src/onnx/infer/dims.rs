@@ -1,0 +1,226 @@
+//! Arithmetic of extents: some are known, some are symbols, some are nothing.
+
+use lodstone_model::{Dim, TensorType, ValueType, VarKind};
+
+use super::value::UNDEFINED;
+
+/// Most extents of a tensor that are followed; frameworks end at 64 or before.
+pub(super) const MOST_EXTENTS: usize = 256;
+
+/// The extents, or what is wrong with them.
+pub(super) type Checked<T> = Result<T, String>;
+
+/// What is known of an extent that two places speak of; `None` if they contradict each other.
+pub(super) fn merged(a: &Dim, b: &Dim) -> Option<Dim> {
+    match (a, b) {
+        (Dim::Known(a), Dim::Known(b)) if a != b => None,
+        (Dim::Known(_), _) => Some(a.clone()),
+        (_, Dim::Known(_)) | (Dim::Unknown, _) => Some(b.clone()),
+        _ => Some(a.clone()),
+    }
+}
+
+/// The same of shapes.
+pub(super) fn merged_shapes(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
+    if a.len() != b.len() {
+        return None;
+    }
+    a.iter().zip(b).map(|(a, b)| merged(a, b)).collect()
+}
+
+/// What two shapes have in common: what is known of a value that has one or the other.
+pub(super) fn common_shape(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
+    let common = |(a, b): (&Dim, &Dim)| if a == b { a.clone() } else { Dim::Unknown };
+    (a.len() == b.len()).then(|| a.iter().zip(b).map(common).collect())
+}
+
+/// Everything that two places say of a type; `None` if they contradict each other.
+pub(super) fn merged_types(a: &ValueType, b: &ValueType) -> Option<ValueType> {
+    // What says nothing contradicts nothing.
+    if is_open(a) {
+        return Some(b.clone());
+    }
+    if is_open(b) {
+        return Some(a.clone());
+    }
+    let (longer, shorter) = if a.members.len() < b.members.len() { (b, a) } else { (a, b) };
+    let open = shorter.members.last() == Some(&VarKind::Unspecified);
+    let common = shorter.members.len() - usize::from(open);
+    let same = longer.members.iter().zip(&shorter.members).take(common).all(|(a, b)| a == b);
+    if a.kind != b.kind || !same || !(open || longer.members.len() == shorter.members.len()) {
+        return None;
+    }
+    let tensors = match (a.tensors.first(), b.tensors.first()) {
+        (Some(a), Some(b)) => vec![merged_tensors(a, b)?],
+        (some, None) | (None, some) => some.cloned().into_iter().collect(),
+    };
+    Some(ValueType { kind: a.kind, tensors, members: longer.members.clone() })
+}
+
+fn merged_tensors(a: &TensorType, b: &TensorType) -> Option<TensorType> {
+    let dtype = match (a.dtype, b.dtype) {
+        (UNDEFINED, dtype) | (dtype, UNDEFINED) => dtype,
+        (a, b) => (a == b).then_some(a)?,
+    };
+    let shape = match (&a.shape, &b.shape) {
+        (Some(a), Some(b)) => Some(merged_shapes(a, b)?),
+        (a, b) => a.clone().or_else(|| b.clone()),
+    };
+    Some(TensorType { dtype, shape, lod_level: a.lod_level })
+}
+
+/// What two types have in common, if they are of one kind.
+pub(super) fn common_type(a: &ValueType, b: &ValueType) -> Option<ValueType> {
+    // A sequence of which nothing is known, an empty one for example, says nothing against another.
+    if is_open(a) || is_open(b) {
+        return None;
+    }
+    if a.kind != b.kind || a.members != b.members {
+        return None;
+    }
+    let tensors = match (a.tensors.first(), b.tensors.first()) {
+        (Some(a), Some(b)) => {
+            let shape = match (&a.shape, &b.shape) {
+                (Some(a), Some(b)) => common_shape(a, b),
+                _ => None,
+            };
+            let dtype = if a.dtype == b.dtype { a.dtype } else { UNDEFINED };
+            vec![TensorType { dtype, shape, lod_level: a.lod_level }]
+        }
+        _ => Vec::new(),
+    };
+    Some(ValueType { kind: a.kind, tensors, members: a.members.clone() })
+}
+
+fn is_open(value: &ValueType) -> bool {
+    value.kind == VarKind::Unspecified && value.tensors.is_empty()
+}
+
+/// The shape that shapes are broadcast to, as NumPy does it; nothing if one of them is not known.
+pub(super) fn broadcast(shapes: &[Option<&[Dim]>]) -> Checked<Option<Vec<Dim>>> {
+    let Some(shapes) = shapes.iter().copied().collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
+    let mut all = Vec::with_capacity(rank);
+    for place in 0..rank {
+        let mut extent = Dim::Known(1);
+        for shape in &shapes {
+            // Counted from the end; what is not there is 1.
+            let Some(from) = (place + shape.len()).checked_sub(rank) else { continue };
+            let Some(next) = shape.get(from) else { continue };
+            extent = broadcast_extents(&extent, next).ok_or_else(|| {
+                let shapes: Vec<_> = shapes.iter().map(|shape| show(shape)).collect();
+                format!("expected shapes that broadcast, found {}", shapes.join(" and "))
+            })?;
+        }
+        all.push(extent);
+    }
+    Ok(Some(all))
+}
+
+/// One of the extents is 1, or both are the same.
+fn broadcast_extents(a: &Dim, b: &Dim) -> Option<Dim> {
+    match (a, b) {
+        (Dim::Known(1), other) | (other, Dim::Known(1)) => Some(other.clone()),
+        (Dim::Known(a), Dim::Known(b)) => (a == b).then_some(Dim::Known(*a)),
+        (Dim::Known(known), _) | (_, Dim::Known(known)) => Some(Dim::Known(*known)),
+        (a, b) if a == b => Some(a.clone()),
+        _ => Some(Dim::Unknown),
+    }
+}
+
+/// The product of extents; a symbol is kept where the others are 1.
+pub(super) fn product(dims: &[Dim]) -> Dim {
+    if dims.contains(&Dim::Known(0)) {
+        return Dim::Known(0);
+    }
+    let mut all = Dim::Known(1);
+    for dim in dims {
+        all = match (&all, dim) {
+            (Dim::Known(a), Dim::Known(b)) => a.checked_mul(*b).map_or(Dim::Unknown, Dim::Known),
+            (Dim::Known(1), other) | (other, Dim::Known(1)) => other.clone(),
+            _ => Dim::Unknown,
+        };
+    }
+    all
+}
+
+/// The sum of extents; a symbol is kept where the others are 0.
+pub(super) fn sum(a: &Dim, b: &Dim) -> Dim {
+    match (a, b) {
+        (Dim::Known(a), Dim::Known(b)) => a.checked_add(*b).map_or(Dim::Unknown, Dim::Known),
+        (Dim::Known(0), other) | (other, Dim::Known(0)) => other.clone(),
+        _ => Dim::Unknown,
+    }
+}
+
+/// An extent from a calculation: where it is known, what comes out has to be one.
+pub(super) fn mapped(
+    dim: &Dim,
+    what: &str,
+    calculate: impl Fn(i128) -> Option<i128>,
+) -> Checked<Dim> {
+    let Dim::Known(extent) = dim else { return Ok(Dim::Unknown) };
+    let result = calculate(i128::from(*extent));
+    match result.map(u64::try_from) {
+        Some(Ok(extent)) => Ok(Dim::Known(extent)),
+        Some(Err(_)) => {
+            let found = result.unwrap_or_default();
+            Err(format!("expected {what} from 0 on, found {found} (of {extent})"))
+        }
+        None => Ok(Dim::Unknown),
+    }
+}
+
+/// The place of an axis, which may count from the end.
+pub(super) fn axis_of(axis: i64, rank: usize) -> Checked<usize> {
+    let signed = i64::try_from(rank).unwrap_or(i64::MAX);
+    let place = if axis < 0 { axis.checked_add(signed) } else { Some(axis) };
+    let place = place.and_then(|place| usize::try_from(place).ok()).filter(|place| *place < rank);
+    place.ok_or_else(|| match rank {
+        0 => format!("expected no axis of a scalar, found {axis}"),
+        _ => format!("expected an axis from -{rank} to {}, found {axis}", rank - 1),
+    })
+}
+
+/// Which of `rank` places axes name, each once.
+pub(super) fn axes_of(axes: &[i64], rank: usize) -> Checked<Vec<bool>> {
+    let mut named = vec![false; rank];
+    for axis in axes {
+        let place = axis_of(*axis, rank)?;
+        match named.get_mut(place) {
+            Some(known) if !*known => *known = true,
+            _ => return Err(format!("expected each axis once, found {axis} again")),
+        }
+    }
+    Ok(named)
+}
+
+/// Shapes as people write them: `[2, batch, ?]`.
+pub(super) fn show(dims: &[Dim]) -> String {
+    let dims: Vec<_> = dims.iter().map(Dim::to_string).collect();
+    format!("[{}]", dims.join(", "))
+}
+
+/// Types as people write them: `sequence of float32[2, ?]`.
+pub fn show_type(value: &ValueType) -> String {
+    let kind = |kind: &VarKind| match kind {
+        VarKind::Tensor => None,
+        VarKind::SparseTensor => Some("sparse".to_owned()),
+        VarKind::Sequence => Some("sequence of".to_owned()),
+        VarKind::Optional => Some("optional".to_owned()),
+        VarKind::Map => Some("map of".to_owned()),
+        VarKind::Scalar(key) => Some(format!("{key} to")),
+        VarKind::Unspecified => Some("anything".to_owned()),
+        VarKind::Opaque => Some("opaque".to_owned()),
+        other => Some(format!("{other:?}")),
+    };
+    let kinds = std::iter::once(&value.kind).chain(&value.members).filter_map(kind);
+    let tensors = value.tensors.iter().map(|tensor| match tensor.dtype {
+        UNDEFINED => match &tensor.shape {
+            Some(shape) => format!("tensor{}", show(shape)),
+            None => "tensor".to_owned(),
+        },
+        _ => tensor.to_string(),
+    });
+    kinds.chain(tensors).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,206 @@
+//! Tensors out of nothing but shapes, limits and seeds.
+
+use lodstone_model::{AttributeValue, DType, Dim};
+
+use super::Rule;
+use super::dims::show;
+use super::indexing::whole;
+use super::node::{Node, Outcome};
+use super::reshape::said;
+use super::value::{Contents, Element, UNDEFINED, ValueInfo};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("Constant", constant),
+    ("ConstantOfShape", filled),
+    ("EyeLike", eye),
+    ("Multinomial", multinomial),
+    ("RandomNormal", random),
+    ("RandomNormalLike", random_like),
+    ("RandomUniform", random),
+    ("RandomUniformLike", random_like),
+    ("Range", range),
+];
+
+/// One of several attributes.
+fn constant(node: &mut Node<'_>) -> Outcome {
+    use AttributeValue as A;
+    const NAMES: [&str; 8] = [
+        "value",
+        "sparse_value",
+        "value_float",
+        "value_floats",
+        "value_int",
+        "value_ints",
+        "value_string",
+        "value_strings",
+    ];
+    let mut all = NAMES.iter().filter_map(|name| node.attribute(name));
+    let (given, other) = (all.next(), all.next());
+    if other.is_some() {
+        return Err("expected one value, found several".to_owned());
+    }
+    let list = |count: usize| vec![Dim::Known(count as u64)];
+    let elements = |dtype, elements: Vec<Element>, shape| {
+        let mut info = ValueInfo::tensor(dtype, Some(shape));
+        let few = elements.len() <= super::value::MOST_ELEMENTS;
+        info.contents = few.then(|| Contents::from(elements));
+        info
+    };
+    let info = match given {
+        Some(A::Tensor(tensor) | A::SparseTensor(tensor)) => ValueInfo::of(tensor),
+        Some(A::Float(number)) => {
+            elements(DType::Float32, vec![Element::Float(f64::from(*number))], Vec::new())
+        }
+        Some(A::Floats(numbers)) => {
+            let all = numbers.iter().take(super::value::MOST_ELEMENTS + 1);
+            let all = all.map(|number| Element::Float(f64::from(*number))).collect();
+            let mut info = elements(DType::Float32, all, list(numbers.len()));
+            info.contents = info.contents.filter(|all| all.len() == numbers.len());
+            info
+        }
+        Some(A::Long(number)) => elements(DType::Int64, vec![Element::Int(*number)], Vec::new()),
+        Some(A::Longs(numbers)) => {
+            let all = numbers.iter().take(super::value::MOST_ELEMENTS + 1);
+            let all = all.map(|number| Element::Int(*number)).collect();
+            let mut info = elements(DType::Int64, all, list(numbers.len()));
+            info.contents = info.contents.filter(|all| all.len() == numbers.len());
+            info
+        }
+        Some(A::String(_)) => ValueInfo::tensor(DType::String, Some(Vec::new())),
+        Some(A::Strings(texts)) => ValueInfo::tensor(DType::String, Some(list(texts.len()))),
+        // In a function, it may be what the function was given.
+        _ if node.op.attributes.is_empty() => {
+            return Err("expected a value, found none".to_owned());
+        }
+        _ => ValueInfo::default(),
+    };
+    node.set(0, info);
+    Ok(())
+}
+
+/// The shape that an input says, of what the attribute says: a zero if it is not there.
+fn filled(node: &mut Node<'_>) -> Outcome {
+    let dtype = match node.attribute("value") {
+        Some(AttributeValue::Tensor(tensor)) => {
+            match tensor.shape.iter().all(|extent| *extent == 1) {
+                true => tensor.dtype,
+                false => {
+                    return Err(format!(
+                        "expected one element in `value`, found {:?}",
+                        tensor.shape
+                    ));
+                }
+            }
+        }
+        _ => DType::Float32,
+    };
+    let shape = extents(node, 0)?;
+    node.tensor(0, dtype, shape);
+    Ok(())
+}
+
+/// The extents that an input says, none of them negative.
+pub(super) fn extents(node: &Node<'_>, index: usize) -> Result<Option<Vec<Dim>>, String> {
+    let Some(elements) = said(node, index)? else { return Ok(None) };
+    let dims: Option<Vec<_>> = elements.iter().map(Element::dim).collect();
+    let dims = dims.ok_or_else(|| {
+        format!("expected extents from 0 on in input {index}, found a negative one")
+    })?;
+    Ok(Some(dims))
+}
+
+fn eye(node: &mut Node<'_>) -> Outcome {
+    let shape = node.ranked(0, 2)?.map(<[Dim]>::to_vec);
+    let dtype = node.dtype_attribute("dtype")?.unwrap_or(node.dtype(0));
+    node.tensor(0, dtype, shape);
+    Ok(())
+}
+
+/// The type that `dtype` says, which has to be one of numbers with fractions.
+fn fractional(node: &Node<'_>, otherwise: DType) -> Result<DType, String> {
+    match node.dtype_attribute("dtype")? {
+        Some(dtype) if !dtype.is_float() => {
+            Err(format!("expected a type with fractions in `dtype`, found {dtype}"))
+        }
+        said => Ok(said.unwrap_or(otherwise)),
+    }
+}
+
+fn random(node: &mut Node<'_>) -> Outcome {
+    let dtype = fractional(node, DType::Float32)?;
+    let shape = node.ints_attribute("shape").ok_or("expected a `shape`, found none")?;
+    let dims: Option<Vec<_>> =
+        shape.iter().map(|extent| u64::try_from(*extent).ok().map(Dim::Known)).collect();
+    let dims = dims.ok_or("expected extents from 0 on in `shape`, found a negative one")?;
+    node.tensor(0, dtype, Some(dims));
+    Ok(())
+}
+
+fn random_like(node: &mut Node<'_>) -> Outcome {
+    let dtype = fractional(node, node.dtype(0))?;
+    let shape = node.shape(0).map(<[Dim]>::to_vec);
+    node.tensor(0, dtype, shape);
+    Ok(())
+}
+
+/// [batch, classes] to [batch, samples]
+fn multinomial(node: &mut Node<'_>) -> Outcome {
+    let dtype = node.dtype_attribute("dtype")?.unwrap_or(DType::Int32);
+    let samples = node.int_attribute("sample_size").unwrap_or(1);
+    let samples = u64::try_from(samples)
+        .map_err(|_| format!("expected a `sample_size` from 0 on, found {samples}"))?;
+    let batch = match node.ranked(0, 2)? {
+        Some([batch, _]) => batch.clone(),
+        _ => Dim::Unknown,
+    };
+    node.tensor(0, dtype, Some(vec![batch, Dim::Known(samples)]));
+    Ok(())
+}
+
+fn range(node: &mut Node<'_>) -> Outcome {
+    let dtype = node.alike(0..3)?;
+    for index in 0..3 {
+        if let Some(shape) = node.shape(index)
+            && !(shape.is_empty() || shape == [Dim::Known(1)])
+        {
+            return Err(format!("expected scalars, found {} in input {index}", show(shape)));
+        }
+    }
+    let count = match (node.contents(0), node.contents(1), node.contents(2)) {
+        (Some([start]), Some([limit]), Some([delta])) => count(start, limit, delta)?,
+        _ => Dim::Unknown,
+    };
+    node.tensor(0, dtype, Some(vec![count]));
+    Ok(())
+}
+
+/// How many steps there are from a start to a limit.
+fn count(start: &Element, limit: &Element, delta: &Element) -> Result<Dim, String> {
+    use Element as E;
+    match (start, limit, delta) {
+        (.., E::Int(0)) => Err("expected steps other than 0".to_owned()),
+        (E::Int(start), E::Int(limit), E::Int(delta)) => {
+            let (span, delta) = (i128::from(*limit) - i128::from(*start), i128::from(*delta));
+            let count = if span.signum() != delta.signum() {
+                0
+            } else {
+                (span.abs() + delta.abs() - 1) / delta.abs()
+            };
+            Ok(u64::try_from(count).map_or(Dim::Unknown, Dim::Known))
+        }
+        (E::Int(0), E::Symbol(_), E::Int(1)) => Ok(limit.dim().unwrap_or(Dim::Unknown)),
+        _ => match (start.number(), limit.number(), delta.number()) {
+            (Some(start), Some(limit), Some(delta)) => {
+                let count = ((limit - start) / delta).ceil().max(0.0);
+                let count = whole(count).and_then(|count| u64::try_from(count).ok());
+                Ok(count.map_or(Dim::Unknown, Dim::Known))
+            }
+            _ => Ok(Dim::Unknown),
+        },
+    }
+}
+
+/// The type that an attribute says, if it says one.
+pub(super) fn or_said(node: &Node<'_>, name: &str, otherwise: DType) -> Result<DType, String> {
+    Ok(node.dtype_attribute(name)?.filter(|dtype| *dtype != UNDEFINED).unwrap_or(otherwise))
+}

@@ -1,0 +1,116 @@
+//! Normalization, and what else looks at neighbours and keeps the shape.
+
+use lodstone_model::{DType, Dim};
+
+use super::Rule;
+use super::dims::merged;
+use super::elementwise::same;
+use super::node::{Node, Outcome};
+use super::value::UNDEFINED;
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("BatchNormalization", batch),
+    ("CumProd", same),
+    ("CumSum", same),
+    ("GroupNormalization", same),
+    ("Hardmax", softmax),
+    ("InstanceNormalization", instance),
+    ("LRN", same),
+    ("LayerNormalization", layer),
+    ("LogSoftmax", softmax),
+    ("LpNormalization", last),
+    ("MeanVarianceNormalization", same),
+    ("RMSNormalization", last),
+    ("Softmax", softmax),
+];
+
+/// Along one axis: the last one, up to version 12 all from the second on.
+fn softmax(node: &mut Node<'_>) -> Outcome {
+    let otherwise = if node.opset < 13 { 1 } else { -1 };
+    checked_axis(node, otherwise)
+}
+
+fn last(node: &mut Node<'_>) -> Outcome {
+    checked_axis(node, -1)
+}
+
+fn checked_axis(node: &mut Node<'_>, otherwise: i64) -> Outcome {
+    if let Some(shape) = node.shape(0) {
+        // The axis that is meant if none is said may not be there.
+        let given = node.int_attribute("axis").is_some();
+        let axis = node.axis("axis", otherwise, shape.len());
+        // Before version 13, it was a place between extents.
+        let end = node.opset < 13
+            && node.int_attribute("axis").and_then(|axis| usize::try_from(axis).ok())
+                == Some(shape.len());
+        if given && !end {
+            axis?;
+        }
+    }
+    same(node)
+}
+
+/// Statistics have the extent of the channels.
+fn batch(node: &mut Node<'_>) -> Outcome {
+    let mut channels = match node.shape(0) {
+        Some([_, channels, ..]) => channels.clone(),
+        Some([_]) => Dim::Known(1),
+        _ => Dim::Unknown,
+    };
+    for index in 1..5 {
+        // Before version 9, they could be of each place.
+        if let Some([extent]) =
+            if node.opset < 9 { node.shape(index) } else { node.ranked(index, 1)? }
+        {
+            channels = merged(&channels, extent).ok_or_else(|| {
+                format!("expected {channels} elements of input {index}, found {extent}")
+            })?;
+        }
+    }
+    node.like(0, 0);
+    let dtype = |index: usize| match node.dtype(index) {
+        UNDEFINED => node.dtype(0),
+        dtype => dtype,
+    };
+    let (mean, variance) = (dtype(3), dtype(4));
+    for (index, dtype) in [(1, mean), (2, variance), (3, mean), (4, variance)] {
+        node.tensor(index, dtype, Some(vec![channels.clone()]));
+    }
+    Ok(())
+}
+
+fn instance(node: &mut Node<'_>) -> Outcome {
+    let input = node.at_least(0, 3)?;
+    let mut channels = input.and_then(|shape| shape.get(1)).cloned().unwrap_or(Dim::Unknown);
+    for index in 1..3 {
+        if let Some([extent]) = node.ranked(index, 1)? {
+            channels = merged(&channels, extent).ok_or_else(|| {
+                format!("expected {channels} elements of input {index}, found {extent}")
+            })?;
+        }
+    }
+    same(node)
+}
+
+/// Mean and deviation have 1 from the axis on.
+fn layer(node: &mut Node<'_>) -> Outcome {
+    node.like(0, 0);
+    let shape = match node.shape(0) {
+        Some(shape) => {
+            let axis = node.axis("axis", -1, shape.len())?;
+            let kept = |(place, dim): (usize, &Dim)| match place < axis {
+                true => dim.clone(),
+                false => Dim::Known(1),
+            };
+            Some(shape.iter().enumerate().map(kept).collect::<Vec<_>>())
+        }
+        None => None,
+    };
+    let stash = match node.dtype_attribute("stash_type")? {
+        None => DType::Float32,
+        Some(dtype) => dtype,
+    };
+    node.tensor(1, stash, shape.clone());
+    node.tensor(2, stash, shape);
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! Windows that move over extents, and pooling.
+
+use lodstone_model::{DType, Dim};
+
+use super::Rule;
+use super::dims::{Checked, mapped, show};
+use super::node::{Node, Numbers, Outcome};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("AveragePool", pool),
+    ("GlobalAveragePool", global),
+    ("GlobalLpPool", global),
+    ("GlobalMaxPool", global),
+    ("LpPool", pool),
+    ("MaxPool", pool),
+    ("MaxUnpool", unpool),
+];
+
+/// How a window moves over spatial extents.
+pub(super) struct Window {
+    pub(super) kernel: Vec<Dim>,
+    pub(super) strides: Vec<i64>,
+    pub(super) dilations: Vec<i64>,
+    pub(super) padding: Padding,
+    /// Whether windows that are not filled count.
+    pub(super) ceil: bool,
+}
+
+/// What is put around the extents.
+pub(super) enum Padding {
+    /// So many at the beginnings and at the ends.
+    Given(Vec<i64>, Vec<i64>),
+    /// As much as it takes to have a result for each step.
+    Same,
+}
+
+impl Window {
+    /// The window that the attributes of an operator say, over so many extents.
+    pub(super) fn of(node: &Node<'_>, kernel: Vec<Dim>) -> Checked<Self> {
+        let count = kernel.len();
+        let each = |name: &str, otherwise: i64, least: i64| -> Checked<Vec<i64>> {
+            let numbers = match node.ints_attribute(name) {
+                Some(numbers) => numbers.to_vec(),
+                None => vec![otherwise; count],
+            };
+            match numbers.iter().find(|number| **number < least) {
+                _ if numbers.len() != count => {
+                    Err(format!("expected {count} `{name}`, found {}", numbers.len()))
+                }
+                Some(number) => Err(format!("expected `{name}` from {least} on, found {number}")),
+                None => Ok(numbers),
+            }
+        };
+        let strides = each("strides", 1, 1)?;
+        let dilations = each("dilations", 1, 1)?;
+        let padding = match node.text("auto_pad") {
+            Some(b"SAME_UPPER" | b"SAME_LOWER") => Padding::Same,
+            Some(b"VALID") => Padding::Given(vec![0; count], vec![0; count]),
+            Some(b"NOTSET" | b"") | None => match node.ints_attribute("pads") {
+                None => Padding::Given(vec![0; count], vec![0; count]),
+                Some(pads) if pads.len() == 2 * count => {
+                    let (begins, ends) = pads.split_at(count);
+                    Padding::Given(begins.to_vec(), ends.to_vec())
+                }
+                Some(pads) => {
+                    return Err(format!("expected {} `pads`, found {}", 2 * count, pads.len()));
+                }
+            },
+            Some(other) => {
+                let found = String::from_utf8_lossy(other);
+                return Err(format!("expected a known `auto_pad`, found `{found}`"));
+            }
+        };
+        Ok(Self { kernel, strides, dilations, padding, ceil: node.flag("ceil_mode") })
+    }
+
+    /// How many places there are along each extent.
+    pub(super) fn places(&self, spatial: &[Dim]) -> Checked<Vec<Dim>> {
+        let sizes = self.kernel.iter().zip(&self.dilations);
+        let steps = self.strides.iter().zip(sizes);
+        let extents = spatial.iter().zip(steps).enumerate();
+        extents
+            .map(|(at, (dim, (stride, (size, dilation))))| {
+                let stride = i128::from(*stride);
+                let pads = match &self.padding {
+                    Padding::Same if stride == 1 => return Ok(dim.clone()),
+                    Padding::Same => {
+                        return mapped(dim, "places", |extent| {
+                            Some((extent + stride - 1) / stride)
+                        });
+                    }
+                    Padding::Given(begins, ends) => {
+                        let pad = |pads: &[i64]| i128::from(pads.get(at).copied().unwrap_or(0));
+                        (pad(begins), pad(ends))
+                    }
+                };
+                let Dim::Known(size) = size else { return Ok(Dim::Unknown) };
+                // From the first element of the window to the last.
+                let reach = i128::from(*dilation) * (i128::from(*size) - 1);
+                if stride == 1 && reach == pads.0 + pads.1 {
+                    return Ok(dim.clone());
+                }
+                mapped(dim, "places of a window", |extent| {
+                    let room = extent + pads.0 + pads.1 - reach - 1;
+                    if room < 0 {
+                        // Some runtimes take what is cut off for none.
+                        return Some(if self.ceil {
+                            (room + stride - 1).div_euclid(stride) + 1
+                        } else {
+                            room.div_euclid(stride) + 1
+                        });
+                    }
+                    if !self.ceil {
+                        return Some(room / stride + 1);
+                    }
+                    let count = (room + stride - 1) / stride + 1;
+                    // A window that would begin in the padding at the end does not count.
+                    Some(count - i128::from((count - 1) * stride >= extent + pads.0))
+                })
+            })
+            .collect()
+    }
+}
+
+/// The extents of a kernel that `kernel_shape` says, of so many.
+pub(super) fn kernel_shape(node: &Node<'_>, count: usize) -> Checked<Option<Vec<Dim>>> {
+    let Some(sizes) = node.ints_attribute("kernel_shape") else { return Ok(None) };
+    if sizes.len() != count {
+        return Err(format!("expected {count} extents in `kernel_shape`, found {}", sizes.len()));
+    }
+    let extent = |size: &i64| {
+        let known = u64::try_from(*size).ok().filter(|size| *size > 0).map(Dim::Known);
+        known.ok_or_else(|| format!("expected `kernel_shape` from 1 on, found {size}"))
+    };
+    sizes.iter().map(extent).collect::<Checked<_>>().map(Some)
+}
+
+/// [batch, channels, spatial..]
+fn pool(node: &mut Node<'_>) -> Outcome {
+    let shape = match node.at_least(0, 2)? {
+        Some([batch, channels, spatial @ ..]) => {
+            let kernel = kernel_shape(node, spatial.len())?
+                .ok_or("expected a `kernel_shape`, found none")?;
+            let places = Window::of(node, kernel)?.places(spatial)?;
+            let head = [batch.clone(), channels.clone()];
+            Some(head.into_iter().chain(places).collect())
+        }
+        _ => None,
+    };
+    node.tensor(1, DType::Int64, shape.clone());
+    node.tensor(0, node.dtype(0), shape);
+    Ok(())
+}
+
+fn global(node: &mut Node<'_>) -> Outcome {
+    let shape = match node.at_least(0, 2)? {
+        Some([batch, channels, spatial @ ..]) => {
+            let head = [batch.clone(), channels.clone()];
+            Some(head.into_iter().chain(spatial.iter().map(|_| Dim::Known(1))).collect())
+        }
+        _ => None,
+    };
+    node.tensor(0, node.dtype(0), shape);
+    Ok(())
+}
+
+/// The inverse of pooling: as large as is said, or as small as may have been pooled.
+fn unpool(node: &mut Node<'_>) -> Outcome {
+    let Some(shape) = node.at_least(0, 2)? else {
+        node.tensor(0, node.dtype(0), None);
+        return Ok(());
+    };
+    let (head, spatial) = shape.split_at(2);
+    if let Some(indices) = node.shape(1).filter(|indices| indices.len() != shape.len()) {
+        let (expected, found) = (show(shape), show(indices));
+        return Err(format!("expected indices of {expected}, found {found}"));
+    }
+    let result = match node.numbers("output_shape", 2) {
+        Numbers::Known(extents) if extents.len() == shape.len() => extents
+            .iter()
+            .map(|extent| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known))
+            .collect(),
+        Numbers::Known(extents) => {
+            let expected = shape.len();
+            return Err(format!(
+                "expected {expected} extents of the output, found {}",
+                extents.len()
+            ));
+        }
+        Numbers::Unknown => vec![Dim::Unknown; shape.len()],
+        Numbers::Absent => {
+            let kernel = kernel_shape(node, spatial.len())?
+                .ok_or("expected a `kernel_shape`, found none")?;
+            let window = Window::of(node, kernel)?;
+            let mut result = head.to_vec();
+            for (at, (dim, size)) in spatial.iter().zip(&window.kernel).enumerate() {
+                let pads = match &window.padding {
+                    Padding::Given(begins, ends) => [begins, ends].map(|p| p.get(at).copied()),
+                    Padding::Same => [None; 2],
+                };
+                let pads: i128 = pads.iter().flatten().map(|pad| i128::from(*pad)).sum();
+                let stride = i128::from(window.strides.get(at).copied().unwrap_or(1));
+                let Dim::Known(size) = size else { continue };
+                let size = i128::from(*size);
+                result.push(mapped(dim, "an extent", |extent| {
+                    Some((extent - 1).checked_mul(stride)? + size - pads)
+                })?);
+            }
+            result
+        }
+    };
+    node.tensor(0, node.dtype(0), Some(result));
+    Ok(())
+}

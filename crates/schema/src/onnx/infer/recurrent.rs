@@ -1,0 +1,64 @@
+//! Recurrent networks: [time, batch, features] in, [time, directions, batch, hidden] out.
+
+use lodstone_model::Dim;
+
+use super::Rule;
+use super::dims::merged;
+use super::node::{Node, Outcome};
+
+pub(super) const RULES: &[(&str, Rule)] =
+    &[("GRU", recurrent), ("LSTM", recurrent), ("RNN", recurrent)];
+
+fn recurrent(node: &mut Node<'_>) -> Outcome {
+    let dtype = node.alike([0, 1, 2])?;
+    let directions = match node.text("direction") {
+        None | Some(b"forward" | b"reverse") => 1,
+        Some(b"bidirectional") => 2,
+        Some(other) => {
+            let found = String::from_utf8_lossy(other);
+            return Err(format!("expected a known `direction`, found `{found}`"));
+        }
+    };
+    let directions = Dim::Known(directions);
+    for index in [1, 2] {
+        if let Some([found, ..]) = node.ranked(index, 3)?
+            && merged(found, &directions).is_none()
+        {
+            return Err(format!(
+                "expected {directions} directions of input {index}, found {found}"
+            ));
+        }
+    }
+    // Weights of the recurrence are [directions, gates of hidden, hidden].
+    let mut hidden = match node.shape(2) {
+        Some([_, _, hidden]) => hidden.clone(),
+        _ => Dim::Unknown,
+    };
+    if let Some(said) = node.int_attribute("hidden_size") {
+        let said = u64::try_from(said).ok().filter(|said| *said > 0).map(Dim::Known);
+        let said = said.ok_or("expected a `hidden_size` from 1 on")?;
+        hidden = merged(&said, &hidden)
+            .ok_or_else(|| format!("expected weights of `hidden_size` {said}, found {hidden}"))?;
+    }
+    let batch_first = node.flag("layout");
+    let (time, batch) = match (node.ranked(0, 3)?, batch_first) {
+        (Some([time, batch, _]), false) | (Some([batch, time, _]), true) => {
+            (time.clone(), batch.clone())
+        }
+        _ => (Dim::Unknown, Dim::Unknown),
+    };
+    let (all, last) = match batch_first {
+        false => (
+            vec![time, directions.clone(), batch.clone(), hidden.clone()],
+            vec![directions, batch, hidden],
+        ),
+        true => (
+            vec![batch.clone(), time, directions.clone(), hidden.clone()],
+            vec![batch, directions, hidden],
+        ),
+    };
+    node.tensor(0, dtype, Some(all));
+    node.tensor(1, dtype, Some(last.clone()));
+    node.tensor(2, dtype, Some(last));
+    Ok(())
+}

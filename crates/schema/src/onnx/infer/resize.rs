@@ -1,0 +1,189 @@
+//! Other sizes of the same picture.
+
+use lodstone_model::{AttributeValue, Dim};
+
+use super::Rule;
+use super::dims::{Checked, axes_of, axis_of, show};
+use super::indexing::whole;
+use super::node::{Node, Outcome};
+use super::value::{Element, approximate};
+
+pub(super) const RULES: &[(&str, Rule)] =
+    &[("CenterCropPad", crop), ("Resize", resize), ("Upsample", upsample)];
+
+/// Scales or sizes, of which one is given.
+fn resize(node: &mut Node<'_>) -> Outcome {
+    let dtype = node.dtype(0);
+    let shape = match node.shape(0) {
+        Some(shape) => Some(resized(node, shape)?),
+        None => None,
+    };
+    node.tensor(0, dtype, shape);
+    Ok(())
+}
+
+fn resized(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
+    let axes = match node.ints_attribute("axes") {
+        Some(axes) => {
+            axes_of(axes, shape.len())?;
+            axes.iter().map(|axis| axis_of(*axis, shape.len())).collect::<Checked<Vec<_>>>()?
+        }
+        None => (0..shape.len()).collect(),
+    };
+    // Version 10 has no region.
+    let (scales, sizes) = if node.opset < 11 { (1, None) } else { (2, Some(3)) };
+    let empty = |index: usize| node.shape(index) == Some(&[Dim::Known(0)]);
+    if let Some(sizes) = sizes.filter(|index| node.has(*index) && !empty(*index)) {
+        if node.has(scales) && !empty(scales) && node.opset >= 13 {
+            return Err("expected scales or sizes, found both".to_owned());
+        }
+        return sized(node, shape, &axes, sizes);
+    }
+    if !node.has(scales) || empty(scales) {
+        return Err("expected scales or sizes, found neither".to_owned());
+    }
+    let given = counted(node.floats(scales), axes.len(), "scales")?;
+    scaled(shape, &axes, given.as_deref())
+}
+
+/// Numbers of which there have to be so many.
+fn counted<T>(numbers: Option<Vec<T>>, count: usize, what: &str) -> Checked<Option<Vec<T>>> {
+    match numbers {
+        Some(numbers) if numbers.len() != count => {
+            Err(format!("expected {count} {what}, found {}", numbers.len()))
+        }
+        numbers => Ok(numbers),
+    }
+}
+
+/// A shape with some extents scaled, in single precision.
+fn scaled(shape: &[Dim], axes: &[usize], scales: Option<&[f64]>) -> Checked<Vec<Dim>> {
+    let mut result = shape.to_vec();
+    for (at, axis) in axes.iter().enumerate() {
+        let Some(extent) = result.get_mut(*axis) else { continue };
+        *extent = match (scales.and_then(|scales| scales.get(at)), &*extent) {
+            (Some(scale), _) if *scale <= 0.0 => {
+                return Err(format!("expected scales above 0, found {scale}"));
+            }
+            (Some(scale), dim) if *scale == 1.0 => dim.clone(),
+            (Some(scale), Dim::Known(extent)) => floor(product(*extent, *scale)),
+            _ => Dim::Unknown,
+        };
+    }
+    Ok(result)
+}
+
+fn floor(number: f64) -> Dim {
+    let extent = whole(number.floor()).and_then(|extent| u64::try_from(extent).ok());
+    extent.map_or(Dim::Unknown, Dim::Known)
+}
+
+/// As frameworks compute it.
+#[expect(clippy::cast_possible_truncation, reason = "rounds as single precision does")]
+fn product(extent: u64, scale: f64) -> f64 {
+    let extent = i64::try_from(extent).map_or(f64::INFINITY, approximate);
+    f64::from(extent as f32 * scale as f32)
+}
+
+/// As large as is said, or as it fits while the extents keep their proportions.
+fn sized(node: &Node<'_>, shape: &[Dim], axes: &[usize], index: usize) -> Checked<Vec<Dim>> {
+    let sizes = counted(node.contents(index).map(<[Element]>::to_vec), axes.len(), "sizes")?;
+    let mut result = shape.to_vec();
+    let policy = node.text("keep_aspect_ratio_policy").unwrap_or(b"stretch");
+    let ratio = match policy {
+        b"stretch" => None,
+        _ => Some(proportion(node, shape, axes, index, policy == b"not_larger")),
+    };
+    for (at, axis) in axes.iter().enumerate() {
+        let Some(extent) = result.get_mut(*axis) else { continue };
+        let size = sizes.as_ref().and_then(|sizes| sizes.get(at));
+        *extent = match (&ratio, size, &*extent) {
+            (None, Some(size), _) => size.dim().ok_or("expected sizes from 0 on")?,
+            (Some(Some(ratio)), _, Dim::Known(extent)) => {
+                let extent = i64::try_from(*extent).map_or(f64::INFINITY, approximate);
+                // Halves go up.
+                floor(extent * ratio + 0.5)
+            }
+            _ => Dim::Unknown,
+        };
+    }
+    Ok(result)
+}
+
+/// The smallest or the largest of the ratios of sizes to extents.
+fn proportion(
+    node: &Node<'_>,
+    shape: &[Dim],
+    axes: &[usize],
+    index: usize,
+    smallest: bool,
+) -> Option<f64> {
+    let sizes = node.ints(index)?;
+    let mut found: Option<f64> = None;
+    for (axis, size) in axes.iter().zip(&sizes) {
+        let Some(Dim::Known(extent)) = shape.get(*axis) else { return None };
+        let ratio = approximate(*size) / approximate(i64::try_from(*extent).ok()?);
+        found = Some(match found {
+            None => ratio,
+            Some(found) if smallest => found.min(ratio),
+            Some(found) => found.max(ratio),
+        });
+    }
+    found
+}
+
+/// Scales are attributes before version 9.
+fn upsample(node: &mut Node<'_>) -> Outcome {
+    let dtype = node.dtype(0);
+    let Some(shape) = node.shape(0) else {
+        node.tensor(0, dtype, None);
+        return Ok(());
+    };
+    let axes: Vec<_> = (0..shape.len()).collect();
+    let sides = (node.float_attribute("height_scale"), node.float_attribute("width_scale"));
+    let scales = match (node.attribute("scales"), sides) {
+        (Some(AttributeValue::Floats(scales)), _) => {
+            Some(scales.iter().copied().map(f64::from).collect())
+        }
+        (_, (Some(height), Some(width))) => {
+            Some(vec![1.0, 1.0, f64::from(height), f64::from(width)])
+        }
+        _ => node.floats(1),
+    };
+    let scales = counted(scales, shape.len(), "scales")?;
+    let shape = scaled(shape, &axes, scales.as_deref())?;
+    node.tensor(0, dtype, Some(shape));
+    Ok(())
+}
+
+/// Some extents become what is said.
+fn crop(node: &mut Node<'_>) -> Outcome {
+    let dtype = node.dtype(0);
+    let shape = match node.shape(0) {
+        Some(shape) => {
+            let axes = match node.ints_attribute("axes") {
+                Some(axes) => {
+                    axes_of(axes, shape.len())?;
+                    let places = axes.iter().map(|axis| axis_of(*axis, shape.len()));
+                    places.collect::<Checked<Vec<_>>>()?
+                }
+                None => (0..shape.len()).collect(),
+            };
+            let sizes = super::generate::extents(node, 1)?;
+            if let Some(sizes) = sizes.as_ref().filter(|sizes| sizes.len() != axes.len()) {
+                return Err(format!("expected {} extents, found {}", axes.len(), show(sizes)));
+            }
+            let mut shape = shape.to_vec();
+            for (at, axis) in axes.into_iter().enumerate() {
+                let size = sizes.as_ref().and_then(|sizes| sizes.get(at)).cloned();
+                if let Some(extent) = shape.get_mut(axis) {
+                    *extent = size.unwrap_or(Dim::Unknown);
+                }
+            }
+            Some(shape)
+        }
+        None => None,
+    };
+    node.tensor(0, dtype, shape);
+    Ok(())
+}

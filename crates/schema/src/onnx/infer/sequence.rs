@@ -1,0 +1,225 @@
+//! Sequences, optional values, and what takes values of any kind.
+
+use lodstone_model::{AttributeValue, DType, Dim, TensorType, ValueType, VarKind};
+
+use super::Rule;
+use super::dims::{axis_of, common_type, merged_types, show_type};
+use super::node::{Node, Outcome, around, inside};
+use super::value::{UNDEFINED, ValueInfo};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("ConcatFromSequence", concat),
+    ("Identity", identity),
+    ("Optional", optional),
+    ("OptionalGetElement", get),
+    ("OptionalHasElement", has),
+    ("SequenceAt", at),
+    ("SequenceConstruct", construct),
+    ("SequenceEmpty", empty),
+    ("SequenceErase", erase),
+    ("SequenceInsert", insert),
+    ("SequenceLength", length),
+    ("SplitToSequence", split),
+];
+
+fn identity(node: &mut Node<'_>) -> Outcome {
+    node.like(0, 0);
+    Ok(())
+}
+
+/// A sequence of tensors of what they have in common.
+fn construct(node: &mut Node<'_>) -> Outcome {
+    node.only_tensors()?;
+    let dtype = node.alike(0..node.inputs.len())?;
+    let mut common: Option<ValueType> = None;
+    for input in node.inputs.iter().flatten() {
+        common = match common {
+            None => Some(input.value.clone()),
+            Some(before) => common_type(&before, &input.value),
+        };
+        if common.is_none() {
+            break;
+        }
+    }
+    let unknown = || ValueInfo::tensor(dtype, None).value;
+    let element = common.filter(|common| common.kind == VarKind::Tensor).unwrap_or_else(unknown);
+    node.set(0, around(VarKind::Sequence, &element).into());
+    Ok(())
+}
+
+fn empty(node: &mut Node<'_>) -> Outcome {
+    let dtype = node.dtype_attribute("dtype")?.unwrap_or(DType::Float32);
+    let element = ValueInfo::tensor(dtype, None).value;
+    node.set(0, around(VarKind::Sequence, &element).into());
+    Ok(())
+}
+
+fn at(node: &mut Node<'_>) -> Outcome {
+    if let Some(element) = node.sequence(0)? {
+        node.set(0, element.into());
+    }
+    Ok(())
+}
+
+fn erase(node: &mut Node<'_>) -> Outcome {
+    node.sequence(0)?;
+    node.like(0, 0);
+    Ok(())
+}
+
+fn insert(node: &mut Node<'_>) -> Outcome {
+    let (element, new) = (node.sequence(0)?, node.input(1));
+    let Some(new) = new.filter(|new| !new.is_unknown()) else {
+        let open = element.map(|mut element| {
+            element.tensors.iter_mut().for_each(|tensor| tensor.shape = None);
+            element
+        });
+        if let Some(element) = open {
+            node.set(0, around(VarKind::Sequence, &element).into());
+        }
+        return Ok(());
+    };
+    let element = match element {
+        Some(element) => {
+            let dtypes = |value: &ValueType| value.tensors.first().map_or(UNDEFINED, |t| t.dtype);
+            let (expected, found) = (dtypes(&element), dtypes(&new.value));
+            if expected != found && expected != UNDEFINED && found != UNDEFINED {
+                return Err(format!("expected {expected} in input 1, found {found}"));
+            }
+            common_type(&element, &new.value).ok_or_else(|| {
+                let (expected, found) = (show_type(&element), show_type(&new.value));
+                format!("expected {expected} in input 1, found {found}")
+            })?
+        }
+        None => ValueInfo::tensor(new.dtype(), None).value,
+    };
+    node.set(0, around(VarKind::Sequence, &element).into());
+    Ok(())
+}
+
+fn length(node: &mut Node<'_>) -> Outcome {
+    node.sequence(0)?;
+    node.known(0, DType::Int64, &[]);
+    Ok(())
+}
+
+/// One behind the other, or each of them a new extent.
+fn concat(node: &mut Node<'_>) -> Outcome {
+    let axis = node.int_attribute("axis").ok_or("expected an `axis`, found none")?;
+    let Some(element) = node.sequence(0)? else { return Ok(()) };
+    let Some(TensorType { dtype, shape, .. }) = element.tensors.into_iter().next() else {
+        return Ok(());
+    };
+    let shape = match shape {
+        Some(mut shape) => {
+            let new = node.flag("new_axis");
+            let place = axis_of(axis, shape.len().saturating_add(usize::from(new)))?;
+            match shape.get_mut(place) {
+                Some(extent) if !new => *extent = Dim::Unknown,
+                _ => shape.insert(place, Dim::Unknown),
+            }
+            Some(shape)
+        }
+        None => None,
+    };
+    node.tensor(0, dtype, shape);
+    Ok(())
+}
+
+/// Parts along an axis: of sizes, of one size, or of 1, whose extent may go.
+fn split(node: &mut Node<'_>) -> Outcome {
+    node.only_tensors()?;
+    let shape = match node.shape(0) {
+        Some(shape) => {
+            let place = node.axis("axis", 0, shape.len())?;
+            let keep = node.int_attribute("keepdims").is_none_or(|keep| keep != 0);
+            let whole = shape.get(place).cloned().unwrap_or(Dim::Unknown);
+            let mut shape = shape.to_vec();
+            let size = match (node.has(1), node.ints(1), node.shape(1)) {
+                (false, ..) => Some(Dim::Known(1)),
+                // Parts of one size, if they are all of the same.
+                (true, Some(sizes), Some([])) => match (sizes.as_slice(), &whole) {
+                    ([size], Dim::Known(whole)) if *size > 0 => {
+                        let size = u64::try_from(*size).ok();
+                        let even = size.filter(|size| whole % size == 0);
+                        Some(even.map_or(Dim::Unknown, Dim::Known))
+                    }
+                    ([size], _) if *size <= 0 => {
+                        return Err("expected parts of 1 or more".to_owned());
+                    }
+                    _ => Some(Dim::Unknown),
+                },
+                (true, Some(sizes), _) if !makes_up(&sizes, &whole) => {
+                    return Err(format!("expected sizes that make up {whole}, found {sizes:?}"));
+                }
+                (true, Some(sizes), _) => match sizes.split_first() {
+                    Some((first, rest)) if rest.iter().all(|size| size == first) => {
+                        Some(u64::try_from(*first).map_or(Dim::Unknown, Dim::Known))
+                    }
+                    _ => Some(Dim::Unknown),
+                },
+                _ => Some(Dim::Unknown),
+            };
+            if let (Some(extent), Some(size)) = (shape.get_mut(place), size) {
+                *extent = size;
+            }
+            if !keep && !node.has(1) && place < shape.len() {
+                shape.remove(place);
+            }
+            Some(shape)
+        }
+        None => None,
+    };
+    let element = ValueInfo::tensor(node.dtype(0), shape).value;
+    node.set(0, around(VarKind::Sequence, &element).into());
+    Ok(())
+}
+
+/// Whether sizes of parts are those of a whole, as far as it is known.
+fn makes_up(sizes: &[i64], whole: &Dim) -> bool {
+    let all = sizes.iter().try_fold(0u64, |all, size| all.checked_add(u64::try_from(*size).ok()?));
+    match (all, whole) {
+        (Some(all), Dim::Known(whole)) => all == *whole,
+        (all, _) => all.is_some(),
+    }
+}
+
+/// A value that may not be there; without an input, of the type that is said.
+fn optional(node: &mut Node<'_>) -> Outcome {
+    let said = match node.attribute("type") {
+        Some(AttributeValue::Type(said)) => Some(said),
+        _ => None,
+    };
+    let element = match (node.input(0), said) {
+        (Some(input), Some(said)) => merged_types(said, &input.value).ok_or_else(|| {
+            let (expected, found) = (show_type(said), show_type(&input.value));
+            format!("expected {expected} by `type`, found {found}")
+        })?,
+        (Some(input), None) => input.value.clone(),
+        (None, Some(said)) => (**said).clone(),
+        (None, None) => return Err("expected an input or a `type`, found neither".to_owned()),
+    };
+    if element.kind != VarKind::Unspecified {
+        node.set(0, around(VarKind::Optional, &element).into());
+    }
+    Ok(())
+}
+
+/// What is in an optional value; another value is taken as it is.
+fn get(node: &mut Node<'_>) -> Outcome {
+    let Some(input) = node.input(0) else { return Err("expected an input".to_owned()) };
+    match inside(Some(input), VarKind::Optional) {
+        Ok(Some(element)) => node.set(0, element.into()),
+        Ok(None) => {}
+        Err(found) if node.opset < 18 => {
+            return Err(format!("expected an optional value, found {found}"));
+        }
+        Err(_) => node.like(0, 0),
+    }
+    Ok(())
+}
+
+fn has(node: &mut Node<'_>) -> Outcome {
+    node.known(0, DType::Bool, &[]);
+    Ok(())
+}

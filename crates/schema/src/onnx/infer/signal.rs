@@ -1,0 +1,131 @@
+//! Signals: [batch, length, real and imaginary part].
+
+use lodstone_model::{DType, Dim};
+
+use super::Rule;
+use super::dims::{Checked, axis_of, mapped};
+use super::generate::or_said;
+use super::node::{Node, Outcome};
+use super::value::Element;
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("BlackmanWindow", window),
+    ("DFT", transform),
+    ("HammingWindow", window),
+    ("HannWindow", window),
+    ("MelWeightMatrix", mel),
+    ("STFT", short_transform),
+];
+
+/// The extent that a scalar says; nothing if it is not known.
+fn scalar(node: &Node<'_>, index: usize) -> Checked<Dim> {
+    match node.contents(index) {
+        Some([element]) => {
+            let dim = element.dim();
+            dim.ok_or_else(|| format!("expected a number from 0 on in input {index}"))
+        }
+        _ => Ok(Dim::Unknown),
+    }
+}
+
+fn window(node: &mut Node<'_>) -> Outcome {
+    let dtype = or_said(node, "output_datatype", DType::Float32)?;
+    let length = scalar(node, 0)?;
+    node.tensor(0, dtype, Some(vec![length]));
+    Ok(())
+}
+
+/// [frequencies, bins]
+fn mel(node: &mut Node<'_>) -> Outcome {
+    let dtype = or_said(node, "output_datatype", DType::Float32)?;
+    let frequencies = one_sided(&scalar(node, 1)?)?;
+    let bins = scalar(node, 0)?;
+    node.tensor(0, dtype, Some(vec![frequencies, bins]));
+    Ok(())
+}
+
+/// How many of so many values of a transform are not the mirror of others.
+fn one_sided(length: &Dim) -> Checked<Dim> {
+    mapped(length, "frequencies", |length| Some(length / 2 + 1))
+}
+
+/// Along an axis, which is an attribute before version 20.
+fn transform(node: &mut Node<'_>) -> Outcome {
+    let (dtype, onesided, inverse) = (node.dtype(0), node.flag("onesided"), node.flag("inverse"));
+    let Some(shape) = node.at_least(0, 2)? else {
+        node.tensor(0, dtype, None);
+        return Ok(());
+    };
+    let axis = match (node.int_attribute("axis"), node.contents(2)) {
+        (Some(axis), _) => Some(axis),
+        (None, Some([Element::Int(axis)])) => Some(*axis),
+        (None, _) if node.has(2) => None,
+        // It was the first after the batch.
+        (None, _) => Some(if node.opset < 20 { 1 } else { -2 }),
+    };
+    if let Some(Dim::Known(parts)) = shape.last()
+        && !matches!(parts, 1 | 2)
+    {
+        return Err(format!("expected real and imaginary parts in the last extent, found {parts}"));
+    }
+    let mut result = shape.to_vec();
+    if let Some(parts) = result.last_mut() {
+        *parts = Dim::Known(if onesided && inverse { 1 } else { 2 });
+    }
+    let last = result.len() - 1;
+    let Some(axis) = axis else {
+        // A whole transform is as long as the signal, whatever the axis.
+        if onesided || node.has(1) {
+            result.iter_mut().take(last).for_each(|extent| *extent = Dim::Unknown);
+        }
+        node.tensor(0, dtype, Some(result));
+        return Ok(());
+    };
+    let place = axis_of(axis, shape.len())?;
+    if place == last {
+        return Err(format!("expected an axis other than the last one, found {axis}"));
+    }
+    let length = match node.has(1) {
+        true => scalar(node, 1)?,
+        false => {
+            let extent = shape.get(place).cloned().unwrap_or(Dim::Unknown);
+            match onesided && inverse {
+                true => mapped(&extent, "values", |extent| Some(2 * (extent - 1)))?,
+                false => extent,
+            }
+        }
+    };
+    if let Some(extent) = result.get_mut(place) {
+        *extent = if onesided && !inverse { one_sided(&length)? } else { length };
+    }
+    node.tensor(0, dtype, Some(result));
+    Ok(())
+}
+
+/// [batch, frames, frequencies, 2]
+fn short_transform(node: &mut Node<'_>) -> Outcome {
+    let dtype = node.dtype(0);
+    let (batch, signal) = match node.ranked(0, 3)? {
+        Some([batch, signal, _]) => (batch.clone(), signal.clone()),
+        _ => (Dim::Unknown, Dim::Unknown),
+    };
+    let length = match (node.has(3), node.shape(2)) {
+        (true, _) => scalar(node, 3)?,
+        (false, Some([length])) => length.clone(),
+        (false, _) if node.has(2) => Dim::Unknown,
+        (false, _) => signal.clone(),
+    };
+    let frames = match (node.int(1), &length) {
+        (Some(step), _) if step <= 0 => {
+            return Err(format!("expected a step from 1 on, found {step}"));
+        }
+        (Some(step), Dim::Known(length)) => mapped(&signal, "frames", |signal| {
+            Some((signal - i128::from(*length)).div_euclid(i128::from(step)) + 1)
+        })?,
+        _ => Dim::Unknown,
+    };
+    let onesided = node.int_attribute("onesided").is_none_or(|onesided| onesided != 0);
+    let frequencies = if onesided { one_sided(&length)? } else { length };
+    node.tensor(0, dtype, Some(vec![batch, frames, frequencies, Dim::Known(2)]));
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! Texts, and what is made of them.
+
+use lodstone_model::{AttributeValue, DType, Dim};
+
+use super::Rule;
+use super::dims::broadcast;
+use super::node::{Node, Outcome};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("RegexFullMatch", matches),
+    ("StringConcat", concat),
+    ("StringNormalizer", normalize),
+    ("StringSplit", split),
+    ("TfIdfVectorizer", frequencies),
+];
+
+fn matches(node: &mut Node<'_>) -> Outcome {
+    let shape = node.shape(0).map(<[Dim]>::to_vec);
+    node.tensor(0, DType::Bool, shape);
+    Ok(())
+}
+
+fn concat(node: &mut Node<'_>) -> Outcome {
+    let shape = broadcast(&[node.shape(0), node.shape(1)])?;
+    node.tensor(0, DType::String, shape);
+    Ok(())
+}
+
+/// [texts] or [1, texts]; texts that are stopwords go.
+fn normalize(node: &mut Node<'_>) -> Outcome {
+    let shape = match node.shape(0) {
+        Some([_]) => Some(vec![Dim::Unknown]),
+        Some([Dim::Known(1) | Dim::Symbol(_) | Dim::Unknown, _]) => {
+            Some(vec![Dim::Known(1), Dim::Unknown])
+        }
+        Some([first, _]) => return Err(format!("expected 1 row of texts, found {first}")),
+        Some(shape) => return Err(format!("expected 1 or 2 extents, found {}", shape.len())),
+        None => None,
+    };
+    let stays = match node.attribute("stopwords") {
+        Some(AttributeValue::Strings(words)) => words.is_empty(),
+        stops => stops.is_none(),
+    };
+    let shape = if stays { node.shape(0).map(<[Dim]>::to_vec) } else { shape };
+    node.tensor(0, DType::String, shape);
+    Ok(())
+}
+
+/// As many parts as the longest has, and how many each has.
+fn split(node: &mut Node<'_>) -> Outcome {
+    let shape = node.shape(0).map(<[Dim]>::to_vec);
+    let parts = shape.clone().map(|mut shape| {
+        shape.push(Dim::Unknown);
+        shape
+    });
+    node.tensor(0, DType::String, parts);
+    node.tensor(1, DType::Int64, shape);
+    Ok(())
+}
+
+/// A number for each n-gram of the pool: one more than the largest of their places.
+fn frequencies(node: &mut Node<'_>) -> Outcome {
+    let places = node.ints_attribute("ngram_indexes").unwrap_or_default();
+    let most = places.iter().max().copied().unwrap_or(-1);
+    let count = most.checked_add(1).and_then(|count| u64::try_from(count).ok());
+    let count = count.map_or(Dim::Unknown, Dim::Known);
+    let shape = match node.shape(0) {
+        Some([_]) => Some(vec![count]),
+        Some([rows, _]) => Some(vec![rows.clone(), count]),
+        Some(shape) => return Err(format!("expected 1 or 2 extents, found {}", shape.len())),
+        None => None,
+    };
+    node.tensor(0, DType::Float32, shape);
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! Optimizers of the preview set, and gradients.
+
+use lodstone_model::AttributeValue;
+
+use super::Rule;
+use super::node::{Node, Outcome};
+
+pub(super) const RULES: &[(&str, Rule)] =
+    &[("Adagrad", one), ("Adam", two), ("Gradient", gradient), ("Momentum", one)];
+
+/// Values, gradients and states in; values and states out.
+fn optimizer(node: &mut Node<'_>, states: usize) -> Outcome {
+    node.only_tensors()?;
+    let count = node.inputs.len().saturating_sub(2);
+    if !count.is_multiple_of(2 + states) || count == 0 {
+        return Err(format!("expected {} inputs for each value, found {count}", 2 + states));
+    }
+    let each = count / (2 + states);
+    for index in 0..each * (1 + states) {
+        // The gradients are between the values and the states.
+        let input = if index < each { index } else { index + each };
+        node.like(index, 2 + input);
+    }
+    Ok(())
+}
+
+fn one(node: &mut Node<'_>) -> Outcome {
+    optimizer(node, 1)
+}
+
+fn two(node: &mut Node<'_>) -> Outcome {
+    optimizer(node, 2)
+}
+
+/// A gradient has the type of what it is by.
+fn gradient(node: &mut Node<'_>) -> Outcome {
+    let by = match node.attribute("xs") {
+        Some(AttributeValue::Strings(names)) => names.len(),
+        _ => return Err("expected names in `xs`, found none".to_owned()),
+    };
+    (0..by.min(node.inputs.len())).for_each(|index| node.like(index, index));
+    Ok(())
+}

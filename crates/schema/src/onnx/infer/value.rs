@@ -1,0 +1,178 @@
+//! What is known of a value: its type, and, of small tensors, some or all of its elements.
+
+use std::sync::Arc;
+
+use lodstone_model::{DType, Dim, Kind, Tensor, TensorType, ValueType, VarKind};
+
+/// The type of elements that nothing is known of, as a file says it that leaves it out.
+pub const UNDEFINED: DType = DType::Unknown(0);
+
+/// Most elements of a tensor whose contents are followed. Those that say shapes, axes and repetitions
+/// are far below it.
+pub const MOST_ELEMENTS: usize = 1024;
+
+/// Most floating-point numbers of a constant that are read: scales of [`Resize`] for each extent, limits
+/// of a range.
+///
+/// [`Resize`]: https://onnx.ai/onnx/operators/onnx__Resize.html
+const MOST_FLOATS: u64 = 16;
+
+/// What is known of a value.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ValueInfo {
+    /// Its type; of the kind [`VarKind::Unspecified`] if nothing is known of it.
+    pub value: ValueType,
+    /// Its elements, row by row, if it is a tensor of few of which some are known.
+    pub contents: Option<Contents>,
+}
+
+/// Elements of a tensor, row by row.
+pub type Contents = Arc<[Element]>;
+
+/// What is known of an element.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Element {
+    /// An integer, or a truth value as 0 or 1.
+    Int(i64),
+    /// A number with a fraction.
+    Float(f64),
+    /// The extent that a symbol stands for.
+    Symbol(Arc<str>),
+    /// Nothing.
+    Unknown,
+}
+
+impl ValueInfo {
+    /// A tensor.
+    pub fn tensor(dtype: DType, shape: Option<Vec<Dim>>) -> Self {
+        ValueType::tensor(TensorType { dtype, shape, lod_level: 0 }).into()
+    }
+
+    /// A tensor with its elements, those of integer types if there are few.
+    pub fn of(tensor: &Tensor) -> Self {
+        let shape = tensor.shape.iter().map(|extent| Dim::Known(*extent)).collect();
+        let mut info = Self::tensor(tensor.dtype, Some(shape));
+        match tensor.kind {
+            Kind::Coo { .. } => info.value.kind = VarKind::SparseTensor,
+            Kind::Dense => info.contents = contents(tensor),
+            _ => {}
+        }
+        info
+    }
+
+    /// The type of its elements, if it is a tensor, sparse or dense.
+    pub fn dtype(&self) -> DType {
+        self.as_tensor().map_or(UNDEFINED, |tensor| tensor.dtype)
+    }
+
+    /// Its extents, if it is a tensor and they are known to be so many.
+    pub fn shape(&self) -> Option<&[Dim]> {
+        self.as_tensor()?.shape.as_deref()
+    }
+
+    fn as_tensor(&self) -> Option<&TensorType> {
+        let is_tensor = matches!(self.value.kind, VarKind::Tensor | VarKind::SparseTensor);
+        self.value.tensors.first().filter(|_| is_tensor)
+    }
+
+    /// Whether nothing is known.
+    pub fn is_unknown(&self) -> bool {
+        self.value.kind == VarKind::Unspecified && self.value.tensors.is_empty()
+    }
+
+    /// All of its elements as integers, if all of them are known to be.
+    pub fn ints(&self) -> Option<Vec<i64>> {
+        let int = |element: &Element| match element {
+            Element::Int(number) => Some(*number),
+            _ => None,
+        };
+        self.contents.as_ref()?.iter().map(int).collect()
+    }
+
+    /// All of its elements as numbers, if all of them are known.
+    pub fn floats(&self) -> Option<Vec<f64>> {
+        self.contents.as_ref()?.iter().map(Element::number).collect()
+    }
+}
+
+impl From<ValueType> for ValueInfo {
+    fn from(value: ValueType) -> Self {
+        Self { value, contents: None }
+    }
+}
+
+impl Element {
+    /// The number, if it is known.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Int(number) => Some(approximate(*number)),
+            Self::Float(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// What an extent is as an element of a tensor.
+    pub fn of_dim(dim: &Dim) -> Self {
+        match dim {
+            Dim::Known(extent) => i64::try_from(*extent).map_or(Self::Unknown, Self::Int),
+            Dim::Symbol(name) => Self::Symbol(Arc::clone(name)),
+            Dim::Unknown => Self::Unknown,
+        }
+    }
+
+    /// The extent that an element says; `None` of a negative number or one with a fraction.
+    pub fn dim(&self) -> Option<Dim> {
+        match self {
+            Self::Int(number) => u64::try_from(*number).ok().map(Dim::Known),
+            Self::Float(_) => None,
+            Self::Symbol(name) => Some(Dim::Symbol(Arc::clone(name))),
+            Self::Unknown => Some(Dim::Unknown),
+        }
+    }
+}
+
+/// The nearest number of double precision.
+#[expect(clippy::cast_precision_loss, reason = "that is what it is for")]
+pub(super) fn approximate(number: i64) -> f64 {
+    number as f64
+}
+
+/// The elements of a small tensor.
+fn contents(tensor: &Tensor) -> Option<Contents> {
+    let count = tensor.shape.iter().try_fold(1u64, |count, extent| count.checked_mul(*extent))?;
+    let is_float = tensor.dtype.is_float();
+    let most = if is_float { MOST_FLOATS } else { MOST_ELEMENTS as u64 };
+    let width = tensor.dtype.bits().filter(|bits| bits % 8 == 0 && *bits <= 64)? / 8;
+    let size = count.checked_mul(u64::from(width))?;
+    if count > most || tensor.data.len() != size {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(size).ok()?];
+    // What cannot be read is not known; who reads all of the tensor says why.
+    tensor.data.read_at(0, &mut bytes).ok()?;
+    let chunks = bytes.chunks_exact(usize::try_from(width).ok()?);
+    chunks.map(|chunk| element(tensor.dtype, chunk)).collect()
+}
+
+fn element(dtype: DType, bytes: &[u8]) -> Option<Element> {
+    let int = |number: i64| Some(Element::Int(number));
+    match (dtype, bytes) {
+        (DType::Bool, [byte]) => int(i64::from(*byte != 0)),
+        (DType::Uint8, [byte]) => int(i64::from(*byte)),
+        (DType::Int8, [byte]) => int(i64::from(byte.cast_signed())),
+        (DType::Uint16, bytes) => int(i64::from(u16::from_le_bytes(bytes.try_into().ok()?))),
+        (DType::Int16, bytes) => int(i64::from(i16::from_le_bytes(bytes.try_into().ok()?))),
+        (DType::Uint32, bytes) => int(i64::from(u32::from_le_bytes(bytes.try_into().ok()?))),
+        (DType::Int32, bytes) => int(i64::from(i32::from_le_bytes(bytes.try_into().ok()?))),
+        (DType::Int64, bytes) => int(i64::from_le_bytes(bytes.try_into().ok()?)),
+        (DType::Uint64, bytes) => {
+            let number = u64::from_le_bytes(bytes.try_into().ok()?);
+            Some(i64::try_from(number).map_or(Element::Unknown, Element::Int))
+        }
+        (DType::Float32, bytes) => {
+            Some(Element::Float(f64::from(f32::from_le_bytes(bytes.try_into().ok()?))))
+        }
+        (DType::Float64, bytes) => Some(Element::Float(f64::from_le_bytes(bytes.try_into().ok()?))),
+        _ => None,
+    }
+}

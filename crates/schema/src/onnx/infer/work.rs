@@ -1,0 +1,126 @@
+//! What going through a program takes: a bound on it, new symbols, names of places.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use lodstone_model::{AttributeValue, Block, Dim, Op, Program};
+
+/// Deepest nesting of blocks and calls. A file cannot nest blocks deeper than about 30.
+pub(super) const DEEPEST: usize = 64;
+
+/// What a program may ask for.
+pub(super) struct Work {
+    /// Operators, operands, attributes and variables that may still be gone through.
+    steps: usize,
+    /// Extents and elements that may still be kept.
+    cells: usize,
+}
+
+impl Work {
+    /// A block is gone through several times if it is nested in loops, or a function called from
+    /// several places.
+    const TIMES: usize = 64;
+    /// Extents and elements of what an operator, an operand or a variable is: those of a whole model are
+    /// fewer, and these bound the memory.
+    const CELLS: usize = 8;
+    /// What a small program may ask for: cells of it are 24 MB.
+    const LEAST: usize = 1_000_000;
+
+    pub(super) fn of(program: &Program) -> Self {
+        let blocks = program.blocks.iter().map(of_block);
+        let all = blocks.chain(program.ops().map(of_op)).fold(0, usize::saturating_add);
+        let most = |times| all.saturating_mul(times).saturating_add(Self::LEAST);
+        Self { steps: most(Self::TIMES), cells: most(Self::CELLS) }
+    }
+
+    /// Takes the work of entering a block; `None` if there is not so much left.
+    pub(super) fn enter(&mut self, block: &Block) -> Option<()> {
+        self.steps = self.steps.checked_sub(of_block(block))?;
+        Some(())
+    }
+
+    /// Takes the work of an operator.
+    pub(super) fn apply(&mut self, op: &Op) -> Option<()> {
+        self.steps = self.steps.checked_sub(of_op(op))?;
+        Some(())
+    }
+
+    /// Takes the room for extents and elements.
+    pub(super) fn keep(&mut self, cells: usize) -> Option<()> {
+        self.cells = self.cells.checked_sub(cells)?;
+        Some(())
+    }
+
+    /// Gives back the room for what is not kept.
+    pub(super) fn release(&mut self, cells: usize) {
+        self.cells = self.cells.saturating_add(cells);
+    }
+}
+
+/// What it takes to enter a block.
+fn of_block(block: &Block) -> usize {
+    let lists =
+        [block.vars.len(), block.initializers.len(), block.inputs.len(), block.outputs.len()];
+    lists.into_iter().fold(1, usize::saturating_add)
+}
+
+/// What it takes to apply a rule: what it may look at.
+fn of_op(op: &Op) -> usize {
+    let operands = op.inputs.iter().chain(&op.outputs).map(|operand| operand.args.len());
+    let attributes = op.attributes.iter().map(|attribute| match &attribute.value {
+        AttributeValue::Longs(numbers) => numbers.len(),
+        AttributeValue::Floats(numbers) => numbers.len(),
+        AttributeValue::Strings(texts) => texts.len(),
+        AttributeValue::String(text) => text.0.len(),
+        AttributeValue::Tensor(tensor) => tensor.shape.len(),
+        _ => 0,
+    });
+    let attributes = attributes.map(|payload| payload.saturating_add(1));
+    operands.chain(attributes).fold(1, usize::saturating_add)
+}
+
+/// Symbols of extents that have none.
+pub(super) struct Fresh {
+    taken: HashSet<Arc<str>>,
+    next: usize,
+}
+
+impl Fresh {
+    pub(super) fn of(program: &Program) -> Self {
+        let tensors = program.vars().flat_map(|var| &var.value.tensors);
+        let symbol = |dim: &Dim| match dim {
+            Dim::Symbol(name) => Some(Arc::clone(name)),
+            _ => None,
+        };
+        let taken = tensors.filter_map(|tensor| tensor.shape.as_ref()).flatten().filter_map(symbol);
+        Self { taken: taken.collect(), next: 0 }
+    }
+
+    /// A symbol that nothing else has.
+    pub(super) fn symbol(&mut self) -> Arc<str> {
+        loop {
+            let name: Arc<str> = Arc::from(format!("unknown_{}", self.next));
+            self.next += 1;
+            if !self.taken.contains(&name) {
+                return name;
+            }
+        }
+    }
+}
+
+/// Where an operator is: "the graph, operator 3 (`Conv` `conv1`)".
+pub(super) fn place_of(block: &str, number: usize, op: &Op) -> String {
+    match op.name.as_str() {
+        "" => format!("{block}, operator {number} ({})", quoted(&op.kind)),
+        name => format!("{block}, operator {number} ({} {})", quoted(&op.kind), quoted(name)),
+    }
+}
+
+/// A name that is told, of which a long one is cut.
+pub(super) fn quoted(name: &str) -> String {
+    const LONGEST: usize = 100;
+    match name.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("`{}..`", name.get(..end).unwrap_or_default()),
+        None => format!("`{name}`"),
+    }
+}

@@ -1,0 +1,379 @@
+//! Inference of types over programs that no framework writes: numbers that are too large, blocks that run
+//! themselves, nesting, calls that multiply.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lodstone_model::{
+    Attribute, AttributeValue, Block, DType, Dialect, Dim, Function, Model, Op, Operand, Parameter,
+    Program, Tensor, TensorType, ValueType, Var,
+};
+use lodstone_schema::onnx::infer::{
+    Bodies, Element, Inference, Options, ValueInfo, infer, infer_op, show_type,
+};
+
+/// Longer than any of these programs may take, on a slow machine without optimization.
+const LONG: Duration = Duration::from_secs(20);
+
+fn operands(names: &[&str]) -> Vec<Operand> {
+    let args = names.iter().map(ToString::to_string).collect();
+    vec![Operand { slot: String::new(), args }]
+}
+
+fn op(kind: &str, inputs: &[&str], outputs: &[&str], attributes: &[(&str, AttributeValue)]) -> Op {
+    let attribute = |(name, value): &(&str, AttributeValue)| Attribute {
+        name: (*name).to_owned(),
+        value: value.clone(),
+    };
+    Op {
+        dialect: Dialect::Onnx,
+        kind: kind.to_owned(),
+        inputs: operands(inputs),
+        outputs: operands(outputs),
+        attributes: attributes.iter().map(attribute).collect(),
+        ..Op::default()
+    }
+}
+
+fn tensor(dtype: DType, dims: &[Dim]) -> ValueType {
+    let shape = Some(dims.to_vec());
+    ValueType::tensor(TensorType { dtype, shape, lod_level: 0 })
+}
+
+fn known(extents: &[u64]) -> Vec<Dim> {
+    extents.iter().map(|extent| Dim::Known(*extent)).collect()
+}
+
+fn var(name: &str, value: ValueType) -> Var {
+    Var { name: name.to_owned(), value, ..Var::default() }
+}
+
+fn ints(name: &str, numbers: &[i64]) -> Parameter {
+    let data: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let tensor = Tensor::dense(DType::Int64, vec![numbers.len() as u64], data.into());
+    Parameter { name: name.to_owned(), tensor }
+}
+
+/// A model of a graph whose inputs are its variables.
+fn model(vars: Vec<Var>, parameters: Vec<Parameter>, ops: Vec<Op>, outputs: &[&str]) -> Model {
+    let block = Block {
+        index: 0,
+        parent: -1,
+        inputs: vars.iter().map(|var| var.name.clone()).collect(),
+        outputs: outputs.iter().map(ToString::to_string).collect(),
+        vars,
+        ops,
+        ..Block::default()
+    };
+    let program = Program {
+        dialect: Dialect::Onnx,
+        version: Some(10),
+        operator_versions: vec![(String::new(), 23)],
+        blocks: vec![block],
+        ..Program::default()
+    };
+    Model { program: Some(program), parameters, ..Model::default() }
+}
+
+fn inferred(model: &Model) -> Inference {
+    let begin = Instant::now();
+    let inference = infer(model, &Options::default());
+    assert!(begin.elapsed() < LONG, "{:?}", begin.elapsed());
+    inference
+}
+
+/// The type of a value of the main graph, as people write it.
+fn shown(inference: &Inference, name: &str) -> String {
+    inference.blocks[0].get(name).map(|info| show_type(&info.value)).unwrap_or_default()
+}
+
+#[test]
+fn symbols_go_through_arithmetic_of_shapes() {
+    let batch = Dim::Symbol(Arc::from("batch"));
+    let vars = vec![var("x", tensor(DType::Float32, &[batch, Dim::Known(12), Dim::Known(4)]))];
+    let parameters =
+        vec![ints("zero", &[0]), ints("open", &[-1]), ints("one", &[1]), ints("three", &[3])];
+    let ops = vec![
+        op("Shape", &["x"], &["s"], &[]),
+        op("Gather", &["s", "zero"], &["b"], &[]),
+        op("Mul", &["b", "one"], &["b1"], &[]),
+        op("Concat", &["b1", "three", "open"], &["target"], &[("axis", AttributeValue::Long(0))]),
+        op("Reshape", &["x", "target"], &["y"], &[]),
+        op("Concat", &["open", "b"], &["flat"], &[("axis", AttributeValue::Long(0))]),
+        op("Reshape", &["y", "flat"], &["z"], &[]),
+        op("Equal", &["target", "open"], &["is_open"], &[]),
+        op("Where", &["is_open", "three", "target"], &["filled"], &[]),
+        op("ConstantOfShape", &["filled"], &["zeros"], &[]),
+        op("Size", &["z"], &["size"], &[]),
+    ];
+    let inference = inferred(&model(vars, parameters, ops, &["z"]));
+    assert_eq!(inference.findings.told, []);
+    assert_eq!(shown(&inference, "y"), "float32[batch, 3, 16]");
+    assert_eq!(shown(&inference, "z"), "float32[48, batch]");
+    assert_eq!(shown(&inference, "zeros"), "float32[batch, 3, 3]");
+    let target = inference.blocks[0]["target"].contents.clone().unwrap();
+    assert_eq!(
+        target[..],
+        [Element::Symbol(Arc::from("batch")), Element::Int(3), Element::Int(-1)]
+    );
+}
+
+#[test]
+fn unknown_extents_get_symbols_only_if_asked() {
+    let vars = vec![var("x", tensor(DType::Float32, &known(&[3])))];
+    let ops = vec![op("NonZero", &["x"], &["n"], &[]), op("Relu", &["x"], &["y"], &[])];
+    let mut model = model(vars, Vec::new(), ops, &["n"]);
+    assert_eq!(shown(&inferred(&model), "n"), "int64[1, ?]");
+    let options = Options { fresh_symbols: true, ..Options::default() };
+    assert_eq!(shown(&infer(&model, &options), "n"), "int64[1, unknown_0]");
+    // One that is taken is not given again.
+    let taken = tensor(DType::Float32, &[Dim::Symbol(Arc::from("unknown_0"))]);
+    model.program.as_mut().unwrap().blocks[0].vars.push(var("other", taken));
+    assert_eq!(shown(&infer(&model, &options), "n"), "int64[1, unknown_1]");
+}
+
+#[test]
+fn inputs_that_are_given_count_instead_of_what_is_declared() {
+    let vars = vec![var("x", tensor(DType::Float32, &known(&[1, 3])))];
+    let model = model(vars, Vec::new(), vec![op("Relu", &["x"], &["y"], &[])], &["y"]);
+    let given = ValueInfo::tensor(DType::Float32, Some(known(&[8, 3])));
+    let options = Options { inputs: [("x".to_owned(), given)].into(), ..Options::default() };
+    let inference = infer(&model, &options);
+    assert_eq!(
+        (shown(&inference, "y"), inference.findings.told),
+        ("float32[8, 3]".to_owned(), vec![])
+    );
+}
+
+/// Nothing that runs blocks.
+struct NoBlocks;
+
+impl Bodies for NoBlocks {
+    fn body(&mut self, block: i32, _: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String> {
+        Err(format!("expected no block, found {block}"))
+    }
+}
+
+#[test]
+fn the_rule_of_one_operator_can_be_asked() {
+    let (a, b) = (ValueInfo::tensor(DType::Float32, Some(known(&[2, 3]))), ValueInfo::default());
+    let matmul = op("MatMul", &["a", "b"], &["y"], &[]);
+    let found = infer_op(&matmul, 13, &[Some(&a), Some(&b)], &mut NoBlocks).unwrap();
+    assert_eq!(show_type(&found[0].value), "float32[..]");
+    let wrong = infer_op(&matmul, 13, &[Some(&a), Some(&a)], &mut NoBlocks).unwrap_err();
+    assert!(wrong.ends_with("found [2, 3] and [2, 3]"), "{wrong}");
+    let unknown = op("Mine", &["a"], &["y"], &[]);
+    assert!(infer_op(&unknown, 13, &[Some(&a)], &mut NoBlocks).unwrap()[0].is_unknown());
+}
+
+#[test]
+fn huge_numbers_are_numbers_and_no_memory() {
+    let huge = 1i64 << 60;
+    let vars = vec![
+        var("x", tensor(DType::Float32, &known(&[4, 4]))),
+        var("wide", tensor(DType::Float32, &known(&[u64::MAX, u64::MAX]))),
+    ];
+    let parameters = vec![
+        ints("huge", &[huge, huge]),
+        ints("one", &[huge]),
+        ints("start", &[0]),
+        ints("step", &[1]),
+        ints("least", &[i64::MIN, i64::MIN]),
+        ints("pads", &[i64::MAX; 4]),
+    ];
+    let axis = |axis| [("axis", AttributeValue::Long(axis))];
+    let list = |numbers: &[i64]| AttributeValue::Longs(numbers.to_vec());
+    let ops = vec![
+        op("ConstantOfShape", &["huge"], &["filled"], &[]),
+        op("Tile", &["x", "huge"], &["tiled"], &[]),
+        op("Tile", &["tiled", "huge"], &["tiled_again"], &[]),
+        op("Expand", &["step", "huge"], &["expanded"], &[]),
+        op("Range", &["start", "one", "step"], &["range"], &[]),
+        op("Range", &["least", "one", "step"], &["no_range"], &[]),
+        op("Flatten", &["wide"], &["flat"], &axis(2)),
+        op("Concat", &["wide", "wide"], &["joined"], &axis(0)),
+        op("Pad", &["x", "pads"], &["padded"], &[]),
+        op("Slice", &["x", "least", "huge"], &["cut"], &[]),
+        op("Gather", &["wide", "one"], &["taken"], &[]),
+        op("Reshape", &["wide", "huge"], &["reshaped"], &[]),
+        op("MatMul", &["wide", "wide"], &["product"], &[]),
+        op("TopK", &["x", "one"], &["top", "places"], &[]),
+        op("SpaceToDepth", &["x"], &["deep"], &[("blocksize", AttributeValue::Long(i64::MAX))]),
+        op("ReduceSum", &["x", "least"], &["sum"], &[]),
+        op("Unsqueeze", &["x", "huge"], &["unsqueezed"], &[]),
+        op("Transpose", &["x"], &["turned"], &[("perm", list(&[i64::MIN, i64::MAX]))]),
+        op("AveragePool", &["x"], &["pooled"], &[("kernel_shape", list(&[]))]),
+        op("Split", &["x"], &["part"], &[("num_outputs", AttributeValue::Long(i64::MAX))]),
+        op("TfIdfVectorizer", &["x"], &["counts"], &[("ngram_indexes", list(&[i64::MAX]))]),
+        op("Multinomial", &["x"], &["drawn"], &[("sample_size", AttributeValue::Long(i64::MAX))]),
+        op("Einsum", &["x"], &["e"], &[("equation", AttributeValue::String("i...i...->".into()))]),
+    ];
+    let inference = inferred(&model(vars, parameters, ops, &[]));
+    assert!(inference.complete);
+    assert_eq!(shown(&inference, "filled"), format!("float32[{huge}, {huge}]"));
+    assert_eq!(shown(&inference, "tiled"), format!("float32[{}, {}]", huge * 4, huge * 4));
+    // More than 64 bits are no extent.
+    assert!(inference.findings.told.iter().any(|finding| finding.place.contains("Tile")));
+    assert_eq!(shown(&inference, "range"), format!("int64[{huge}]"));
+    assert_eq!(shown(&inference, "flat"), "float32[?, 1]");
+    assert!(inference.blocks[0]["range"].contents.is_none());
+}
+
+/// A model in which blocks hold `If`s of the next, `deep` of them, and the last runs `last`.
+fn nested(deep: i32, last: i32) -> Model {
+    let runs = |block: i32| {
+        let branch = AttributeValue::Block(block);
+        vec![op("If", &["c"], &["y"], &[("then_branch", branch.clone()), ("else_branch", branch)])]
+    };
+    let vars = vec![var("c", tensor(DType::Bool, &[]))];
+    let mut model = model(vars, Vec::new(), runs(1), &["y"]);
+    let blocks = &mut model.program.as_mut().unwrap().blocks;
+    for number in 1..=deep {
+        let next = if number == deep { last } else { number + 1 };
+        let (ops, outputs) = (runs(next), vec!["y".to_owned()]);
+        let (index, parent) = (number, number - 1);
+        blocks.push(Block { index, parent, ops, outputs, ..Block::default() });
+    }
+    model
+}
+
+#[test]
+fn blocks_that_run_themselves_or_lie_too_deep_are_told() {
+    for (deep, last) in [(1, 1), (1, 0), (5, 3), (40, 1), (1000, 1), (10_000, -1), (3, 77)] {
+        let inference = inferred(&nested(deep, last));
+        assert!(!inference.findings.is_empty(), "{deep} and {last}");
+    }
+    // Each block twice in each: 2^30 of the last one.
+    let inference = inferred(&nested(30, 31));
+    assert!(!inference.complete && !inference.findings.is_empty());
+}
+
+#[test]
+fn loops_in_loops_take_no_longer_than_the_program_warrants() {
+    let depth = 40;
+    let body = |block: i32| [("body", AttributeValue::Block(block))];
+    let vars =
+        vec![var("n", tensor(DType::Int64, &[])), var("x", tensor(DType::Float32, &known(&[1])))];
+    let main = vec![op("Loop", &["n", "", "x"], &["y"], &body(1))];
+    let mut model = model(vars, Vec::new(), main, &["y"]);
+    let blocks = &mut model.program.as_mut().unwrap().blocks;
+    for number in 1..=depth {
+        let concat = op("Concat", &["s", "s"], &["s2"], &[("axis", AttributeValue::Long(0))]);
+        let inner = op("Loop", &["n", "", "s2"], &["s3"], &body(number + 1));
+        let ops = if number == depth { vec![concat] } else { vec![concat, inner] };
+        let last = if number == depth { "s2" } else { "s3" };
+        blocks.push(Block {
+            index: number,
+            inputs: ["i", "k", "s"].map(ToOwned::to_owned).into(),
+            outputs: ["k", last].map(ToOwned::to_owned).into(),
+            ops,
+            ..Block::default()
+        });
+    }
+    let inference = inferred(&model);
+    assert_eq!(inference.findings.told, []);
+    assert_eq!(shown(&inference, "y"), "float32[?]");
+}
+
+#[test]
+fn calls_that_multiply_are_left_unfinished() {
+    let count = 40;
+    let name = |number: i32| format!("f{number}");
+    let call = |number: i32, inputs: &[&str], outputs: &[&str]| Op {
+        domain: "here".to_owned(),
+        ..op(&name(number), inputs, outputs, &[])
+    };
+    let vars = vec![var("x", tensor(DType::Float32, &known(&[1])))];
+    let mut model = model(vars, Vec::new(), vec![call(1, &["x"], &["y"])], &["y"]);
+    let program = model.program.as_mut().unwrap();
+    for number in 1..=count {
+        let ops = match number == count {
+            true => vec![op("Relu", &["a"], &["c"], &[])],
+            false => vec![call(number + 1, &["a"], &["b"]), call(number + 1, &["b"], &["c"])],
+        };
+        let (inputs, outputs) = (vec!["a".to_owned()], vec!["c".to_owned()]);
+        program.blocks.push(Block { index: number, inputs, outputs, ops, ..Block::default() });
+        let (domain, versions) = ("here".to_owned(), vec![(String::new(), 23)]);
+        program.functions.push(Function {
+            domain,
+            name: name(number),
+            block: number,
+            operator_versions: versions,
+            ..Function::default()
+        });
+    }
+    let inference = inferred(&model);
+    assert!(!inference.complete);
+    // Without the doubling, all of it is known.
+    let program = model.program.as_mut().unwrap();
+    for block in &mut program.blocks[1..] {
+        block.ops.truncate(1);
+        block.outputs = block.ops[0].outputs[0].args.clone();
+    }
+    let inference = inferred(&model);
+    assert!(inference.complete, "{:?}", inference.findings);
+    assert_eq!(shown(&inference, "y"), "float32[1]");
+}
+
+#[test]
+fn a_function_sees_its_inputs_and_attributes_alone() {
+    let vars = vec![var("x", tensor(DType::Float32, &known(&[2, 3])))];
+    let axis = [("axis", AttributeValue::Long(1))];
+    let call = Op { domain: "here".to_owned(), ..op("twice", &["x", ""], &["y"], &axis) };
+    let mut model = model(vars, Vec::new(), vec![call], &["y"]);
+    let program = model.program.as_mut().unwrap();
+    let given = AttributeValue::Reference { name: "axis".to_owned(), kind: 2 };
+    let ops = vec![
+        op("Concat", &["a", "a"], &["b"], &[("axis", given)]),
+        op("Clip", &["b", "least"], &["c"], &[]),
+        op("Relu", &["x"], &["unseen"], &[]),
+    ];
+    let block = Block {
+        index: 1,
+        inputs: vec!["a".to_owned(), "least".to_owned()],
+        outputs: vec!["c".to_owned()],
+        ops,
+        ..Block::default()
+    };
+    program.blocks.push(block);
+    program.functions.push(Function {
+        domain: "here".to_owned(),
+        name: "twice".to_owned(),
+        block: 1,
+        operator_versions: vec![(String::new(), 23)],
+        ..Function::default()
+    });
+    let inference = inferred(&model);
+    assert_eq!(inference.findings.told, []);
+    assert_eq!(shown(&inference, "y"), "float32[2, 6]");
+    assert!(inference.blocks[1]["unseen"].is_unknown());
+}
+
+#[test]
+fn many_large_shapes_are_given_up_and_said_to_be() {
+    let wide = known(&vec![2; 200]);
+    let vars = vec![var("x", tensor(DType::Float32, &wide))];
+    let names: Vec<String> = (0..100_000).map(|number| format!("y{number}")).collect();
+    let ops = names.iter().map(|name| op("Relu", &["x"], &[name], &[])).collect();
+    let inference = inferred(&model(vars, Vec::new(), ops, &[]));
+    assert!(!inference.complete);
+    let extents: usize =
+        inference.blocks[0].values().filter_map(|info| Some(info.shape()?.len())).sum();
+    assert!(extents < 100_000 * 200 && inference.findings.is_empty(), "{extents}");
+    // So many extents that nothing has.
+    let vars = vec![var("x", tensor(DType::Float32, &known(&vec![2; 100_000])))];
+    let inference = inferred(&model(vars, Vec::new(), vec![op("Relu", &["x"], &["y"], &[])], &[]));
+    assert_eq!((shown(&inference, "y").as_str(), inference.complete), ("float32[..]", false));
+}
+
+#[test]
+fn findings_end_somewhere() {
+    let vars = vec![
+        var("x", tensor(DType::Float32, &known(&[2]))),
+        var("z", tensor(DType::Float32, &known(&[3]))),
+    ];
+    let ops =
+        (0..5000).map(|number| op("Add", &["x", "z"], &[&format!("y{number}")], &[])).collect();
+    let findings = inferred(&model(vars, Vec::new(), ops, &[])).findings;
+    assert_eq!((findings.told.len(), findings.more), (1000, 4000));
+}
