@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use lodstone_model::{AttributeValue, DType};
 use lodstone_schema::onnx::{
-    self, Count, Presence, domains, ir_version_of_dtype, ir_version_of_opset, newest_ir_version,
-    newest_opset, operator, operators, versions,
+    self, Count, Presence, domains, ir_version_of_opset, newest_ir_version, newest_opset, operator,
+    operators, versions,
 };
 
 #[test]
@@ -93,5 +93,5 @@ fn a_release_says_which_representation_its_operators_need() {
     assert_eq!([1, 8, 9, 15, 19, 21, 28, 29].map(first)[..7], [3, 3, 4, 8, 9, 10, 14].map(Some));
     assert_eq!(first(29), None);
     let types = [DType::Float32, DType::BFloat16, DType::Float8E5M2, DType::Int4, DType::Int2];
-    assert_eq!(types.map(ir_version_of_dtype), [1, 4, 9, 10, 13]);
+    assert_eq!(types.map(onnx::dtype::ir_version), [1, 4, 9, 10, 13]);
 }

@@ -34,6 +34,8 @@ pub(super) enum Encoding {
     Fixed,
     /// As a varint, of which so many bytes count.
     Varint(u64),
+    /// As a varint, of which six bits count; in memory four of them take three bytes.
+    SixBits,
 }
 
 /// Longest varint.
@@ -49,6 +51,7 @@ impl Encoding {
         let bits = u64::from(dtype.bits()?);
         Some(match (field, dtype) {
             (4, D::Float32 | D::Complex64) | (10, D::Float64 | D::Complex128) => Self::Fixed,
+            (5, D::Float6E2M3 | D::Float6E3M2) => Self::SixBits,
             // Two or four small numbers are in each.
             (5, dtype) if bits < 8 && dtype != D::Bool => Self::Varint(1),
             (5, D::Int32 | D::Int16 | D::Int8 | D::Uint16 | D::Uint8 | D::Bool) => {
@@ -78,6 +81,11 @@ impl Typed {
     pub(super) fn fits(&self) -> bool {
         match self.encoding {
             Encoding::Fixed => self.source.len() == self.len,
+            Encoding::SixBits => {
+                // The last byte may be filled up, by less than one of them or by as much.
+                let count = self.len.saturating_mul(8) / 6;
+                count.saturating_sub(1) <= self.source.len()
+            }
             Encoding::Varint(size) => {
                 let count = self.len / size.max(1);
                 count <= self.source.len() && self.source.len() <= count.saturating_mul(VARINT)
@@ -92,6 +100,34 @@ impl Typed {
 
     fn broken(&self, at: u64, found: &str) -> lodstone_store::Error {
         self.source.malformed(at, format!("varints of {} bytes of elements", self.len), found)
+    }
+
+    /// Decodes all numbers of six bits: they are few, and hardly anybody writes them so.
+    fn six_bits(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let (mut packed, mut bits, mut held) = (Vec::new(), 0u32, 0u32);
+        let (mut varint, mut at) = (Varint::default(), 0);
+        self.source.for_each_chunk(|chunk| {
+            for byte in chunk {
+                at += 1;
+                let taken = varint.take(*byte).map_err(|()| self.broken(at, "a longer one"))?;
+                let Some(value) = taken else { continue };
+                bits |= u32::try_from(value & 0x3f).unwrap_or(0) << held;
+                held += 6;
+                while held >= 8 {
+                    packed.extend(bits.to_le_bytes().first());
+                    (bits, held) = (bits >> 8, held - 8);
+                }
+            }
+            Ok::<(), lodstone_store::Error>(())
+        })?;
+        packed.extend(bits.to_le_bytes().first().filter(|_| held > 0));
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let part = packed.get(start..).and_then(|rest| rest.get(..buffer.len()));
+        match part.filter(|_| packed.len() as u64 == self.len) {
+            Some(part) => buffer.copy_from_slice(part),
+            None => return Err(self.broken(at, "another number of them")),
+        }
+        Ok(())
     }
 
     /// Decodes from where the last reader stopped up to `buffer`'s end, which is at `end`.
@@ -174,6 +210,7 @@ impl Derive for Typed {
             _ if buffer.is_empty() => Ok(()),
             Encoding::Fixed => self.source.read_at(offset, buffer),
             Encoding::Varint(size) => self.decode(size, offset, buffer),
+            Encoding::SixBits => self.six_bits(offset, buffer),
         }
     }
 

@@ -16,7 +16,7 @@
 //! Tensors of the main graph are the parameters of the model, those of subgraphs belong to their block.
 //! A model whose elements are in a file that is not there opens, and says so.
 //!
-//! Source of truth: `onnx.proto` of ONNX 1.22 (IR version 13), and its Python package.
+//! Source of truth: `onnx.proto` of ONNX 1.23.2 (IR version 14), and its Python package.
 //!
 //! Glow writes the same messages, also into an archive, with operators of its own or ONNX's; the
 //! name of the producer tells which.

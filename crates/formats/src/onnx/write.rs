@@ -13,6 +13,7 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Function, Indices, Kind, Limits, Model, Op,
     Parameter, Program, Residual, Tensor, Var,
 };
+use lodstone_schema::onnx::dtype::ir_version as ir_version_of;
 use lodstone_store::{Blob, Identity};
 
 use super::elements::{Encoding, Typed};
@@ -548,17 +549,12 @@ fn tensors_alone(parameters: &[Parameter]) -> Program {
     }
 }
 
-/// The first version of the representation that has the types of these tensors.
+/// A version of the representation that everybody reads by now, or the first that has the types of these
+/// tensors.
 fn ir_version(parameters: &[Parameter]) -> i64 {
-    use DType as D;
-    let first = |parameter: &Parameter| match parameter.tensor.dtype {
-        D::Int2 | D::Uint2 => 13,
-        D::Float8E8M0Fnu => 12,
-        D::Float4E2M1 => 11,
-        D::Int4 | D::Uint4 => 10,
-        _ => 9,
-    };
-    parameters.iter().map(first).max().unwrap_or(9)
+    const USUAL: i64 = 9;
+    let first = parameters.iter().map(|parameter| ir_version_of(parameter.tensor.dtype));
+    first.max().unwrap_or(0).max(USUAL)
 }
 
 fn canonical_model(

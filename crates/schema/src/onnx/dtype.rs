@@ -1,36 +1,41 @@
-//! Element types: the codes of `TensorProto.DataType`, and the names that it gives them.
+//! Element types: the codes of `TensorProto.DataType`, the names that it and operators give them, and since
+//! when there are such.
 //!
-//! Source of truth: `onnx.proto` of ONNX 1.23 (IR version 13).
+//! Source of truth: `onnx.proto` and `data_type_utils.cc` of ONNX 1.23.2 (IR version 14).
 
 use lodstone_model::DType;
 
-const DTYPES: &[(i32, &str, DType)] = &[
-    (1, "FLOAT", DType::Float32),
-    (2, "UINT8", DType::Uint8),
-    (3, "INT8", DType::Int8),
-    (4, "UINT16", DType::Uint16),
-    (5, "INT16", DType::Int16),
-    (6, "INT32", DType::Int32),
-    (7, "INT64", DType::Int64),
-    (8, "STRING", DType::String),
-    (9, "BOOL", DType::Bool),
-    (10, "FLOAT16", DType::Float16),
-    (11, "DOUBLE", DType::Float64),
-    (12, "UINT32", DType::Uint32),
-    (13, "UINT64", DType::Uint64),
-    (14, "COMPLEX64", DType::Complex64),
-    (15, "COMPLEX128", DType::Complex128),
-    (16, "BFLOAT16", DType::BFloat16),
-    (17, "FLOAT8E4M3FN", DType::Float8E4M3Fn),
-    (18, "FLOAT8E4M3FNUZ", DType::Float8E4M3Fnuz),
-    (19, "FLOAT8E5M2", DType::Float8E5M2),
-    (20, "FLOAT8E5M2FNUZ", DType::Float8E5M2Fnuz),
-    (21, "UINT4", DType::Uint4),
-    (22, "INT4", DType::Int4),
-    (23, "FLOAT4E2M1", DType::Float4E2M1),
-    (24, "FLOAT8E8M0", DType::Float8E8M0Fnu),
-    (25, "UINT2", DType::Uint2),
-    (26, "INT2", DType::Int2),
+/// The code, the name of the code, the name in types of operators, the first version of the
+/// representation that has it.
+const DTYPES: &[(i32, &str, &str, i64, DType)] = &[
+    (1, "FLOAT", "float", 1, DType::Float32),
+    (2, "UINT8", "uint8", 1, DType::Uint8),
+    (3, "INT8", "int8", 1, DType::Int8),
+    (4, "UINT16", "uint16", 1, DType::Uint16),
+    (5, "INT16", "int16", 1, DType::Int16),
+    (6, "INT32", "int32", 1, DType::Int32),
+    (7, "INT64", "int64", 1, DType::Int64),
+    (8, "STRING", "string", 1, DType::String),
+    (9, "BOOL", "bool", 1, DType::Bool),
+    (10, "FLOAT16", "float16", 1, DType::Float16),
+    (11, "DOUBLE", "double", 1, DType::Float64),
+    (12, "UINT32", "uint32", 1, DType::Uint32),
+    (13, "UINT64", "uint64", 1, DType::Uint64),
+    (14, "COMPLEX64", "complex64", 1, DType::Complex64),
+    (15, "COMPLEX128", "complex128", 1, DType::Complex128),
+    (16, "BFLOAT16", "bfloat16", 4, DType::BFloat16),
+    (17, "FLOAT8E4M3FN", "float8e4m3fn", 9, DType::Float8E4M3Fn),
+    (18, "FLOAT8E4M3FNUZ", "float8e4m3fnuz", 9, DType::Float8E4M3Fnuz),
+    (19, "FLOAT8E5M2", "float8e5m2", 9, DType::Float8E5M2),
+    (20, "FLOAT8E5M2FNUZ", "float8e5m2fnuz", 9, DType::Float8E5M2Fnuz),
+    (21, "UINT4", "uint4", 10, DType::Uint4),
+    (22, "INT4", "int4", 10, DType::Int4),
+    (23, "FLOAT4E2M1", "float4e2m1", 11, DType::Float4E2M1),
+    (24, "FLOAT8E8M0", "float8e8m0", 12, DType::Float8E8M0Fnu),
+    (25, "UINT2", "uint2", 13, DType::Uint2),
+    (26, "INT2", "int2", 13, DType::Int2),
+    (27, "FLOAT6E2M3", "float6e2m3", 14, DType::Float6E2M3),
+    (28, "FLOAT6E3M2", "float6e3m2", 14, DType::Float6E3M2),
 ];
 
 /// The element type of a code; `None` if ONNX has none.
@@ -40,10 +45,20 @@ pub fn from_code(code: i32) -> Option<DType> {
 
 /// The element type that ONNX calls `name`; `None` if it calls none so.
 pub fn from_name(name: &str) -> Option<DType> {
-    DTYPES.iter().find(|(_, known, _)| *known == name).map(|(.., dtype)| *dtype)
+    DTYPES.iter().find(|(_, known, ..)| *known == name).map(|(.., dtype)| *dtype)
 }
 
 /// The code of an element type; `None` if ONNX has none.
 pub fn code(dtype: DType) -> Option<i32> {
     DTYPES.iter().find(|(.., known)| *known == dtype).map(|(code, ..)| *code)
+}
+
+/// What types of operators call an element type: `float`; `None` if ONNX has none.
+pub fn element_name(dtype: DType) -> Option<&'static str> {
+    DTYPES.iter().find(|(.., known)| *known == dtype).map(|(_, _, name, ..)| *name)
+}
+
+/// The first version of the representation that has an element type.
+pub fn ir_version(dtype: DType) -> i64 {
+    DTYPES.iter().find(|(.., known)| *known == dtype).map_or(1, |(.., version, _)| *version)
 }

@@ -10,8 +10,6 @@
 
 use std::sync::LazyLock;
 
-use lodstone_model::DType;
-
 /// A release of ONNX.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
@@ -71,28 +69,6 @@ pub fn ir_version_of_opset(domain: &str, opset: i64) -> Option<i64> {
         release.opsets.iter().any(|(known, version)| *known == domain && *version >= opset)
     };
     releases().iter().find(has).map(|release| release.ir_version)
-}
-
-/// Element types that the first version of the representation did not have, and the one that has them.
-const DTYPES: [(DType, i64); 13] = [
-    (DType::BFloat16, 4),
-    (DType::Float8E4M3Fn, 9),
-    (DType::Float8E4M3Fnuz, 9),
-    (DType::Float8E5M2, 9),
-    (DType::Float8E5M2Fnuz, 9),
-    (DType::Int4, 10),
-    (DType::Uint4, 10),
-    (DType::Float4E2M1, 11),
-    (DType::Float8E8M0Fnu, 12),
-    (DType::Int2, 13),
-    (DType::Uint2, 13),
-    (DType::Float6E2M3, 14),
-    (DType::Float6E3M2, 14),
-];
-
-/// The first version of the representation that has an element type.
-pub fn ir_version_of_dtype(dtype: DType) -> i64 {
-    DTYPES.iter().find(|(known, _)| *known == dtype).map_or(1, |(_, version)| *version)
 }
 
 /// The versions of the representation that brought what a program may be made of.

@@ -4,42 +4,7 @@
 
 use lodstone_model::{AttributeValue, DType, ValueType, VarKind};
 
-/// Element types as ONNX writes them.
-const ELEMENTS: [(DType, &str); 28] = [
-    (DType::Float32, "float"),
-    (DType::Uint8, "uint8"),
-    (DType::Int8, "int8"),
-    (DType::Uint16, "uint16"),
-    (DType::Int16, "int16"),
-    (DType::Int32, "int32"),
-    (DType::Int64, "int64"),
-    (DType::String, "string"),
-    (DType::Bool, "bool"),
-    (DType::Float16, "float16"),
-    (DType::Float64, "double"),
-    (DType::Uint32, "uint32"),
-    (DType::Uint64, "uint64"),
-    (DType::Complex64, "complex64"),
-    (DType::Complex128, "complex128"),
-    (DType::BFloat16, "bfloat16"),
-    (DType::Float8E4M3Fn, "float8e4m3fn"),
-    (DType::Float8E4M3Fnuz, "float8e4m3fnuz"),
-    (DType::Float8E5M2, "float8e5m2"),
-    (DType::Float8E5M2Fnuz, "float8e5m2fnuz"),
-    (DType::Uint4, "uint4"),
-    (DType::Int4, "int4"),
-    (DType::Float4E2M1, "float4e2m1"),
-    (DType::Float8E8M0Fnu, "float8e8m0"),
-    (DType::Uint2, "uint2"),
-    (DType::Int2, "int2"),
-    (DType::Float6E2M3, "float6e2m3"),
-    (DType::Float6E3M2, "float6e3m2"),
-];
-
-/// What ONNX calls an element type; `None` if it has no such type.
-pub fn element_name(dtype: DType) -> Option<&'static str> {
-    ELEMENTS.iter().find(|(known, _)| *known == dtype).map(|(_, name)| *name)
-}
+use super::dtype::element_name;
 
 /// What ONNX calls the type of dense tensors of an element type.
 pub fn tensor_name(dtype: DType) -> Option<String> {

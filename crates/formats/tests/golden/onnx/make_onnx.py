@@ -51,6 +51,8 @@ TYPES = {
     "float8_e8m0fnu": (TensorProto.FLOAT8E8M0, "int32_data"),
     "uint2": (TensorProto.UINT2, "int32_data"),
     "int2": (TensorProto.INT2, "int32_data"),
+    "float6_e2m3fn": (TensorProto.FLOAT6E2M3, "int32_data"),
+    "float6_e3m2fn": (TensorProto.FLOAT6E3M2, "int32_data"),
 }
 
 
@@ -65,6 +67,8 @@ def array_of(name, shape=(3, 5), seed=7):
             codes = (codes.astype("int8") - (1 << (bits - 1))).astype("int8")
             return codes.astype(dtype)
         return codes.view(dtype) if bits == 4 and "float" in name else codes.astype(dtype)
+    if name.startswith("float6_"):
+        return random.randint(0, 64, shape).astype("uint8").view(getattr(ml_dtypes, name))
     if name.startswith("float8"):
         return random.randint(0, 256, shape).astype("uint8").view(getattr(ml_dtypes, name))
     if name == "bfloat16":
@@ -79,6 +83,9 @@ def array_of(name, shape=(3, 5), seed=7):
 
 def packed_bytes(name, array):
     """The bytes of `raw_data`: two or four small numbers a byte, the first one lowest."""
+    if name.startswith("float6_"):
+        bits = sum(int(code) << (6 * i) for i, code in enumerate(array.reshape(-1).view("uint8")))
+        return bits.to_bytes((6 * array.size + 7) // 8, "little")
     bits = 2 if name.endswith("int2") else 4 if name in ("uint4", "int4", "float4_e2m1fn") else 8
     if bits == 8:
         return facts.little_endian_bytes(array.view("uint8") if name.startswith("float8") else
@@ -114,6 +121,10 @@ def typed_tensor(name, type_name, array):
     code, field = TYPES[type_name]
     tensor = TensorProto(name=name, data_type=code, dims=array.shape)
     data = packed_bytes(type_name, array)
+    if type_name.startswith("float6_"):
+        # One in each, of which six bits count.
+        tensor.int32_data.extend(array.reshape(-1).view("uint8").tolist())
+        return tensor
     width = {"float_data": "<f4", "double_data": "<f8"}.get(field)
     if width is None:
         bits = array.dtype.itemsize * 8
@@ -174,7 +185,7 @@ def make_types(golden):
     typed = [typed_tensor("w_" + n, n, a) for n, a in arrays.items()]
     for name, tensors in (("types/raw", raw), ("types/typed", typed)):
         graph = identity_graph(initializers=tensors)
-        golden.model(name, model_of(graph, 25, 13), described, text=True)
+        golden.model(name, model_of(graph, 28, 14), described, text=True)
     large = array_of("int64", (300, 70))
     graph = identity_graph(initializers=[typed_tensor("w", "int64", large)])
     golden.model("types/large-varints", model_of(graph),
@@ -353,7 +364,7 @@ def make_training(golden):
 
 def make_versions(golden):
     weight = facts.array_of("float32", (3, 5))
-    for version in range(1, 14):
+    for version in range(1, 15):
         tensor = numpy_helper.from_array(weight, "w")
         node = helper.make_node("Add", ["x", "w"], ["y"])
         if version < 4:

@@ -22,7 +22,7 @@ pub(super) fn of_value<'m>(value: &ValueType) -> Option<TypeName<'m>> {
 /// The type of a tensor.
 pub(super) fn of_tensor<'m>(tensor: &Tensor) -> Option<TypeName<'m>> {
     if super::values::is_sparse(tensor) {
-        return super::super::element_name(tensor.dtype)
+        return super::super::dtype::element_name(tensor.dtype)
             .map(|name| TypeName::Owned(format!("sparse_tensor({name})")));
     }
     tensor_name(tensor.dtype).map(TypeName::Owned)

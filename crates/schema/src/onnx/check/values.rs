@@ -42,7 +42,7 @@ pub(super) fn broken(tensor: &Tensor) -> Option<String> {
         DType::Unknown(0) => return Some("has no element type".to_owned()),
         // Two types of which the reader of files knows no more than the codes.
         DType::Unknown(27 | 28) => {}
-        dtype if super::super::element_name(dtype).is_none() => {
+        dtype if super::super::dtype::element_name(dtype).is_none() => {
             return Some(format!("is of {dtype}, which is no type of ONNX"));
         }
         _ => {}

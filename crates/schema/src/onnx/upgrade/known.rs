@@ -9,7 +9,8 @@ use lodstone_model::{
 };
 
 use super::super::bound::Bound;
-use super::super::{element_name, operator, tensor_name, type_name};
+use super::super::dtype::element_name;
+use super::super::{operator, tensor_name, type_name};
 
 /// What is known of values, by block.
 #[derive(Debug)]
