@@ -23,6 +23,7 @@
 //!
 //! Not supported: ONNX's own textual syntax and JSON.
 
+mod canonical;
 mod detect;
 mod elements;
 mod external;
