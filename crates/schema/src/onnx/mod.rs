@@ -22,7 +22,7 @@ pub use upgrade::{UpgradeError, changes, upgrade, upgrade_with};
 use std::collections::{HashMap, HashSet};
 
 use infer::{Inference, Options};
-use lodstone_model::{Dialect, Model, Program};
+use lodstone_model::{Dialect, Model, Op, Program};
 
 use crate::{Conventions, Findings, Interface, conventions};
 
@@ -91,6 +91,14 @@ fn notes(program: &Program) -> Vec<String> {
         Some(format!("it uses version {version} of {domain}; the newest that is known is {newest}"))
     };
     program.operator_versions.iter().filter_map(newer).collect()
+}
+
+/// Where an operator is: "the graph, operator 3 (`Conv` `conv1`)".
+fn place_of(block: &str, number: usize, op: &Op) -> String {
+    match op.name.as_str() {
+        "" => format!("{block}, operator {number} ({})", quoted(&op.kind)),
+        name => format!("{block}, operator {number} ({} {})", quoted(&op.kind), quoted(name)),
+    }
 }
 
 /// A name as messages have it. Names come out of the file and may be of any length.

@@ -87,11 +87,7 @@ impl<'m> Walk<'m> {
     /// What an operator is called: "the graph, operator 3 (`Conv` `conv1`)".
     pub(super) fn place_of(&self, op: &Op) -> String {
         let Some(frame) = self.frames.last() else { return String::new() };
-        let (place, number) = (&frame.place, frame.next.saturating_sub(1));
-        match op.name.as_str() {
-            "" => format!("{place}, operator {number} ({})", quoted(&op.kind)),
-            name => format!("{place}, operator {number} ({} {})", quoted(&op.kind), quoted(name)),
-        }
+        super::super::place_of(&frame.place, frame.next.saturating_sub(1), op)
     }
 
     fn enter(&mut self, number: i32, place: String, findings: &mut Findings) {

@@ -12,10 +12,11 @@ use lodstone_model::{
     ValueType,
 };
 
+use super::super::{place_of, quoted};
 use super::dims::{MOST_EXTENTS, common_type, merged_types, show_type};
 use super::node::{Bindings, Bodies};
 use super::value::ValueInfo;
-use super::work::{DEEPEST, Fresh, Work, place_of, quoted};
+use super::work::{DEEPEST, Fresh, Work};
 use super::{apply, domain_of};
 use crate::Findings;
 

@@ -107,20 +107,3 @@ impl Fresh {
         }
     }
 }
-
-/// Where an operator is: "the graph, operator 3 (`Conv` `conv1`)".
-pub(super) fn place_of(block: &str, number: usize, op: &Op) -> String {
-    match op.name.as_str() {
-        "" => format!("{block}, operator {number} ({})", quoted(&op.kind)),
-        name => format!("{block}, operator {number} ({} {})", quoted(&op.kind), quoted(name)),
-    }
-}
-
-/// A name that is told, of which a long one is cut.
-pub(super) fn quoted(name: &str) -> String {
-    const LONGEST: usize = 100;
-    match name.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("`{}..`", name.get(..end).unwrap_or_default()),
-        None => format!("`{name}`"),
-    }
-}
