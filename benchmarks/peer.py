@@ -1,8 +1,8 @@
 """Times one framework on files: a request on a line of stdin, an answer on a line of stdout.
 
-    peer.py safetensors | torch | paddle | mxnet
+    peer.py safetensors | torch | paddle | mxnet | onnx
 
-A request is `{"operation": "open" | "load" | "save", "path": ..., "out": ..., "tensors": ...,
+A request is `{"operation": "open" | "load" | "check" | "save", "path": ..., "out": ..., "tensors": ...,
 "shape": [...]}`, an answer `{"seconds": ..., "resident": ...}`, the latter in bytes. What is timed is what
 a user of the framework calls; `save` ends with an fsync, which none of them does itself. What was
 loaded is freed outside of the time.
@@ -114,15 +114,40 @@ class Mxnet:
         self.nd.save(path, loaded)
 
 
+class Onnx:
+    def __init__(self):
+        import onnx
+
+        self.version = onnx.__version__
+        self.onnx = onnx
+
+    def load(self, request):
+        return self.onnx.load(request["path"])
+
+    open = load
+
+    def check(self, request):
+        self.onnx.checker.check_model(request["path"], full_check=True)
+
+    def save(self, loaded, path):
+        # Whatever passes 2 GiB has to be beside the message.
+        size = sum(len(tensor.raw_data) for tensor in loaded.graph.initializer)
+        self.onnx.save(
+            loaded, path, save_as_external_data=size > 1 << 31, location=os.path.basename(path) + ".data"
+        )
+
+
 def seconds(peer, request):
     loaded = peer.load(request) if request["operation"] == "save" else None
     gc.collect()
     start = time.perf_counter()
     if request["operation"] == "save":
         peer.save(loaded, request["out"])
-        file = os.open(request["out"], os.O_RDONLY)
-        os.fsync(file)
-        os.close(file)
+        for path in (request["out"], request["out"] + ".data"):
+            if os.path.exists(path):
+                file = os.open(path, os.O_RDONLY)
+                os.fsync(file)
+                os.close(file)
     else:
         loaded = getattr(peer, request["operation"])(request)
     return time.perf_counter() - start
@@ -137,7 +162,7 @@ def main():
     answers = os.fdopen(os.dup(1), "w")
     # Frameworks print what they like; answers alone go to whoever asked.
     os.dup2(2, 1)
-    peers = {"safetensors": Safetensors, "torch": Torch, "paddle": Paddle, "mxnet": Mxnet}
+    peers = {"safetensors": Safetensors, "torch": Torch, "paddle": Paddle, "mxnet": Mxnet, "onnx": Onnx}
     peer = peers[sys.argv[1]]()
     print(json.dumps({"version": peer.version}), file=answers, flush=True)
     for line in sys.stdin:

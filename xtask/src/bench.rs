@@ -16,11 +16,12 @@ use crate::python::{environment, python_3_11};
 use crate::run::{Outcome, cannot, root, run, target};
 
 /// The other libraries, and what each of them needs.
-const PEERS: [(&str, &str); 4] = [
+const PEERS: [(&str, &str); 5] = [
     ("safetensors", TORCH),
     ("torch", TORCH),
     ("paddle", "interop/requirements-paddle-2.6.2.txt"),
     ("mxnet", "interop/requirements-mxnet-1.9.1.txt"),
+    ("onnx", "interop/requirements-onnx-1.23.2.txt"),
 ];
 
 const TORCH: &str = "benchmarks/requirements-torch-2.15.0.txt";

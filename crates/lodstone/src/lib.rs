@@ -54,7 +54,7 @@ pub use lodstone_formats::{
 };
 pub use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Indices, Kind, Limits, Lod, Loss, Model,
-    Op, Operand, Parameter, Program, Report, Tensor, TensorType, Var, VarKind, some,
+    Op, Operand, Parameter, Program, Report, Tensor, TensorType, ValueType, Var, VarKind, some,
 };
 pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
 pub use lodstone_store::{

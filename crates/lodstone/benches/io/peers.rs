@@ -12,7 +12,7 @@ const MOST_RESIDENT: u64 = 2 << 30;
 
 /// A process of `benchmarks/peer.py`.
 pub(crate) struct Peer {
-    /// `safetensors`, `torch`, `paddle` or `mxnet`.
+    /// `safetensors`, `torch`, `paddle`, `mxnet` or `onnx`.
     pub(crate) name: String,
     pub(crate) version: String,
     python: String,
@@ -49,11 +49,17 @@ impl Peer {
             "torch" => "model.pt",
             "paddle" => "model.pdiparams",
             "mxnet" => "model.params",
+            "onnx" => "model.onnx",
             other => panic!("no peer is called {other}"),
         }
     }
 
-    /// How long it takes to open, load, or save what is at `path`.
+    /// Whether it can be asked whether the types and shapes of a program are right.
+    pub(crate) fn checks(&self) -> bool {
+        self.name == "onnx"
+    }
+
+    /// How long it takes to open, load, check or save what is at `path`.
     pub(crate) fn time(
         &mut self,
         operation: &str,

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lodstone::{
-    Blob, ConvertOptions, DType, DiffOptions, Loss, Model, OpenOptions, Parameter, Progress,
-    Target, Tensor, WriteOptions,
+    Blob, Block, ConvertOptions, DType, Dialect, DiffOptions, Dim, ExternalData, Loss, Model, Op,
+    OpenOptions, Operand, Parameter, Program, Progress, Target, Tensor, TensorType, ValueType, Var,
+    WriteOptions,
 };
 
 use crate::limits;
@@ -39,10 +40,13 @@ impl Files {
             let tensor = Tensor::dense(DType::Float32, shape.to_vec(), data);
             Parameter { name: format!("layer.{number:05}.weight"), tensor }
         };
-        let model = Model { parameters: (0..tensors).map(parameter).collect(), ..Model::default() };
-        for name in ["model.safetensors", "model.pdiparams", "model.params"] {
+        let parameters: Vec<_> = (0..tensors).map(parameter).collect();
+        let program = Some(program(&parameters, shape));
+        let model = Model { parameters, ..Model::default() };
+        for name in [SAFETENSORS, PADDLE, MXNET] {
             convert(model.clone(), &files.at(name), &plain());
         }
+        convert(Model { program, ..model }, &files.at(ONNX), &plain());
         let kind = (tensors, shape);
         for torch in peers.iter_mut().filter(|peer| peer.name == "torch") {
             torch.time("save", &files.at("model.safetensors"), &files.at(torch.file()), kind);
@@ -58,6 +62,47 @@ impl Files {
     fn nbytes(&self) -> usize {
         let nbytes = self.tensors * self.shape.iter().product::<u64>() * 4;
         usize::try_from(nbytes).expect("addressable")
+    }
+}
+
+/// A program of ONNX that adds up all parameters.
+fn program(parameters: &[Parameter], shape: [u64; 2]) -> Program {
+    let one = |name: &str| vec![Operand { slot: String::new(), args: vec![name.to_owned()] }];
+    let mut value = "x".to_owned();
+    let mut ops = Vec::new();
+    for (number, parameter) in parameters.iter().enumerate() {
+        let args = vec![value, parameter.name.clone()];
+        value = format!("sum.{number}");
+        ops.push(Op {
+            dialect: Dialect::Onnx,
+            kind: "Add".to_owned(),
+            inputs: vec![Operand { slot: String::new(), args }],
+            outputs: one(&value),
+            ..Op::default()
+        });
+    }
+    let dims = shape.map(Dim::Known).to_vec();
+    let tensor = TensorType { dtype: DType::Float32, shape: Some(dims), lod_level: 0 };
+    let var = |name: &str| Var {
+        name: name.to_owned(),
+        value: ValueType::tensor(tensor.clone()),
+        ..Var::default()
+    };
+    let block = Block {
+        parent: -1,
+        name: "graph".to_owned(),
+        vars: vec![var("x"), var(&value)],
+        ops,
+        inputs: vec!["x".to_owned()],
+        outputs: vec![value.clone()],
+        ..Block::default()
+    };
+    Program {
+        dialect: Dialect::Onnx,
+        version: Some(10),
+        operator_versions: vec![(String::new(), 21)],
+        blocks: vec![block],
+        ..Program::default()
     }
 }
 
@@ -120,6 +165,9 @@ impl Operation {
         let mut systems: Vec<System> = limits.chain(ours).collect();
         for (index, peer) in peers.iter().enumerate() {
             let Some(operation) = self.asked else { continue };
+            if operation == "check" && !peer.checks() {
+                continue;
+            }
             let name = format!("{} {}", peer.name, peer.version);
             systems.push(System { role: Role::Peer, name, does: Does::Asked(index, operation) });
         }
@@ -139,9 +187,13 @@ impl System {
             limits::warm_memory(2 * files.nbytes());
         }
         limits::settle(&files.at("out"));
-        let prepare = |path: &Path| match operation.cold {
-            true => limits::make_cold(path),
-            false => limits::read_through(path),
+        let prepare = |path: &Path| {
+            for path in [path.to_owned(), external(path)].iter().filter(|path| path.exists()) {
+                match operation.cold {
+                    true => limits::make_cold(path),
+                    false => limits::read_through(path),
+                }
+            }
         };
         match self.does {
             Does::Itself(does, reads) => {
@@ -159,6 +211,11 @@ impl System {
     }
 }
 
+/// The file beside a model of ONNX that has its tensors, if they pass 2 GiB.
+fn external(path: &Path) -> PathBuf {
+    path.with_added_extension("data")
+}
+
 /// How long `work` takes; what it gives is dropped outside of the time.
 fn timed<T>(work: impl FnOnce() -> T) -> Duration {
     let start = Instant::now();
@@ -171,6 +228,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> Duration {
 const SAFETENSORS: &str = "model.safetensors";
 const PADDLE: &str = "model.pdiparams";
 const MXNET: &str = "model.params";
+const ONNX: &str = "model.onnx";
 
 /// Everything that is measured.
 pub(crate) const OPERATIONS: &[Operation] = &[
@@ -183,6 +241,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
             ("safetensors", &[SAFETENSORS], |files| timed(|| list(&files.at(SAFETENSORS)))),
             ("paddle", &[PADDLE], |files| timed(|| list(&files.at(PADDLE)))),
             ("mxnet", &[MXNET], |files| timed(|| list(&files.at(MXNET)))),
+            ("onnx", &[ONNX], |files| timed(|| list(&files.at(ONNX)))),
         ],
         asked: Some("open"),
     },
@@ -214,6 +273,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
             ("safetensors", &[SAFETENSORS], |files| save(files, SAFETENSORS)),
             ("paddle", &[PADDLE], |files| save(files, PADDLE)),
             ("mxnet", &[MXNET], |files| save(files, MXNET)),
+            ("onnx", &[ONNX], |files| save(files, ONNX)),
         ],
         asked: Some("save"),
     },
@@ -230,6 +290,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
                 convert_to(files, SAFETENSORS, PADDLE, &plain())
             }),
             ("paddle as it is", &[PADDLE], |files| convert_to(files, PADDLE, PADDLE, &same())),
+            ("onnx to external data", &[ONNX], |files| {
+                let external_data = Some(ExternalData::One);
+                let write = WriteOptions { external_data, ..WriteOptions::default() };
+                convert_to(files, ONNX, ONNX, &ConvertOptions { write, ..plain() })
+            }),
         ],
         asked: None,
     },
@@ -261,6 +326,20 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         limits: READ_THROUGH,
         ours: VERIFY,
         asked: None,
+    },
+    Operation {
+        name: "check types and shapes",
+        cold: false,
+        target: None,
+        limits: &[("open and list", &[ONNX], |files| timed(|| list(&files.at(ONNX))))],
+        ours: &[("onnx", &[ONNX], |files| {
+            let (options, progress) = (OpenOptions::default(), Progress::default());
+            timed(|| {
+                let found = lodstone::verify(files.at(ONNX), &options, &progress);
+                assert!(found.expect("verified").whole);
+            })
+        })],
+        asked: Some("check"),
     },
     Operation {
         name: "diff of equal models",
@@ -296,6 +375,7 @@ const LOADS: &[(&str, &[&str], Doer)] = &[
     ("safetensors", &[SAFETENSORS], |files| load(files, SAFETENSORS)),
     ("paddle", &[PADDLE], |files| load(files, PADDLE)),
     ("mxnet", &[MXNET], |files| load(files, MXNET)),
+    ("onnx", &[ONNX], |files| load(files, ONNX)),
 ];
 
 const COPY: &[(&str, &[&str], Doer)] = &[("cp + fsync", &[PADDLE], |files| {
@@ -336,7 +416,7 @@ fn load(files: &Files, name: &str) -> Duration {
 }
 
 fn save(files: &Files, name: &str) -> Duration {
-    let mut model = model(&files.at(SAFETENSORS));
+    let mut model = model(&files.at(if name == ONNX { ONNX } else { SAFETENSORS }));
     model.load().expect("loaded");
     let out = files.at("out").join(name);
     timed(|| convert(model, &out, &plain()))
