@@ -5,12 +5,14 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use lodstone::{
-    Blob, ConvertOptions, DType, DiffOptions, Loss, Model, OpenOptions, Parameter, Progress,
-    Target, Tensor, WriteOptions, convert, diff, open, seal, verify,
+    Blob, Block, ConvertOptions, DType, Dialect, DiffOptions, Dim, ExternalData, Loss, Model, Op,
+    OpenOptions, Operand, Parameter, Program, Progress, Target, Tensor, TensorType, ValueType, Var,
+    WriteOptions, convert, diff, open, seal, verify,
 };
 
 /// Counts the bytes that the process holds, on all threads.
@@ -47,6 +49,18 @@ fn anonymous() -> u64 {
     kib.map_or(0, |kib| kib << 10)
 }
 
+/// Says that work has ended, by a panic too.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Held by the test that is measured: one at a time.
+static MEASURED: Mutex<()> = Mutex::new(());
+
 /// The most bytes that `work` holds at once beyond what was held before: by the allocator, and in
 /// anonymous pages.
 fn peak_of(work: impl FnOnce()) -> u64 {
@@ -62,8 +76,9 @@ fn peak_of(work: impl FnOnce()) -> u64 {
             }
             most
         });
+        let ended = Ended(&done);
         work();
-        done.store(true, Relaxed);
+        drop(ended);
         let most = watcher.join().expect("watched");
         (PEAK.load(Relaxed) - held).max(most.saturating_sub(pages))
     })
@@ -90,8 +105,43 @@ fn write_model(path: &Path) {
     convert(Model { parameters, ..Model::default() }, path, &options).expect("written");
 }
 
+/// A program of ONNX that gives its parameters out.
+fn giving(parameters: Vec<Parameter>) -> Model {
+    let one = |name: &str| vec![Operand { slot: String::new(), args: vec![name.to_owned()] }];
+    let out = |name: &str| format!("{name}.out");
+    let var = |Parameter { name, tensor }: &Parameter| {
+        let shape = tensor.shape.iter().copied().map(Dim::Known).collect();
+        let of = TensorType { dtype: tensor.dtype, shape: Some(shape), lod_level: 0 };
+        Var { name: out(name), value: ValueType::tensor(of), ..Var::default() }
+    };
+    let op = |Parameter { name, .. }: &Parameter| Op {
+        dialect: Dialect::Onnx,
+        kind: "Identity".to_owned(),
+        inputs: one(name),
+        outputs: one(&out(name)),
+        ..Op::default()
+    };
+    let block = Block {
+        parent: -1,
+        name: "graph".to_owned(),
+        vars: parameters.iter().map(var).collect(),
+        ops: parameters.iter().map(op).collect(),
+        outputs: parameters.iter().map(|parameter| out(&parameter.name)).collect(),
+        ..Block::default()
+    };
+    let program = Program {
+        dialect: Dialect::Onnx,
+        version: Some(10),
+        operator_versions: vec![(String::new(), 21)],
+        blocks: vec![block],
+        ..Program::default()
+    };
+    Model { program: Some(program), parameters, ..Model::default() }
+}
+
 #[test]
 fn what_moves_a_model_holds_a_constant_of_it() {
+    let _alone = MEASURED.lock();
     let directory = tempfile::tempdir().expect("a directory");
     let at = |name: &str| directory.path().join(name);
     write_model(&at("model.pdiparams"));
@@ -104,7 +154,7 @@ fn what_moves_a_model_holds_a_constant_of_it() {
     let same = ConvertOptions { to: Some(Target::Same), ..usual.clone() };
     let shards = WriteOptions { max_shard_size: Some(100 * MIB), ..WriteOptions::default() };
     let (options, progress) = (OpenOptions::default(), Progress::default());
-    let works: [(&str, &dyn Fn()); 14] = [
+    let works: [(&str, &dyn Fn()); 18] = [
         ("to safetensors", &|| to("model.pdiparams", "a.safetensors", &usual)),
         ("to shards", &|| {
             let shards = ConvertOptions { write: shards.clone(), ..usual.clone() };
@@ -136,6 +186,17 @@ fn what_moves_a_model_holds_a_constant_of_it() {
                 assert!(found.whole && found.sealed == (name == "b.pdiparams"));
             }
         }),
+        ("to ONNX", &|| {
+            let parameters = open(at("a.safetensors")).expect("a model").parameters;
+            convert(giving(parameters), &at("h.onnx"), &usual).expect("converted");
+        }),
+        ("ONNX as it is", &|| to("h.onnx", "i.onnx", &same)),
+        ("ONNX with external data", &|| {
+            let external_data = Some(ExternalData::One);
+            let write = WriteOptions { external_data, ..WriteOptions::default() };
+            to("h.onnx", "j.onnx", &ConvertOptions { write, ..usual.clone() });
+        }),
+        ("ONNX as it is, with external data", &|| to("j.onnx", "k.onnx", &same)),
         ("diff", &|| {
             let open = |name| open(at(name)).expect("a model");
             let found = diff(open("a.safetensors"), &open("d.npz"), &DiffOptions::default());
@@ -146,8 +207,44 @@ fn what_moves_a_model_holds_a_constant_of_it() {
         let peak = peak_of(work);
         assert!(peak <= 64 * MIB, "{name}: {peak}");
     }
+    // The structure of ONNX is read, its elements are not.
+    let peak = peak_of(|| {
+        let model = open(at("h.onnx")).expect("a model");
+        assert_eq!(model.parameters.len(), 121);
+        let found = verify(at("h.onnx"), &options, &progress).expect("verified");
+        assert!(found.whole);
+    });
+    assert!(peak <= 4 * LARGEST[0] * LARGEST[1] / 20, "opened and checked: {peak}");
     // A tensor whose elements change their places may be held.
     let transpose = ConvertOptions { transpose: vec!["*".to_owned()], ..usual };
     let peak = peak_of(|| to("a.safetensors", "c.safetensors", &transpose));
     assert!(peak <= 64 * MIB + 4 * LARGEST[0] * LARGEST[1], "transposed: {peak}");
+}
+
+#[test]
+fn a_model_beyond_2_gib_has_its_elements_beside_it() {
+    let _alone = MEASURED.lock();
+    let directory = tempfile::tempdir().expect("a directory");
+    let row: Vec<u8> = (0..1 << 18).flat_map(|i| (i as f32).to_le_bytes()).collect();
+    let data = Blob::concat(vec![Blob::memory(row); 700]);
+    let shape = vec![700, 1 << 18];
+    let parameters = ["a", "b", "c"].map(|name| Parameter {
+        name: name.to_owned(),
+        tensor: Tensor::dense(DType::Float32, shape.clone(), data.clone()),
+    });
+    let path = directory.path().join("large.onnx");
+    let peak = peak_of(|| {
+        let model = giving(parameters.to_vec());
+        let written = convert(model, &path, &ConvertOptions::default()).expect("written");
+        assert_eq!(written.files, [directory.path().join("large.onnx.data"), path.clone()]);
+        assert!(verify(&path, &OpenOptions::default(), &Progress::default()).expect("read").whole);
+    });
+    assert!(peak <= 64 * MIB, "{peak}");
+    let read = open(&path).expect("a model");
+    assert_eq!(read.nbytes(), 3 * 700 * MIB);
+    for parameter in &read.parameters {
+        let mut last = [0; 4];
+        parameter.tensor.data.read_at(700 * MIB - 4, &mut last).expect("elements");
+        assert_eq!(f32::from_le_bytes(last), 262_143.0, "{}", parameter.name);
+    }
 }
