@@ -18,34 +18,60 @@ use crate::run::{Outcome, cannot, cargo, root, run, target};
 /// The release of each environment, and whether it knows the eight-bit floats.
 const RELEASES: [(&str, bool); 2] = [("2.6.2", false), ("3.3.1", true)];
 
-pub(crate) fn interop() -> Result<(), Outcome> {
+/// Lets the frameworks of a family load what we write.
+type Suite = fn(&Path) -> Result<(), Outcome>;
+
+const SUITES: [(&str, Suite); 3] = [("paddle", paddle), ("mxnet", mxnet), ("onnx", onnx)];
+
+/// Runs the suites that are named, or all; one that fails does not keep the others from it.
+pub(crate) fn interop(names: &[String]) -> Result<(), Outcome> {
+    if let Some(other) = names.iter().find(|name| SUITES.iter().all(|(suite, _)| suite != name)) {
+        let usage = "interop [paddle] [mxnet] [onnx]";
+        return Err(Outcome::CouldNotRun(format!("`{other}`? usage: {usage}")));
+    }
     cargo(&["build", "--quiet", "--package", "lodstone-cli"], &[])?;
     let python = python_3_11()?;
-    let mut failures = Vec::new();
+    let asked = |suite: &str| names.is_empty() || names.iter().any(|name| name == suite);
+    let suites = SUITES.iter().filter(|(name, _)| asked(name));
+    first_failure(suites.map(|(_, suite)| suite(&python)).collect())
+}
+
+/// The first of the failures, after all have been tried.
+fn first_failure(outcomes: Vec<Result<(), Outcome>>) -> Result<(), Outcome> {
+    outcomes.into_iter().collect()
+}
+
+fn paddle(python: &Path) -> Result<(), Outcome> {
+    let mut outcomes = Vec::new();
     for (release, eight_bit_floats) in RELEASES {
-        let python = environment(&python, &format!("interop/requirements-paddle-{release}.txt"))?;
+        let python = environment(python, &format!("interop/requirements-paddle-{release}.txt"))?;
         let mut work = Work::new(release)?;
         work.write_paddle(eight_bit_floats)?;
         work.write_pickles()?;
-        failures.extend(work.check(&python, "paddle_load.py").err());
+        outcomes.push(work.check(&python, "paddle_load.py"));
         if release == "3.3.1" {
             let mut work = Work::new("arrays")?;
             work.write_arrays()?;
-            failures.extend(work.check(&python, "safetensors_load.py").err());
+            outcomes.push(work.check(&python, "safetensors_load.py"));
         }
     }
-    let onnx = environment(&python, "interop/requirements-onnx-1.23.2.txt")?;
-    failures.extend(onnx_infers(&onnx).err());
-    let python = environment(&python, "interop/requirements-mxnet-1.9.1.txt")?;
+    first_failure(outcomes)
+}
+
+fn mxnet(python: &Path) -> Result<(), Outcome> {
+    let python = environment(python, "interop/requirements-mxnet-1.9.1.txt")?;
     let mut work = Work::new("mxnet")?;
     work.write_mxnet()?;
-    failures.extend(work.check(&python, "mxnet_load.py").err());
-    let python = environment(&python_3_11()?, "interop/requirements-onnx-1.23.2.txt")?;
+    work.check(&python, "mxnet_load.py")
+}
+
+fn onnx(python: &Path) -> Result<(), Outcome> {
+    let python = environment(python, "interop/requirements-onnx-1.23.2.txt")?;
+    let infers = onnx_infers(&python);
     let mut work = Work::new("onnx")?;
-    failures.extend(work.verify_onnx(&python).err());
+    let verified = work.verify_onnx(&python);
     work.write_onnx()?;
-    failures.extend(work.check(&python, "onnx_load.py").err());
-    failures.into_iter().next().map_or(Ok(()), Err)
+    first_failure(vec![infers, verified, work.check(&python, "onnx_load.py")])
 }
 
 /// ONNX infers today what it was recorded to: of all the node tests of its package, and of bad models.

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     let outcome = match task.as_str() {
         "test" => test(&rest),
-        "interop" => interop::interop(),
+        "interop" => interop::interop(&rest),
         "fuzz" => fuzz::fuzz(&rest),
         "bench" => bench::bench(&rest),
         _ => {

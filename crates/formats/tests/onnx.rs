@@ -255,6 +255,28 @@ fn elements_go_to_other_files_and_come_back() {
 }
 
 #[test]
+fn models_in_one_directory_keep_their_elements_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = opened("external/one.onnx");
+    let mut other = model.clone();
+    for Parameter { tensor, .. } in &mut other.parameters {
+        let len = usize::try_from(tensor.data.len()).unwrap();
+        tensor.data = Blob::memory(vec![7; len]);
+    }
+    let models = [("a.onnx", &model), ("b.onnx", &other)];
+    for how in [ExternalData::One, ExternalData::Each] {
+        let options = WriteOptions { external_data: Some(how), ..WriteOptions::default() };
+        for (name, model) in models {
+            onnx::BINARY.write(model, &dir.path().join(name), &options).unwrap();
+        }
+        for (name, model) in models {
+            let again = open(&dir.path().join(name)).unwrap();
+            assert_eq!(facts_of_all(&again), facts_of_all(model), "{name}, {how:?}");
+        }
+    }
+}
+
+#[test]
 fn an_edited_model_keeps_its_elements_in_the_files_where_they_were() {
     let mut model = opened("external/one.onnx");
     model.parameters[0].tensor.data = Blob::memory(vec![7; 4800]);

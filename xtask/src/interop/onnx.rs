@@ -1,4 +1,5 @@
-//! Models of ONNX that are verified as its checker does, and what its runtimes compute by upgraded ones.
+//! Models of ONNX that are verified as its checker does, and what its runtimes compute by those that were
+//! upgraded, or written in another way.
 
 use std::fs;
 use std::path::Path;
@@ -26,6 +27,15 @@ const ABSENT: [(&str, &str); 4] = [
 const UNRUN: [(&str, &str); 2] = [
     ("test_gradient_of_", "has no operator for gradients"),
     ("test_strnorm_model_monday_", "needs a locale that is not everywhere"),
+];
+
+/// What is written of each model of the onnx package: endings of names, arguments of `convert`, and what
+/// reads it.
+const WRITTEN: [(&str, &[&str], &str); 4] = [
+    ("onnx", &["--opset", "26"], "onnxruntime"),
+    ("one.onnx", &["--opset", "26", "--external-data", "one"], "onnxruntime"),
+    ("each.onnx", &["--opset", "26", "--external-data", "each"], "onnxruntime"),
+    ("onnxtxt", &[], "text"),
 ];
 
 impl Work {
@@ -72,10 +82,13 @@ impl Work {
             if UNRUN.iter().any(|(start, _)| name.starts_with(start)) {
                 continue;
             }
-            let out = format!("{name}.onnx");
             let path = model["path"].as_str().unwrap_or_default();
-            self.convert(Path::new(path), &out, &["--opset", "26"])?;
-            self.cases.push(json!({"load": "onnxruntime", "path": out, "data": model["data"]}));
+            for (ending, arguments, load) in WRITTEN {
+                let out = format!("{name}.{ending}");
+                self.convert(Path::new(path), &out, arguments)?;
+                self.cases
+                    .push(json!({"load": load, "path": out, "data": model["data"], "of": path}));
+            }
         }
         Ok(())
     }

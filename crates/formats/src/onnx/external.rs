@@ -142,8 +142,8 @@ pub(super) enum Layout {
     Again { align: u64 },
     /// In one file.
     One { location: String, align: u64 },
-    /// In a file for each tensor.
-    Each { align: u64 },
+    /// In a file for each tensor, called like the model and the tensor.
+    Each { model: String, align: u64 },
 }
 
 impl Layout {
@@ -152,7 +152,7 @@ impl Layout {
         match how {
             ExternalData::Inside => Self::Inside,
             ExternalData::One => Self::One { location: format!("{name}.data"), align },
-            ExternalData::Each => Self::Each { align },
+            ExternalData::Each => Self::Each { model: name.to_owned(), align },
         }
     }
 }
@@ -226,26 +226,25 @@ impl Outside {
                 let (location, align) = (location.clone(), *align);
                 Some(self.add(location, data, align))
             }
-            Layout::Each { align } => {
-                let align = *align;
-                let location = self.free_name(name);
+            Layout::Each { model, align } => {
+                let (model, align) = (model.clone(), *align);
+                let location = self.free_name(&model, name);
                 Some(self.add(location, data, align))
             }
         }
     }
 
-    /// A name for the file of a tensor: one that every file system takes, and no other has.
-    fn free_name(&mut self, tensor: &str) -> String {
-        /// Longest name that leaves room for a number, in bytes.
-        const LONGEST: usize = 200;
+    /// A name for the file of a tensor: one that every file system takes, and no other of the model has; with
+    /// the name of the model, so that models in one directory do not write over each other.
+    fn free_name(&mut self, model: &str, tensor: &str) -> String {
+        /// Longest name that leaves room for that of the model and for a number, in bytes.
+        const LONGEST: usize = 150;
         let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
-        let name: String = tensor.chars().map(safe).take(LONGEST).collect();
-        let name = name.trim_start_matches('.');
-        let stem = if name.is_empty() { "tensor" } else { name };
-        let names = std::iter::once(format!("{stem}.bin"))
-            .chain((1_u64..).map(|number| format!("{stem}_{number}.bin")));
+        let tensor: String = tensor.chars().map(safe).take(LONGEST).collect();
+        let names = std::iter::once(format!("{model}.{tensor}.data"))
+            .chain((1_u64..).map(|number| format!("{model}.{tensor}_{number}.data")));
         // There are systems on which names differ by more than their case.
-        let mut free = names.filter(|name| self.names.insert(name.to_ascii_lowercase()));
+        let mut free = names.filter(|name| self.names.insert(name.to_lowercase()));
         free.next().unwrap_or_default()
     }
 
