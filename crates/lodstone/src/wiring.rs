@@ -3,16 +3,16 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use lodstone_model::{Attribute, AttributeValue, Dialect, Op, Program, Tensor};
-use lodstone_schema::{conventions, glow};
+use lodstone_model::{Attribute, AttributeValue, Op, Program, Tensor};
+use lodstone_schema::{Conventions, conventions};
 
 /// The operators of a program, and the values between them.
 pub(crate) struct Wiring<'a> {
     pub(crate) nodes: Vec<Node<'a>>,
     /// Numbers of the nodes, each after those that it reads from.
     order: Vec<usize>,
-    /// The attribute that says where in a script an operator was made.
-    pub(crate) source: Option<&'static str>,
+    program: &'a Program,
+    conventions: &'static Conventions,
 }
 
 /// An operator.
@@ -46,16 +46,23 @@ pub(crate) enum Use<'a> {
 
 impl<'a> Wiring<'a> {
     pub(crate) fn new(program: &'a Program) -> Self {
-        let source = conventions(program).source;
-        let mut side = Self { nodes: Vec::new(), order: Vec::new(), source };
-        side.walk(program);
-        side.hash(program);
+        let conventions = conventions(program);
+        let mut side = Self { nodes: Vec::new(), order: Vec::new(), program, conventions };
+        side.walk();
+        side.hash();
         side
+    }
+
+    /// The attributes that say what an operator is.
+    pub(crate) fn attributes(&self, op: &'a Op) -> impl Iterator<Item = &'a Attribute> {
+        let counts = |attribute: &&Attribute| self.conventions.counts(self.program, op, attribute);
+        op.attributes.iter().filter(counts)
     }
 
     /// Goes through all blocks in the order in which they run: what a block reads may have been written by
     /// the blocks around it.
-    fn walk(&mut self, program: &'a Program) {
+    fn walk(&mut self) {
+        let program = self.program;
         let mut starts = Vec::new();
         for (block, contents) in program.blocks.iter().enumerate() {
             starts.push(self.nodes.len());
@@ -134,14 +141,14 @@ impl<'a> Wiring<'a> {
     }
 
     /// Hashes without names: a program in which all of them are others has the same ones.
-    fn hash(&mut self, program: &Program) {
-        let main = program.blocks.first();
+    fn hash(&mut self) {
+        let main = self.program.blocks.first();
         let position = |names: Option<&Vec<String>>| -> HashMap<String, usize> {
             names.into_iter().flatten().cloned().zip(0..).collect()
         };
         let inputs = position(main.map(|block| &block.inputs));
         let outputs = position(main.map(|block| &block.outputs));
-        let local: Vec<u64> = self.nodes.iter().map(|node| local(node.op, self.source)).collect();
+        let local: Vec<u64> = self.nodes.iter().map(|node| self.local(node.op)).collect();
         let of = |hashes: &[u64], index: usize| hashes.get(index).copied().unwrap_or(0);
         let mut forward = vec![0; self.nodes.len()];
         for id in &self.order {
@@ -186,6 +193,18 @@ impl<'a> Wiring<'a> {
             (node.forward, node.backward) = (forward, backward);
         }
     }
+
+    /// What an operator is by itself.
+    fn local(&self, op: &'a Op) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&op.kind, &op.domain, &op.overload).hash(&mut hasher);
+        let mut attributes: Vec<u64> = self.attributes(op).map(attribute_hash).collect();
+        // Their order says nothing.
+        attributes.sort_unstable();
+        attributes.hash(&mut hasher);
+        op.outputs.iter().map(|operand| operand.args.len()).collect::<Vec<_>>().hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 /// What has been written so far in a block, by name, and by whom.
@@ -197,34 +216,6 @@ fn write<'a>(id: usize, op: &'a Op, written: &mut Written<'a>) {
             written.insert(name, (id, (slot, index)));
         }
     }
-}
-
-/// Whether an attribute says what an operator is, rather than where it was made or, in words of Glow's,
-/// what it reads, which its inputs say too.
-pub(crate) fn counts(op: &Op, attribute: &Attribute, source: Option<&str>) -> bool {
-    let name = attribute.name.as_str();
-    let node = || op.kind.strip_prefix(glow::PREFIX).and_then(glow::node);
-    let is_value = op.dialect == Dialect::Glow
-        && (name == "Predicate"
-            || node().is_some_and(|node| node.members.contains(&(name, glow::Member::Values))));
-    Some(name) != source && !is_value
-}
-
-/// What an operator is by itself.
-fn local(op: &Op, source: Option<&str>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (&op.kind, &op.domain, &op.overload).hash(&mut hasher);
-    let mut attributes: Vec<u64> = op
-        .attributes
-        .iter()
-        .filter(|attribute| counts(op, attribute, source))
-        .map(attribute_hash)
-        .collect();
-    // Their order says nothing.
-    attributes.sort_unstable();
-    attributes.hash(&mut hasher);
-    op.outputs.iter().map(|operand| operand.args.len()).collect::<Vec<_>>().hash(&mut hasher);
-    hasher.finish()
 }
 
 fn attribute_hash(attribute: &Attribute) -> u64 {

@@ -285,3 +285,18 @@ fn parameters_keep_their_names_in_programs() {
     assert!(report.operators.is_empty(), "{report:?}");
     assert_eq!(report.renamed, [(variable.clone(), format!("{variable}_2"))]);
 }
+
+#[test]
+fn an_attribute_that_is_its_default_is_no_difference() {
+    // Before version 13, `axis` was 1 where nothing was said.
+    let path = "crates/formats/tests/golden/onnx_upgrade/flatten_Softmax.onnx";
+    let said = |axis: i64| {
+        move |program: &mut Program| {
+            let value = AttributeValue::Long(axis);
+            let softmax = program.blocks[0].ops.first_mut().expect("an operator");
+            softmax.attributes.push(Attribute { name: "axis".to_owned(), value });
+        }
+    };
+    assert!(edited(path, said(1)).operators.is_empty());
+    assert_eq!(changes(&edited(path, said(0))), [(vec![OperatorChange::Attributes], 0)]);
+}

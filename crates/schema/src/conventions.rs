@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lodstone_model::{AttributeValue, DType, Dialect, Model, Program, Var};
+use lodstone_model::{Attribute, AttributeValue, DType, Dialect, Model, Op, Program, Var};
 
 use crate::onnx::infer::Inference;
 use crate::{Findings, Risk, glow, mxnet, onnx, paddle};
@@ -35,6 +35,9 @@ pub struct Conventions {
     pub declare: fn(&mut Var, DType),
     /// The attribute in which operators say where in a training script they were made.
     pub source: Option<&'static str>,
+    /// Whether an attribute says nothing that its operator would not be without it: a default, or, of
+    /// Glow's, what its inputs say too.
+    pub is_implied: fn(&Program, &Op, &Attribute) -> bool,
     /// What else a user should know, a sentence each.
     pub notes: fn(&Program) -> Vec<String>,
 }
@@ -75,6 +78,12 @@ impl Conventions {
         let Some(source) = self.source else { return 0 };
         let says = |value: &AttributeValue| !matches!(value, AttributeValue::Strings(lines) if lines.is_empty());
         program.ops().filter(|op| op.attribute(source).is_some_and(says)).count()
+    }
+
+    /// Whether an attribute says what an operator is, rather than where it was made or what is known
+    /// without it.
+    pub fn counts(&self, program: &Program, op: &Op, attribute: &Attribute) -> bool {
+        Some(attribute.name.as_str()) != self.source && !(self.is_implied)(program, op, attribute)
     }
 
     /// Removes what operators say about where they were made.

@@ -34,6 +34,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     parameters: |_| Vec::new(),
     declare,
     source: None,
+    is_implied: |_, _, _| false,
     notes,
 };
 

@@ -33,6 +33,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     parameters: |program| saved(program).into_iter().map(|var| var.name.clone()).collect(),
     declare: |var, dtype| var.value.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype),
     source: Some(CALLSTACK),
+    is_implied: |_, _, _| false,
     notes: |_| Vec::new(),
 };
 

@@ -20,7 +20,7 @@ mod nodes;
 mod storage;
 mod types;
 
-use lodstone_model::Program;
+use lodstone_model::{Op, Program};
 
 use crate::{Conventions, conventions, onnx};
 
@@ -34,8 +34,16 @@ pub static CONVENTIONS: Conventions = Conventions {
     framework: "Glow",
     unknown_operators,
     check: |model, _| check(model),
+    is_implied: |_, op, attribute| names_inputs(op, &attribute.name),
     ..onnx::CONVENTIONS
 };
+
+/// Whether an attribute names what an operator reads, which its inputs do too.
+fn names_inputs(op: &Op, attribute: &str) -> bool {
+    let node = op.kind.strip_prefix(PREFIX).and_then(node);
+    attribute == "Predicate"
+        || node.is_some_and(|node| node.members.contains(&(attribute, Member::Values)))
+}
 
 /// Operators that Glow has not, each once, sorted.
 fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {

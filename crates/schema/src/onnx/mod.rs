@@ -22,7 +22,7 @@ pub use upgrade::{UpgradeError, changes, upgrade, upgrade_with};
 use std::collections::{HashMap, HashSet};
 
 use infer::{Inference, Options};
-use lodstone_model::{Dialect, Model, Op, Program};
+use lodstone_model::{Attribute, Dialect, Model, Op, Program};
 
 use crate::{Conventions, Findings, Interface, conventions};
 
@@ -40,8 +40,19 @@ pub static CONVENTIONS: Conventions = Conventions {
     parameters: |_| Vec::new(),
     declare: |var, dtype| var.value.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype),
     source: None,
+    is_implied: is_default,
     notes,
 };
+
+/// Whether an attribute is what it would be if it were not there. (Functions have sets of operators of their
+/// own: theirs are looked up in those of the model, which are to be compatible.)
+fn is_default(program: &Program, op: &Op, attribute: &Attribute) -> bool {
+    let sets = &program.operator_versions;
+    let set = sets.iter().find(|(domain, _)| domain_name(domain) == domain_name(&op.domain));
+    let known = set.and_then(|(_, version)| operator(&op.domain, &op.kind, *version));
+    let parameter = known.and_then(|known| known.attribute(&attribute.name));
+    parameter.is_some_and(|parameter| parameter.default.as_ref() == Some(&attribute.value))
+}
 
 /// Operators of Glow have no rules here.
 fn infer(model: &Model) -> Option<Inference> {

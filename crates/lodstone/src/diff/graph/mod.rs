@@ -14,7 +14,7 @@ use lodstone_schema::conventions;
 use serde::Serialize;
 
 use crate::Result;
-use crate::wiring::{Node, Use, Wiring, counts};
+use crate::wiring::{Node, Use, Wiring};
 use crate::words;
 use matching::Matching;
 
@@ -270,9 +270,9 @@ fn out_of_order(matching: &Matching) -> HashSet<usize> {
 }
 
 /// What of an operator is different.
-fn compare(
-    (a, side_a): (&Node<'_>, &Wiring<'_>),
-    (b, side_b): (&Node<'_>, &Wiring<'_>),
+fn compare<'a>(
+    (a, side_a): (&Node<'a>, &Wiring<'a>),
+    (b, side_b): (&Node<'a>, &Wiring<'a>),
     matching: &Matching,
     names: &Names<'_>,
 ) -> Result<(Vec<OperatorChange>, Vec<Detail>)> {
@@ -325,15 +325,12 @@ fn compare(
         let count = |op| Some(written(op).to_string());
         tell(OperatorChange::Rewired, Detail::of("number of outputs", count(a.op), count(b.op)));
     }
-    let of = |op: &Op, source: Option<&str>| -> BTreeMap<String, AttributeValue> {
-        let counts = |attribute: &&Attribute| counts(op, attribute, source);
-        let pair = |attribute: &Attribute| (attribute.name.clone(), attribute.value.clone());
-        op.attributes.iter().filter(counts).map(pair).collect()
-    };
-    let (of_a, of_b) = (of(a.op, side_a.source), of(b.op, side_b.source));
-    let all: BTreeSet<&String> = of_a.keys().chain(of_b.keys()).collect();
+    let pair = |attribute: &'a Attribute| (attribute.name.as_str(), &attribute.value);
+    let of_a: BTreeMap<_, _> = side_a.attributes(a.op).map(pair).collect();
+    let of_b: BTreeMap<_, _> = side_b.attributes(b.op).map(pair).collect();
+    let all: BTreeSet<&str> = of_a.keys().chain(of_b.keys()).copied().collect();
     for name in all {
-        let (value_a, value_b) = (of_a.get(name), of_b.get(name));
+        let (value_a, value_b) = (of_a.get(name).copied(), of_b.get(name).copied());
         if !same_values(value_a, value_b)? {
             let what = format!("attribute {name}");
             let detail = Detail::of(what, value_a.map(short), value_b.map(short));
