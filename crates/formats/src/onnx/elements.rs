@@ -7,6 +7,8 @@ use bytes::Bytes;
 use lodstone_model::DType;
 use lodstone_store::{Blob, Derive, Result};
 
+use crate::protobuf::varint::{TooLong, Varint};
+
 /// Fields of elements, and the elements that they say.
 ///
 /// Whoever reads on pays for every byte once; who goes back begins again. Memory does not depend on
@@ -37,9 +39,6 @@ pub(super) enum Encoding {
     /// As a varint, of which six bits count; in memory four of them take three bytes.
     SixBits,
 }
-
-/// Longest varint.
-const VARINT: u64 = 10;
 
 /// The source is read in pieces of this size.
 const PIECE: u64 = 16 << 10;
@@ -88,7 +87,8 @@ impl Typed {
             }
             Encoding::Varint(size) => {
                 let count = self.len / size.max(1);
-                count <= self.source.len() && self.source.len() <= count.saturating_mul(VARINT)
+                count <= self.source.len()
+                    && self.source.len() <= count.saturating_mul(Varint::LONGEST)
             }
         }
     }
@@ -109,7 +109,8 @@ impl Typed {
         self.source.for_each_chunk(|chunk| {
             for byte in chunk {
                 at += 1;
-                let taken = varint.take(*byte).map_err(|()| self.broken(at, "a longer one"))?;
+                let taken =
+                    varint.take(*byte).map_err(|TooLong| self.broken(at, "a longer one"))?;
                 let Some(value) = taken else { continue };
                 bits |= u32::try_from(value & 0x3f).unwrap_or(0) << held;
                 held += 6;
@@ -152,7 +153,8 @@ impl Typed {
             let index = usize::try_from(at - start).unwrap_or(usize::MAX);
             let byte = window.get(index).copied().unwrap_or_default();
             at += 1;
-            let Some(value) = varint.take(byte).map_err(|()| self.broken(at, "a longer one"))?
+            let Some(value) =
+                varint.take(byte).map_err(|TooLong| self.broken(at, "a longer one"))?
             else {
                 continue;
             };
@@ -175,28 +177,6 @@ impl Typed {
             return Err(self.broken(at, "more"));
         }
         Ok(())
-    }
-}
-
-/// A varint that is being read.
-#[derive(Default)]
-struct Varint {
-    value: u64,
-    shift: u32,
-}
-
-impl Varint {
-    /// Takes one byte; gives the number that ends with it.
-    fn take(&mut self, byte: u8) -> std::result::Result<Option<u64>, ()> {
-        if self.shift >= 70 {
-            return Err(());
-        }
-        self.value |= u64::from(byte & 0x7f).checked_shl(self.shift).unwrap_or(0);
-        self.shift += 7;
-        if byte & 0x80 != 0 {
-            return Ok(None);
-        }
-        Ok(Some(std::mem::take(self).value))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The first fields of a message of which only the beginning is at hand: enough to tell what it is.
 
+use super::varint::Varint;
+
 /// What is left of a message, and how much of that one can see.
 #[derive(Debug)]
 pub(crate) struct Glance<'a> {
@@ -9,17 +11,15 @@ pub(crate) struct Glance<'a> {
 
 impl Glance<'_> {
     pub(crate) fn varint(&mut self) -> Option<u64> {
-        let mut value = 0u64;
-        for shift in (0..70).step_by(7) {
+        let mut varint = Varint::default();
+        loop {
             let (byte, rest) = self.bytes.split_first().filter(|_| self.left > 0)?;
             self.bytes = rest;
             self.left -= 1;
-            value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
-            if byte & 0x80 == 0 {
+            if let Some(value) = varint.take(*byte).ok()? {
                 return Some(value);
             }
         }
-        None
     }
 
     /// The number and the wire type of the next field.

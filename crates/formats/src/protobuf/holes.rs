@@ -15,6 +15,7 @@ use lodstone_model::Limits;
 use lodstone_store::{Blob, Cursor};
 
 use super::schema::{self, Kind};
+use super::varint::{TooLong, Varint, shortest};
 use super::wire::{Encoder, Field, Message, Source, Value};
 use crate::Result;
 
@@ -154,25 +155,21 @@ impl Frame {
     }
 }
 
-/// How many bytes a varint takes at least.
-fn shortest(value: u64) -> u64 {
-    u64::from(64 - (value | 1).leading_zeros()).div_ceil(7)
-}
-
 fn varint(cursor: &mut Cursor<'_>, end: u64) -> Result<u64> {
     let start = cursor.position();
-    let mut value = 0u64;
-    for shift in (0..70).step_by(7) {
+    let mut varint = Varint::default();
+    loop {
         if cursor.position() >= end {
             return Err(cursor.error_at(start, "a varint", "the end of the message").into());
         }
         let [byte] = cursor.array("a varint")?;
-        value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
-        if byte & 0x80 == 0 {
+        let taken = varint.take(byte).map_err(|TooLong| {
+            cursor.error_at(start, "a varint of at most 10 bytes", "a longer one")
+        })?;
+        if let Some(value) = taken {
             return Ok(value);
         }
     }
-    Err(cursor.error_at(start, "a varint of at most 10 bytes", "a longer one").into())
 }
 
 fn length(cursor: &mut Cursor<'_>, end: u64) -> Result<u64> {

@@ -2,6 +2,7 @@
 //!
 //! | part | what it does |
 //! |---|---|
+//! | [`varint`] | numbers of several bytes |
 //! | [`wire`] | fields of a message in the order and the encoding they have, with their offsets |
 //! | [`glance`] | what a file begins with |
 //! | [`holes`] | messages without the elements of their tensors |
@@ -20,6 +21,7 @@ pub(crate) mod holes;
 pub(crate) mod patch;
 pub(crate) mod schema;
 pub(crate) mod text;
+pub(crate) mod varint;
 pub(crate) mod wire;
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use lodstone_model::Limits;
 
 use super::holes::Structure;
+use super::varint::{TooLong, Varint};
 use crate::{Error, Result};
 
 /// What all messages of one file share.
@@ -180,18 +181,19 @@ impl<'a> Fields<'a> {
 
     fn varint(&mut self) -> Result<u64> {
         let start = self.position;
-        let mut value = 0u64;
-        for shift in (0..70).step_by(7) {
+        let mut varint = Varint::default();
+        loop {
             let Some(byte) = self.message.bytes.get(self.position) else {
                 return Err(self.error(start, "a varint", "the end of the message"));
             };
             self.position += 1;
-            value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
-            if byte & 0x80 == 0 {
+            let taken = varint.take(*byte).map_err(|TooLong| {
+                self.error(start, "a varint of at most 10 bytes", "a longer one")
+            })?;
+            if let Some(value) = taken {
                 return Ok(value);
             }
         }
-        Err(self.error(start, "a varint of at most 10 bytes", "a longer one"))
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
