@@ -22,4 +22,7 @@ mod _lodstone {
     use crate::functions::{convert, diff, main, open, save, scan, seal, verify};
     #[pymodule_export]
     use crate::model::{Model, Tensor};
+
+    #[pymodule_export]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
 }

@@ -96,6 +96,14 @@ impl Model {
         self.names.clone()
     }
 
+    /// The same, with all tensors in memory: its files are needed no more.
+    #[pyo3(name = "_loaded")]
+    fn loaded(&self, py: Python<'_>) -> PyResult<Self> {
+        let mut model = lodstone::Model::clone(&self.model);
+        let loaded = run(py, None, move |_| model.load().map(|()| model))?;
+        loaded.map(Self::new).map_err(|error| raise_store(py, error))
+    }
+
     /// The tensors, with their bytes in memory of their own, all of them read at once.
     #[pyo3(name = "_load")]
     fn load(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Vec<(Tensor, Buffer)>> {
@@ -164,6 +172,11 @@ impl Tensor {
             return Err(pyo3::exceptions::PyValueError::new_err(what));
         }
         Ok(Self { name, tensor: lodstone::Tensor::dense(dtype, shape, data) })
+    }
+
+    /// The same under another name.
+    fn renamed(&self, name: String) -> Self {
+        Self { name, tensor: self.tensor.clone() }
     }
 
     /// Its name.

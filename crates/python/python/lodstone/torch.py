@@ -1,0 +1,84 @@
+"""Tensors of PyTorch.
+
+    >>> from lodstone.torch import load_file  # doctest: +SKIP
+    >>> load_file("resnet50.pdparams")["conv1.weight"].shape  # doctest: +SKIP
+    torch.Size([64, 3, 7, 7])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+import torch
+
+from . import _files
+from ._lodstone import Buffer, Tensor
+from ._model import Path, open
+from ._work import Progress
+
+
+def dtype(name: str) -> torch.dtype | None:
+    """The element type that PyTorch calls `name`; none if it packs or has it in another way."""
+    found = getattr(torch, name, None)
+    sized = isinstance(found, torch.dtype) and "int2" not in name and "int4" not in name and "float4" not in name
+    return found if sized else None
+
+
+def array(tensor: Tensor) -> torch.Tensor:
+    """The elements of a tensor, in pages of its file that become copies when they are written to.
+
+    Of a sparse tensor they are those that are stored. Types that PyTorch has not are raw bytes; the tensor's
+    `dtype` says what they are.
+    """
+    return view(tensor, tensor.data(private=True))
+
+
+def view(tensor: Tensor, data: Buffer) -> torch.Tensor:
+    """A tensor of PyTorch of bytes that a tensor has."""
+    if tensor.values is not None:
+        raise TypeError(f"`{tensor.name}` is a tensor of texts, which PyTorch has not")
+    kind = dtype(tensor.dtype)
+    if len(data) == 0:
+        return torch.empty(tensor.stored_shape, dtype=kind or torch.uint8)
+    if kind is None:
+        return torch.frombuffer(data, dtype=torch.uint8)
+    return torch.frombuffer(data, dtype=kind).reshape(tensor.stored_shape)
+
+
+def load_file(file: Path | BinaryIO | bytes, **options: Any) -> dict[str, torch.Tensor]:
+    """The tensors of a model, in memory that is yours."""
+    model = open(file, **options)
+    return {tensor.name: view(tensor, data) for tensor, data in model._model._load(list(model))}
+
+
+def load(data: bytes) -> dict[str, torch.Tensor]:
+    """The tensors of a model that is bytes."""
+    return load_file(data)
+
+
+def save_file(
+    tensors: Mapping[str, Any],
+    file: Path,
+    metadata: Mapping[str, str] | None = None,
+    *,
+    progress: Progress | None = None,
+    **options: Any,
+) -> None:
+    """Writes tensors. The format is told by the name of the file, or by `to`; `options` are those of `convert`."""
+    _files.write(tensor, tensors, file, metadata, progress, options)
+
+
+def save(
+    tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None, *, to: str = "safetensors", **options: Any
+) -> bytes:
+    """The bytes of a file of a format that is one file."""
+    return _files.encode(tensor, tensors, metadata, to, options)
+
+
+def tensor(name: str, value: torch.Tensor) -> Tensor:
+    """A tensor of one of PyTorch. Its bytes are not copied if they are row-major and not on a device."""
+    kind = str(value.dtype).removeprefix("torch.")
+    plain = value.detach().to("cpu").contiguous()
+    data = plain.reshape(-1).view(torch.uint8).numpy() if plain.numel() else b""
+    return Tensor(name, kind, plain.shape, data)
