@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lodstone::{Blob, Memory};
-use pyo3::buffer::PyBuffer;
+use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -119,7 +119,7 @@ impl Buffer {
 
 /// The bytes of an object that has a buffer, which it keeps: nothing is copied.
 pub(crate) fn blob(object: &Bound<'_, PyAny>) -> PyResult<Blob> {
-    let buffer = PyBuffer::<u8>::get(object)?;
+    let buffer = PyUntypedBuffer::get(object)?;
     if !buffer.is_c_contiguous() {
         return Err(PyBufferError::new_err("the bytes of a tensor have to be in one piece"));
     }
@@ -127,7 +127,7 @@ pub(crate) fn blob(object: &Bound<'_, PyAny>) -> PyResult<Blob> {
 }
 
 /// Bytes of an object of Python.
-struct Exporter(PyBuffer<u8>);
+struct Exporter(PyUntypedBuffer);
 
 impl AsRef<[u8]> for Exporter {
     fn as_ref(&self) -> &[u8] {

@@ -16,6 +16,8 @@ mod work;
 /// The module.
 #[pyo3::pymodule(gil_used = false)]
 mod _lodstone {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use crate::buffer::Buffer;
     #[pymodule_export]
@@ -23,6 +25,8 @@ mod _lodstone {
     #[pymodule_export]
     use crate::model::{Model, Tensor};
 
-    #[pymodule_export]
-    const __version__: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
 }

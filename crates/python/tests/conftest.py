@@ -4,18 +4,15 @@ import pathlib
 
 import pytest
 
-import lodstone
-
 ROOT = pathlib.Path(__file__).parents[3]
 GOLDEN = ROOT / "crates/formats/tests/golden"
 DIGITS = ROOT / "examples/digits/paddle"
 
 
 @pytest.fixture(autouse=True)
-def examples(doctest_namespace, monkeypatch, tmp_path):
-    """Examples are run where the repository is."""
+def in_the_repository(monkeypatch):
+    """Examples have paths of the repository."""
     monkeypatch.chdir(ROOT)
-    doctest_namespace.update(lodstone=lodstone, tmp=tmp_path)
 
 
 @pytest.fixture

@@ -59,9 +59,12 @@ def test_arrays_go_out_and_come_back(tmp_path, format):
     }
     path = tmp_path / "out"
     lodstone.numpy.save_file(arrays, path, to=format, allow=["names"])
-    found = list(lodstone.numpy.load_file(path).values())
-    for expected, array_ in zip(arrays.values(), found, strict=True):
-        assert np.array_equal(expected, array_) and array_.dtype == expected.dtype.newbyteorder("=")
+    found = lodstone.numpy.load_file(path)
+    # There are formats without names.
+    found = found if set(found) == set(arrays) else dict(zip(arrays, found.values(), strict=True))
+    for name, expected in arrays.items():
+        assert np.array_equal(expected, found[name])
+        assert found[name].dtype == expected.dtype.newbyteorder("=")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +97,7 @@ def test_recorded_facts_of_every_framework():
             try:
                 model = lodstone.open(GOLDEN / family / case["path"])
             except lodstone.LodstoneError:
-                assert case.get("refused") or "tensors" not in case, case["path"]
+                assert case["format"].endswith("refused"), case["path"]
                 continue
             for recorded, tensor in zip(case.get("tensors", []), model.tensors):
                 if recorded.get("sha256") and tensor.kind == "dense":
