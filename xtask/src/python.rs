@@ -31,59 +31,57 @@ pub(crate) fn pythons() -> Vec<(String, PathBuf)> {
 
 /// Builds the Python package, and tests it with every Python that there is.
 pub(crate) fn test_package() -> Result<(), Outcome> {
-    let (package, wheels) = (root().join("crates/python"), target().join("wheels"));
-    let mut wheel = None;
-    for (version, python) in pythons() {
-        let python = environment_of(&python, "crates/python/requirements-test.txt", &version)?;
-        if wheel.is_none() {
-            let _ = fs::remove_dir_all(&wheels);
-            let mut build = Command::new(&python);
-            build.args(["-m", "maturin", "build", "--quiet", "--locked", "--out"]).arg(&wheels);
-            run(build.current_dir(&package))?;
-            let built =
-                fs::read_dir(&wheels).map_err(cannot("list what was built"))?.flatten().next();
-            wheel = built.map(|entry| entry.path());
-        }
-        let mut install = Command::new(&python);
-        install.args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--no-index",
-            "--force-reinstall",
-        ]);
-        run(install.args(&wheel))?;
+    let pythons = pythons();
+    let (_, first) = pythons.first().ok_or_else(|| {
+        Outcome::CouldNotRun("there is no Python from 3.11 on, with venv".to_owned())
+    })?;
+    let wheel = wheel(first)?;
+    for (_, python) in &pythons {
+        let python = environment(python, PACKAGE)?;
+        install(&python, &wheel)?;
         let mut tests = Command::new(&python);
-        tests.args([
-            "-B",
-            "-m",
-            "pytest",
-            "--quiet",
-            "-p",
-            "no:cacheprovider",
-            "tests",
-            "--pyargs",
-            "lodstone",
-        ]);
-        run(tests.current_dir(&package))?;
+        tests.args(["-B", "-m", "pytest", "--quiet", "-p", "no:cacheprovider", "tests"]);
+        run(tests.current_dir(root().join("crates/python")))?;
     }
-    wheel
-        .map(drop)
-        .ok_or_else(|| Outcome::CouldNotRun("there is no Python from 3.11 on".to_owned()))
+    Ok(())
+}
+
+/// What the Python package is built and tested with.
+const PACKAGE: &str = "crates/python/requirements-test.txt";
+
+/// The Python package, built as it is now.
+pub(crate) fn wheel(python: &Path) -> Result<PathBuf, Outcome> {
+    let wheels = target().join("wheels");
+    let _ = fs::remove_dir_all(&wheels);
+    let mut build = Command::new(environment(python, PACKAGE)?);
+    build.args(["-m", "maturin", "build", "--quiet", "--locked", "--out"]).arg(&wheels);
+    run(build.current_dir(root().join("crates/python")))?;
+    let built = fs::read_dir(&wheels).map_err(cannot("list what was built"))?.flatten().next();
+    let missing = || Outcome::Failed("maturin built no wheel".to_owned());
+    built.map(|entry| entry.path()).ok_or_else(missing)
+}
+
+/// Installs the package beside what is there.
+pub(crate) fn install(python: &Path, wheel: &Path) -> Result<(), Outcome> {
+    let mut install = Command::new(python);
+    install.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--force-reinstall",
+    ]);
+    run(install.arg(wheel))
 }
 
 /// A virtual environment with the packages of a requirements file of the project; gives its Python.
 pub(crate) fn environment(python: &Path, requirements: &str) -> Result<PathBuf, Outcome> {
-    environment_of(python, requirements, "3.11")
-}
-
-/// The same, of several Pythons with the same requirements.
-fn environment_of(python: &Path, requirements: &str, version: &str) -> Result<PathBuf, Outcome> {
     let requirements = root().join(requirements);
     let name = requirements.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-    let directory = target().join("interop").join(format!("venv-{name}-{version}"));
+    let python_name = python.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let directory = target().join("interop").join(format!("venv-{name}-{python_name}"));
     let (inside, installed) = (directory.join("bin/python"), directory.join("installed.txt"));
     let wanted = fs::read(&requirements).map_err(cannot("read the requirements"))?;
     if fs::read(&installed).is_ok_and(|installed| installed == wanted) {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use lodstone::{ConvertOptions, DType, ExternalData, Loss, OpenOptions, Renames, Target};
 use pyo3::exceptions::PyValueError;
@@ -103,7 +104,7 @@ impl Source<'_> {
     /// The model, which is opened on the way.
     pub(crate) fn ready(self) -> Ready {
         match self {
-            Self::Open(model) => Ready::Open(lodstone::Model::clone(&model.get().model)),
+            Self::Open(model) => Ready::Open(Arc::clone(&model.get().model)),
             Self::Path(path) => Ready::Path(path),
         }
     }
@@ -111,14 +112,14 @@ impl Source<'_> {
 
 /// The same, for another thread.
 pub(crate) enum Ready {
-    Open(lodstone::Model),
+    Open(Arc<lodstone::Model>),
     Path(PathBuf),
 }
 
 impl Ready {
     pub(crate) fn open(self, options: &OpenOptions) -> lodstone::Result<lodstone::Model> {
         match self {
-            Self::Open(model) => Ok(model),
+            Self::Open(model) => Ok(Arc::unwrap_or_clone(model)),
             Self::Path(path) => lodstone::open_with(path, options),
         }
     }

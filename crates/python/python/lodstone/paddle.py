@@ -28,10 +28,10 @@ def array(tensor: Tensor) -> paddle.Tensor:
     if tensor.values is not None:
         raise TypeError(f"`{tensor.name}` is a tensor of texts, which PaddlePaddle has not")
     try:
-        capsule = tensor.__dlpack__()
-    except BufferError:
+        return dlpack.from_dlpack(tensor.__dlpack__())
+    except (BufferError, NotImplementedError, RuntimeError, ValueError):
+        # DLPack has no such type, or this release does not take it.
         return paddle.to_tensor(numpy.array(tensor))
-    return dlpack.from_dlpack(capsule)
 
 
 def load_file(file: Path | BinaryIO | bytes, **options: Any) -> dict[str, paddle.Tensor]:

@@ -19,10 +19,14 @@ from ._work import Progress
 
 
 def dtype(name: str) -> torch.dtype | None:
-    """The element type that PyTorch calls `name`; none if it packs or has it in another way."""
-    found = getattr(torch, name, None)
-    sized = isinstance(found, torch.dtype) and "int2" not in name and "int4" not in name and "float4" not in name
-    return found if sized else None
+    """The element type that PyTorch calls `name`; none if it packs its elements in another way."""
+    name = PAIRS.get(name, name)
+    found = None if "int2" in name or "int4" in name else getattr(torch, name, None)
+    return found if isinstance(found, torch.dtype) else None
+
+
+PAIRS = {"float4_e2m1fn": "float4_e2m1fn_x2"}
+"""Types of which PyTorch has two in an element."""
 
 
 def array(tensor: Tensor) -> torch.Tensor:
@@ -38,12 +42,17 @@ def view(tensor: Tensor, data: Buffer) -> torch.Tensor:
     """A tensor of PyTorch of bytes that a tensor has."""
     if tensor.values is not None:
         raise TypeError(f"`{tensor.name}` is a tensor of texts, which PyTorch has not")
-    kind = dtype(tensor.dtype)
-    if len(data) == 0:
-        return torch.empty(tensor.stored_shape, dtype=kind or torch.uint8)
+    kind, shape = dtype(tensor.dtype), list(tensor.stored_shape)
+    if tensor.dtype in PAIRS:
+        if not shape or shape[-1] % 2:
+            kind = None
+        else:
+            shape[-1] //= 2
     if kind is None:
-        return torch.frombuffer(data, dtype=torch.uint8)
-    return torch.frombuffer(data, dtype=kind).reshape(tensor.stored_shape)
+        kind, shape = torch.uint8, [len(data)]
+    if len(data) == 0:
+        return torch.empty(shape, dtype=kind)
+    return torch.frombuffer(data, dtype=kind).reshape(shape)
 
 
 def load_file(file: Path | BinaryIO | bytes, **options: Any) -> dict[str, torch.Tensor]:
@@ -81,4 +90,8 @@ def tensor(name: str, value: torch.Tensor) -> Tensor:
     kind = str(value.dtype).removeprefix("torch.")
     plain = value.detach().to("cpu").contiguous()
     data = plain.reshape(-1).view(torch.uint8).numpy() if plain.numel() else b""
-    return Tensor(name, kind, plain.shape, data)
+    shape = list(plain.shape)
+    for name_here, name_there in PAIRS.items():
+        if kind == name_there:
+            kind, shape[-1] = name_here, 2 * shape[-1]
+    return Tensor(name, kind, shape, data)
