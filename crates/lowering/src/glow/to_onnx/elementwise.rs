@@ -3,7 +3,7 @@
 use lodstone_model::DType;
 
 use super::node::{Node, Outcome, Rule, no_words};
-use crate::onnx::{Value, float, int};
+use crate::onnx::{Value, float, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Abs", |n| unary(n, "Abs")),
@@ -15,7 +15,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Erf", |n| unary(n, "Erf")),
     ("Exp", |n| unary(n, "Exp")),
     ("Floor", |n| unary(n, "Floor")),
-    ("Gelu", |n| unary(n, "Gelu")),
+    ("Gelu", gelu),
     ("HardSwish", |n| unary(n, "HardSwish")),
     ("IsNaN", |n| unary(n, "IsNaN")),
     ("Log", |n| unary(n, "Log")),
@@ -240,4 +240,11 @@ fn truncated(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
     let size = n.call("Abs", &[value], [])?;
     let size = n.call("Floor", &[&size], [])?;
     Ok(n.mul(&sign, &size)?)
+}
+
+/// By the hyperbolic tangent, as Glow computes it.
+fn gelu(n: &mut Node<'_>) -> Outcome {
+    let value = n.real(0)?;
+    let value = n.call("Gelu", &[&value], [text("approximate", "tanh")])?;
+    n.put(0, &value)
 }

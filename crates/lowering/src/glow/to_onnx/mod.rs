@@ -10,13 +10,18 @@
 //!
 //! Source of truth: what Glow's interpreter computes (commit 05dd99b9), and results that it gave.
 
+mod conv;
 mod elementwise;
+mod linear;
 mod moves;
 mod node;
+mod normalize;
+mod pool;
+mod quantize;
 mod reduce;
 mod table;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Kind, Loss, Model, Op,
@@ -73,6 +78,10 @@ struct Work<'m> {
     vars: Vec<Var>,
     findings: Findings,
     losses: BTreeMap<Loss, Vec<String>>,
+    /// The names of values that something reads.
+    read: HashSet<String>,
+    /// The names of values that are given.
+    inputs: HashSet<&'m str>,
     /// Whether an operator stayed what it was.
     keeps: bool,
 }
@@ -100,6 +109,8 @@ impl<'m> Work<'m> {
             vars,
             findings,
             losses,
+            read: main.ops.iter().flat_map(reads).chain(main.outputs.iter().cloned()).collect(),
+            inputs: main.inputs.iter().map(String::as_str).collect(),
             keeps: false,
         }
     }
@@ -155,7 +166,7 @@ impl<'m> Work<'m> {
                 continue;
             }
             for name in reads(op) {
-                if self.constants.contains_key(&*name) || self.main.inputs.contains(&name) {
+                if self.constants.contains_key(&*name) || self.inputs.contains(&*name) {
                     continue;
                 }
                 if let Some(writer) = writer.get(name.as_str()) {
@@ -167,7 +178,7 @@ impl<'m> Work<'m> {
                 }
             }
         }
-        let mut ready: std::collections::BTreeSet<usize> =
+        let mut ready: BTreeSet<usize> =
             waits.iter().enumerate().filter(|(_, waits)| **waits == 0).map(|(n, _)| n).collect();
         let mut order = Vec::new();
         while let Some(number) = ready.pop_first() {
@@ -256,7 +267,7 @@ impl<'m> Work<'m> {
             op,
             inputs: &inputs,
             wanted: wanted.clone(),
-            constants: &self.constants,
+            read: &self.read,
         };
         let outcome = match decision(kind.kind) {
             Some(Decision::Rule(rule)) => rule(&mut node),
@@ -274,8 +285,12 @@ impl<'m> Work<'m> {
             }
         };
         for (name, wanted) in op.output("").iter().zip(wanted) {
-            let given = wanted.given.ok_or_else(|| format!("the result `{name}` is not told"))?;
-            self.values.insert(name, given);
+            match wanted.given {
+                Some(given) => drop(self.values.insert(name, given)),
+                // What nothing reads need not be computed.
+                None if !self.read.contains(name) => {}
+                None => return Err(format!("the result `{name}` is not told")),
+            }
         }
         Ok(())
     }
@@ -325,16 +340,16 @@ impl<'m> Work<'m> {
             places.into_iter().for_each(|place| report.lose(loss, place));
         }
         let (ops, outputs) = (unsaved(self.graph.ops, &self.main.outputs), &self.main.outputs);
-        let read: std::collections::HashSet<&str> =
+        let read: HashSet<&str> =
             ops.iter().flat_map(Op::reads).chain(outputs.iter().map(String::as_str)).collect();
-        let was_read: std::collections::HashSet<&str> =
+        let was_read: HashSet<&str> =
             self.main.ops.iter().flat_map(Op::reads).collect();
         let is_needed = |name: &str| read.contains(name) || !was_read.contains(name);
         let kept = self.model.parameters.iter().filter(|p| is_needed(&p.name)).cloned();
         let made = self.graph.constants.into_iter().filter(|p| read.contains(p.name.as_str()));
         let parameters: Vec<_> = kept.chain(made).collect();
         // Variables of constants that are gone, and of values that are gone, go.
-        let names: std::collections::HashSet<&str> = (parameters.iter().map(|p| p.name.as_str()))
+        let names: HashSet<&str> = (parameters.iter().map(|p| p.name.as_str()))
             .chain(ops.iter().flat_map(Op::writes))
             .chain(self.main.inputs.iter().map(String::as_str))
             .collect();
@@ -375,10 +390,10 @@ impl<'m> Work<'m> {
 
 /// Leaves out copies that only give a value the name of an output: its writer can give it that name.
 fn unsaved(ops: Vec<Op>, outputs: &[String]) -> Vec<Op> {
-    let outputs: std::collections::HashSet<&str> = outputs.iter().map(String::as_str).collect();
-    let written: std::collections::HashSet<&str> = ops.iter().flat_map(Op::writes).collect();
+    let outputs: HashSet<&str> = outputs.iter().map(String::as_str).collect();
+    let written: HashSet<&str> = ops.iter().flat_map(Op::writes).collect();
     let mut names: HashMap<String, String> = HashMap::new();
-    let mut gone = std::collections::HashSet::new();
+    let mut gone = HashSet::new();
     for (number, op) in ops.iter().enumerate() {
         let (Some(from), Some(to)) = (op.input("").first(), op.output("").first()) else {
             continue;

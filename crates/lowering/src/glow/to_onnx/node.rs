@@ -65,8 +65,8 @@ pub(super) struct Node<'a> {
     pub(super) op: &'a Op,
     pub(super) inputs: &'a [Given],
     pub(super) wanted: Vec<Wanted>,
-    /// The constants of the program, by name.
-    pub(super) constants: &'a super::Constants<'a>,
+    /// The names of values that something reads.
+    pub(super) read: &'a std::collections::HashSet<String>,
 }
 
 impl Deref for Node<'_> {
@@ -135,9 +135,9 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The values of an input that is a constant.
-    pub(super) fn constant(&self, index: usize) -> Outcome<Option<&'a lodstone_model::Tensor>> {
-        Ok(self.constants.get(self.given(index)?.value.name()).copied())
+    /// Whether something reads a result.
+    pub(super) fn is_read(&self, index: usize) -> bool {
+        self.wanted.get(index).is_some_and(|wanted| self.read.contains(&wanted.name))
     }
 
     /// A member that is an integer.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::node::Rule;
-use super::{elementwise, moves, reduce};
+use super::{conv, elementwise, linear, moves, normalize, pool, quantize, reduce};
 
 /// What becomes of a kind of node.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,16 @@ pub(super) enum Decision {
 }
 
 /// Families of rules, each a file.
-const FAMILIES: &[&[(&str, Rule)]] = &[elementwise::RULES, reduce::RULES, moves::RULES];
+const FAMILIES: &[&[(&str, Rule)]] = &[
+    elementwise::RULES,
+    reduce::RULES,
+    moves::RULES,
+    quantize::RULES,
+    linear::RULES,
+    conv::RULES,
+    pool::RULES,
+    normalize::RULES,
+];
 
 /// Why ONNX has no words for a kind.
 const NO_WORDS: &[(&str, &str)] = &[];

@@ -1,0 +1,138 @@
+//! Convolutions.
+//!
+//! Glow's channels are last: `[batch, height, width, channel]`, and filters `[out, height, width, in]`.
+//! ONNX's come after the batch, so that there is a transposition before and behind; that of a filter
+//! that is constant is folded by every runtime.
+
+use lodstone_model::Attribute;
+
+use super::elementwise::clipped;
+use super::linear::{by_row, dequantized_by_row};
+use super::node::{Node, Outcome, Rule};
+use crate::onnx::{Value, float, int, ints};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("ChannelwiseQuantizedConvolution", channelwise),
+    ("ConvTranspose", transposed),
+    ("Convolution", convolution),
+    ("Convolution3D", convolution),
+];
+
+/// With the channels after the batch.
+pub(super) fn channels_first(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
+    let rank = i64::try_from(value.rank()?).unwrap_or(0);
+    let order: Vec<i64> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
+    match rank {
+        ..3 => Err(format!("expected channels behind extents, found {rank} extents").into()),
+        _ => Ok(n.transpose(value, &order)?),
+    }
+}
+
+/// With the channels last.
+pub(super) fn channels_last(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
+    let rank = i64::try_from(value.rank()?).unwrap_or(0);
+    let order: Vec<i64> = [0].into_iter().chain(2..rank).chain([1]).collect();
+    match rank {
+        ..3 => Err(format!("expected extents behind channels, found {rank} extents").into()),
+        _ => Ok(n.transpose(value, &order)?),
+    }
+}
+
+/// Whether channels are after the batch for Glow, too.
+pub(super) fn is_channels_first(n: &Node<'_>) -> bool {
+    n.text("Layout").is_ok_and(|layout| layout == "NCHW" || layout == "NCTHW")
+}
+
+/// Kernels, strides and pads, which begin at the first extent, and end at the first; dilations, if the
+/// kind has them.
+fn window(n: &Node<'_>) -> Outcome<Vec<Attribute>> {
+    let mut attributes = vec![
+        ints("kernel_shape", n.ints("Kernels")?),
+        ints("strides", n.ints("Strides")?),
+        ints("pads", &pads(n)?),
+        int("group", n.int("Group")?),
+    ];
+    if n.op.attribute("Dilation").is_some() {
+        attributes.push(ints("dilations", n.ints("Dilation")?));
+    }
+    Ok(attributes)
+}
+
+/// Pads as ONNX has them: all that are in front, then all that are behind. Of three extents, Glow has
+/// them pair by pair.
+pub(super) fn pads(n: &Node<'_>) -> Outcome<Vec<i64>> {
+    let pads = n.ints("Pads")?;
+    Ok(match *pads {
+        [near, far, top, left, bottom, right] => vec![near, top, left, far, bottom, right],
+        _ => pads.to_vec(),
+    })
+}
+
+fn convolution(n: &mut Node<'_>) -> Outcome {
+    let dtype = n.computed(0)?;
+    let (input, filter) = (n.real_as(0, dtype)?, n.real_as(1, dtype)?);
+    let bias = n.real_as(2, dtype)?;
+    convolved(n, &input, &filter, &bias)
+}
+
+fn channelwise(n: &mut Node<'_>) -> Outcome {
+    let input = n.real(0)?;
+    let filter = dequantized_by_row(n, 1, 3, 4)?;
+    let bias = if n.ty(2)?.kind.is_quantized() {
+        let (bias, scales, offsets) = (n.raw(2)?, n.raw(5)?, n.raw(6)?);
+        by_row(n, &bias, &scales, &offsets)?
+    } else {
+        n.raw(2)?
+    };
+    convolved(n, &input, &filter, &bias)
+}
+
+fn convolved(n: &mut Node<'_>, input: &Value, filter: &Value, bias: &Value) -> Outcome {
+    let attributes = window(n)?;
+    let first = is_channels_first(n);
+    let (mut input, mut filter) = (input.clone(), filter.clone());
+    if !first {
+        (input, filter) = (channels_first(n, &input)?, channels_first(n, &filter)?);
+    }
+    let inputs = [Some(&input), Some(&filter), Some(bias)];
+    let outputs = n.emit("Conv", &inputs, attributes, 1)?;
+    let [value] = &outputs[..] else { return Ok(()) };
+    let value = activated(n, value)?;
+    let value = if first { value } else { channels_last(n, &value)? };
+    n.put(0, &value)
+}
+
+/// What a node does to its result, if it does something.
+fn activated(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
+    let Ok(activation) = n.text("FusedActivation") else { return Ok(value.clone()) };
+    let numbers = n.floats("FusedActivationArgs")?;
+    Ok(match (activation.as_str(), numbers) {
+        ("NONE", _) => value.clone(),
+        ("RELU", _) => n.call("Relu", &[value], [])?,
+        ("TANH", _) => n.call("Tanh", &[value], [])?,
+        ("SIGMOID", _) => n.call("Sigmoid", &[value], [])?,
+        ("CLIP", [least, most]) => clipped(n, value, *least, *most)?,
+        ("LEAKY_RELU", [alpha]) => n.call("LeakyRelu", &[value], [float("alpha", *alpha)])?,
+        (other, numbers) => {
+            let count = numbers.len();
+            let what = format!("`FusedActivation` is `{other}`, which has not {count} numbers");
+            return Err(what.into());
+        }
+    })
+}
+
+/// A filter is `[out, height, width, in]` for Glow, and `[in, out, height, width]` for ONNX.
+fn transposed(n: &mut Node<'_>) -> Outcome {
+    let dtype = n.computed(0)?;
+    let (input, filter) = (n.real_as(0, dtype)?, n.real_as(1, dtype)?);
+    let bias = n.real_as(2, dtype)?;
+    let input = channels_first(n, &input)?;
+    n.ranked::<4>(1)?;
+    let filter = n.transpose(&filter, &[3, 0, 1, 2])?;
+    let attributes = window(n)?;
+    let inputs = [Some(&input), Some(&filter), Some(&bias)];
+    let outputs = n.emit("ConvTranspose", &inputs, attributes, 1)?;
+    let [value] = &outputs[..] else { return Ok(()) };
+    let value = channels_last(n, value)?;
+    n.put(0, &value)
+}
