@@ -63,43 +63,53 @@ fn window(n: &Node<'_>) -> Outcome<Vec<Attribute>> {
 pub(super) fn pads(n: &Node<'_>) -> Outcome<Vec<i64>> {
     let pads = n.ints("Pads")?;
     Ok(match *pads {
-        [near, far, top, left, bottom, right] => vec![near, top, left, far, bottom, right],
+        [near, far, top, bottom, left, right] => vec![near, top, left, far, bottom, right],
         _ => pads.to_vec(),
     })
 }
 
 fn convolution(n: &mut Node<'_>) -> Outcome {
     let dtype = n.computed(0)?;
-    let (input, filter) = (n.real_as(0, dtype)?, n.real_as(1, dtype)?);
+    let filter = arranged(n, 1)?;
+    let filter = n.dequantized(&filter, n.ty(1)?)?;
+    let filter = n.cast(&filter, dtype)?;
     let bias = n.real_as(2, dtype)?;
-    convolved(n, &input, &filter, &bias)
+    convolved(n, &filter, &bias)
+}
+
+/// An input as ONNX has its extents. What is quantized is so arranged before it is dequantized:
+/// runtimes look for `DequantizeLinear` just before a convolution.
+fn arranged(n: &mut Node<'_>, index: usize) -> Outcome<Value> {
+    let value = n.raw(index)?;
+    if is_channels_first(n) { Ok(value) } else { channels_first(n, &value) }
 }
 
 fn channelwise(n: &mut Node<'_>) -> Outcome {
-    let input = n.real(0)?;
-    let filter = dequantized_by_row(n, 1, 3, 4)?;
+    let filter = arranged(n, 1)?;
+    let (scales, offsets) = (n.raw(3)?, n.raw(4)?);
+    let filter = dequantized_by_row(n, &filter, &scales, &offsets)?;
     let bias = if n.ty(2)?.kind.is_quantized() {
         let (bias, scales, offsets) = (n.raw(2)?, n.raw(5)?, n.raw(6)?);
         by_row(n, &bias, &scales, &offsets)?
     } else {
         n.raw(2)?
     };
-    convolved(n, &input, &filter, &bias)
+    convolved(n, &filter, &bias)
 }
 
-fn convolved(n: &mut Node<'_>, input: &Value, filter: &Value, bias: &Value) -> Outcome {
+fn convolved(n: &mut Node<'_>, filter: &Value, bias: &Value) -> Outcome {
     let attributes = window(n)?;
-    let first = is_channels_first(n);
-    let (mut input, mut filter) = (input.clone(), filter.clone());
-    if !first {
-        (input, filter) = (channels_first(n, &input)?, channels_first(n, &filter)?);
-    }
-    let inputs = [Some(&input), Some(&filter), Some(bias)];
+    let input = arranged(n, 0)?;
+    let input = n.dequantized(&input, n.ty(0)?)?;
+    let input = n.cast(&input, filter.dtype())?;
+    let inputs = [Some(&input), Some(filter), Some(bias)];
     let outputs = n.emit("Conv", &inputs, attributes, 1)?;
     let [value] = &outputs[..] else { return Ok(()) };
     let value = activated(n, value)?;
-    let value = if first { value } else { channels_last(n, &value)? };
-    n.put(0, &value)
+    let result = n.out(0)?;
+    let value = n.quantized(&value, &result)?;
+    let value = if is_channels_first(n) { value } else { channels_last(n, &value)? };
+    n.put_raw(0, &value)
 }
 
 /// What a node does to its result, if it does something.

@@ -1,7 +1,6 @@
 //! Products of matrices.
 
 use lodstone_model::DType;
-use lodstone_schema::glow::ElemKind;
 
 use super::node::{Node, Outcome, Rule};
 use crate::onnx::{Value, float, int};
@@ -76,26 +75,26 @@ pub(super) fn by_row(
     Ok(n.mul(&steps, &scales)?)
 }
 
-/// The same, by `DequantizeLinear`, where zero points are of the type of the integers.
+/// The same, by `DequantizeLinear` where its zero points can hold the offsets.
 pub(super) fn dequantized_by_row(
     n: &mut Node<'_>,
-    weights: usize,
-    scales: usize,
-    offsets: usize,
+    value: &Value,
+    scales: &Value,
+    offsets: &Value,
 ) -> Outcome<Value> {
-    let (value, scales, offsets) = (n.raw(weights)?, n.raw(scales)?, n.raw(offsets)?);
-    if n.ty(weights)?.kind == ElemKind::Int8Q {
-        let zeros = n.cast(&offsets, DType::Int8)?;
-        let inputs = [&value, &scales, &zeros];
+    if value.dtype() == DType::Int8 {
+        let zeros = n.cast(offsets, DType::Int8)?;
+        let inputs = [value, scales, &zeros];
         return Ok(n.call("DequantizeLinear", &inputs, [int("axis", 0)])?);
     }
-    by_row(n, &value, &scales, &offsets)
+    by_row(n, value, scales, offsets)
 }
 
 /// `[rows, in]` by the rows of `[out, in]`, each of which has a scale and an offset.
 fn rowwise(n: &mut Node<'_>) -> Outcome {
     let input = n.real(0)?;
-    let weights = dequantized_by_row(n, 1, 2, 3)?;
+    let (weights, scales, offsets) = (n.raw(1)?, n.raw(2)?, n.raw(3)?);
+    let weights = dequantized_by_row(n, &weights, &scales, &offsets)?;
     let bias = n.real(4)?;
     let value = n.call("Gemm", &[&input, &weights, &bias], [int("transB", 1)])?;
     n.put(0, &value)
@@ -149,7 +148,8 @@ fn dynamic(n: &mut Node<'_>) -> Outcome {
 fn dynamic_rowwise(n: &mut Node<'_>) -> Outcome {
     let input = n.real_as(0, DType::Float32)?;
     let input = dynamically(n, &input)?;
-    let weights = dequantized_by_row(n, 1, 3, 4)?;
+    let (weights, scales, offsets) = (n.raw(1)?, n.raw(3)?, n.raw(4)?);
+    let weights = dequantized_by_row(n, &weights, &scales, &offsets)?;
     let bias = n.real_as(2, DType::Float32)?;
     let value = n.call("Gemm", &[&input, &weights, &bias], [int("transB", 1)])?;
     n.put(0, &value)

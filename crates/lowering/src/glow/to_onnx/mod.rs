@@ -12,6 +12,7 @@
 
 mod conv;
 mod elementwise;
+mod index;
 mod linear;
 mod moves;
 mod node;
@@ -19,7 +20,11 @@ mod normalize;
 mod pool;
 mod quantize;
 mod reduce;
+mod segments;
+mod signal;
+mod sparse;
 mod table;
+mod vision;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

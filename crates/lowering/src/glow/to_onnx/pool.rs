@@ -66,14 +66,17 @@ fn renumbered(n: &mut Node<'_>, places: &Value) -> Outcome<Value> {
 }
 
 fn average(n: &mut Node<'_>) -> Outcome {
-    let value = n.real(0)?;
+    let value = n.raw(0)?;
     let first = is_first(n)?;
     let value = if first { value } else { channels_first(n, &value)? };
+    let value = n.dequantized(&value, n.ty(0)?)?;
     let [kernels, strides, pads] = windows(n)?;
     let counted = int("count_include_pad", n.int("CountIncludePads")?);
     let value = n.call("AveragePool", &[&value], [kernels, strides, pads, counted])?;
+    let result = n.out(0)?;
+    let value = n.quantized(&value, &result)?;
     let value = if first { value } else { channels_last(n, &value)? };
-    n.put(0, &value)
+    n.put_raw(0, &value)
 }
 
 /// Most elements of a matrix of weights that is stored.

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::node::Rule;
-use super::{conv, elementwise, linear, moves, normalize, pool, quantize, reduce};
+use super::{
+    conv, elementwise, index, linear, moves, normalize, pool, quantize, reduce, signal, sparse,
+    vision,
+};
 
 /// What becomes of a kind of node.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +28,10 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     conv::RULES,
     pool::RULES,
     normalize::RULES,
+    index::RULES,
+    sparse::RULES,
+    vision::RULES,
+    signal::RULES,
 ];
 
 /// Why ONNX has no words for a kind.
