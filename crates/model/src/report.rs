@@ -85,7 +85,9 @@ impl Loss {
             Self::DType => "element types, whose bits are kept under others",
             Self::Names => "the names of tensors",
             Self::Metadata => "what the file says about itself",
-            Self::CustomOperators => "that runtimes know the operators, which are kept under their names",
+            Self::CustomOperators => {
+                "that runtimes know the operators, which are kept under their names"
+            }
             Self::Hints => "what the program tells its compiler",
         }
     }

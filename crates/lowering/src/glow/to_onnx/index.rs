@@ -16,6 +16,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("IndexAdd", index_add),
     ("NonZero", non_zero),
     ("ScatterData", scatter),
+    ("SparseLabelSplit", split_labels),
 ];
 
 /// Along the extent behind those of a batch, which all have the same numbers.
@@ -52,8 +53,7 @@ fn scatter(n: &mut Node<'_>) -> Outcome {
         let (data, slices) = (n.real(0)?, n.real(2)?);
         let slices = n.cast(&slices, data.dtype())?;
         let slices = n.reshape(&slices, &dims)?;
-        let added =
-            n.call("ScatterND", &[&data, &places, &slices], [text("reduction", "add")])?;
+        let added = n.call("ScatterND", &[&data, &places, &slices], [text("reduction", "add")])?;
         return n.put(0, &added);
     }
     let (data, slices) = (n.raw(0)?, n.raw_like(2, &result)?);
@@ -173,4 +173,34 @@ fn sparse_to_dense(n: &mut Node<'_>) -> Outcome {
     let written = n.call("ScatterND", &[&all, &places, &values], [])?;
     let value = n.slice(&written, 0, 0, rows)?;
     n.put(0, &value)
+}
+
+/// Pairs of a label and a value, in rows by lengths: for each label its values and their rows, in order,
+/// and for each pair which of its label it is.
+fn split_labels(n: &mut Node<'_>) -> Outcome {
+    let labels = n.int("NumLabels")?;
+    let [many] = n.ranked::<1>(1)?;
+    let (lengths, label, value) = (n.raw(0)?, n.raw(1)?, n.raw(2)?);
+    let segments = super::segments::by_lengths(n, &lengths, many)?;
+    let label = n.cast(&label, DType::Int64)?;
+    let label = n.unsqueeze(&label, &[1])?;
+    let known = n.range(labels)?;
+    let known = n.reshape(&known, &[1, labels])?;
+    let is_label = n.call("Equal", &[&label, &known], [])?;
+    let is_label = n.cast(&is_label, DType::Int64)?;
+    let axis = n.long(0);
+    let before = n.call("CumSum", &[&is_label, &axis], [int("exclusive", 1)])?;
+    let before = n.mul(&before, &is_label)?;
+    let number = n.reduce("ReduceSum", &before, &[1], false)?;
+    let column = n.unsqueeze(&number, &[1])?;
+    let places = n.concat(&[&label, &column], 1)?;
+    let example = segments.number.clone();
+    for (result, from) in [(0, value), (1, example)] {
+        let ty = n.out(result)?;
+        let from = n.cast(&from, ty.kind.dtype())?;
+        let zeros = n.filled(ty.kind.dtype(), 0.0, &ty.shape)?;
+        let value = n.call("ScatterND", &[&zeros, &places, &from], [])?;
+        n.put(result, &value)?;
+    }
+    n.put(2, &number)
 }

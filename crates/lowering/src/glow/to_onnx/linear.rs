@@ -45,7 +45,8 @@ fn fully_connected(n: &mut Node<'_>) -> Outcome {
     // What is given in several precisions is computed in the greater one.
     let dtype = n.computed(0)?;
     let given = [n.real(0)?, n.real(1)?, n.real(2)?];
-    let dtype = if given.iter().all(|value| value.dtype() == dtype) { dtype } else { DType::Float32 };
+    let dtype =
+        if given.iter().all(|value| value.dtype() == dtype) { dtype } else { DType::Float32 };
     let [input, weights, bias] = given;
     let (input, weights) = (n.cast(&input, dtype)?, n.cast(&weights, dtype)?);
     let bias = n.cast(&bias, dtype)?;
@@ -117,10 +118,13 @@ fn dynamically(n: &mut Node<'_>, input: &Value) -> Outcome<Value> {
         least = n.call("Neg", &[&most], [])?;
     }
     let range = n.sub(&most, &least)?;
-    let scale = n.times(&range, 1.0 / 255.0)?;
-    let none = n.call("Equal", &[&scale, &zero], [])?;
-    let one = n.number(DType::Float32, 0.1)?;
-    let scale = n.choose(&none, &one, &scale)?;
+    // With zero in the middle, -128 is not used.
+    let steps = n.number(DType::Float32, if symmetric { 254.0 } else { 255.0 })?;
+    let scale = n.div(&range, &steps)?;
+    // All are zero, and any scale will do.
+    let is_none = n.call("Equal", &[&scale, &zero], [])?;
+    let any = n.number(DType::Float32, 0.1)?;
+    let scale = n.choose(&is_none, &any, &scale)?;
     let offset = if symmetric {
         zero
     } else {

@@ -12,8 +12,10 @@
 
 mod conv;
 mod elementwise;
+mod gradient;
 mod index;
 mod linear;
+mod loss;
 mod moves;
 mod node;
 mod normalize;
@@ -25,6 +27,7 @@ mod signal;
 mod sparse;
 mod table;
 mod vision;
+mod window_gradient;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -53,12 +56,11 @@ type Constants<'m> = HashMap<&'m str, &'m Tensor>;
 
 pub(crate) fn to_onnx(model: &Model, report: &mut Report) -> Result<Model, Findings> {
     let mut findings = Findings::default();
-    let Some((program, main)) = model.program.as_ref().and_then(|p| Some((p, p.blocks.first()?)))
-    else {
+    let Some(main) = model.program.as_ref().and_then(|program| program.blocks.first()) else {
         findings.add("the model", "expected a graph, found none");
         return Err(findings);
     };
-    let mut work = Work::new(model, program, main, findings);
+    let mut work = Work::new(model, main, findings);
     work.storage();
     for number in work.order() {
         if let Some(op) = main.ops.get(number) {
@@ -73,7 +75,6 @@ pub(crate) fn to_onnx(model: &Model, report: &mut Report) -> Result<Model, Findi
 
 struct Work<'m> {
     model: &'m Model,
-    program: &'m Program,
     main: &'m Block,
     constants: Constants<'m>,
     graph: Graph,
@@ -92,7 +93,7 @@ struct Work<'m> {
 }
 
 impl<'m> Work<'m> {
-    fn new(model: &'m Model, program: &'m Program, main: &'m Block, findings: Findings) -> Self {
+    fn new(model: &'m Model, main: &'m Block, findings: Findings) -> Self {
         let mut graph = Graph::default();
         let constants: Constants<'m> =
             model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect();
@@ -106,7 +107,6 @@ impl<'m> Work<'m> {
         let (values, vars, losses) = Default::default();
         Self {
             model,
-            program,
             main,
             constants,
             graph,
@@ -161,7 +161,9 @@ impl<'m> Work<'m> {
     fn order(&mut self) -> Vec<usize> {
         let mut writer: HashMap<&str, usize> = HashMap::new();
         for (number, op) in self.main.ops.iter().enumerate() {
-            op.writes().for_each(|name| drop(writer.entry(name).or_insert(number)));
+            for name in op.writes() {
+                writer.entry(name).or_insert(number);
+            }
         }
         // How many values an operator waits for, and who waits for a value.
         let mut waits = vec![0usize; self.main.ops.len()];
@@ -304,7 +306,8 @@ impl<'m> Work<'m> {
     fn keep(&mut self, op: &Op, wanted: Vec<Wanted>) -> Result<Vec<Wanted>, String> {
         self.keeps = true;
         let args = reads(op).into_iter();
-        let args = args.filter_map(|name| Some(self.values.get(name.as_str())?.value.name().into()));
+        let args =
+            args.filter_map(|name| Some(self.values.get(name.as_str())?.value.name().into()));
         let kept = Op {
             dialect: Dialect::Onnx,
             domain: DOMAIN.to_owned(),
@@ -347,8 +350,7 @@ impl<'m> Work<'m> {
         let (ops, outputs) = (unsaved(self.graph.ops, &self.main.outputs), &self.main.outputs);
         let read: HashSet<&str> =
             ops.iter().flat_map(Op::reads).chain(outputs.iter().map(String::as_str)).collect();
-        let was_read: HashSet<&str> =
-            self.main.ops.iter().flat_map(Op::reads).collect();
+        let was_read: HashSet<&str> = self.main.ops.iter().flat_map(Op::reads).collect();
         let is_needed = |name: &str| read.contains(name) || !was_read.contains(name);
         let kept = self.model.parameters.iter().filter(|p| is_needed(&p.name)).cloned();
         let made = self.graph.constants.into_iter().filter(|p| read.contains(p.name.as_str()));
@@ -380,7 +382,6 @@ impl<'m> Work<'m> {
             blocks: vec![main],
             ..Program::default()
         };
-        let _ = self.program;
         Model {
             format: self.model.format.clone(),
             program: Some(program),
@@ -454,7 +455,8 @@ fn place(number: usize, op: &Op) -> String {
 
 /// What a value of a type of Glow is in ONNX.
 fn info_of(ty: &Type) -> ValueInfo {
-    let dims = ty.shape.iter().map(|extent| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known));
+    let dims =
+        ty.shape.iter().map(|extent| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known));
     ValueInfo::tensor(ty.kind.dtype(), Some(dims.collect()))
 }
 

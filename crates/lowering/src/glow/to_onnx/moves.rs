@@ -15,6 +15,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("SpaceToDepth", space_to_depth),
     ("Splat", splat),
     ("Tile", tile),
+    ("Touch", touch),
     ("Transpose", transpose),
 ];
 
@@ -201,6 +202,13 @@ fn tile(n: &mut Node<'_>) -> Outcome {
         (0..).take(rank).map(|place| if place == axis { count } else { 1 }).collect();
     let repeats = n.longs(&repeats);
     n.moved("Tile", &[&repeats], [])
+}
+
+/// What nobody says anything about: zeros are as good as anything.
+fn touch(n: &mut Node<'_>) -> Outcome {
+    let result = n.out(0)?;
+    let value = n.filled(result.kind.dtype(), 0.0, &result.shape)?;
+    n.put_raw(0, &value)
 }
 
 fn transpose(n: &mut Node<'_>) -> Outcome {

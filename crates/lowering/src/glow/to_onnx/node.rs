@@ -163,15 +163,6 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The same, if there are `N`.
-    pub(super) fn some_ints<const N: usize>(&self, name: &str) -> Outcome<[i64; N]> {
-        let values = self.ints(name)?;
-        match values.try_into() {
-            Ok(values) => Ok(values),
-            Err(_) => wrong(format!("expected {N} integers as `{name}`, found {}", values.len())),
-        }
-    }
-
     /// A member that is a number with a fraction.
     pub(super) fn float(&self, name: &str) -> Outcome<f32> {
         match self.op.attribute(name) {

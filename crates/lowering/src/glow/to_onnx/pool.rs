@@ -6,11 +6,8 @@ use super::conv::{channels_first, channels_last};
 use super::node::{Node, Outcome, Rule, no_words};
 use crate::onnx::{Value, int, ints};
 
-pub(super) const RULES: &[(&str, Rule)] = &[
-    ("AdaptiveAvgPool", adaptive),
-    ("AvgPool", average),
-    ("MaxPool", greatest),
-];
+pub(super) const RULES: &[(&str, Rule)] =
+    &[("AdaptiveAvgPool", adaptive), ("AvgPool", average), ("MaxPool", greatest)];
 
 /// Layouts of pools are numbers: `NHWC`, `NCHW`, `NTHWC`, `NCTHW`.
 fn is_first(n: &Node<'_>) -> Outcome<bool> {

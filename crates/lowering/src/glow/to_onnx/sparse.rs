@@ -21,9 +21,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("LengthsSum", rows_sum),
     ("LengthsToRanges", ranges),
     ("PermutePooledEmbeddings", permuted),
-    ("RowwiseQuantizedSparseLengthsWeightedSum", |n| {
-        lengths_sum(n, Some(3), 4, 5, scaled_rows)
-    }),
+    ("RowwiseQuantizedSparseLengthsWeightedSum", |n| lengths_sum(n, Some(3), 4, 5, scaled_rows)),
     ("SparseLengthsSum", |n| lengths_sum(n, None, 1, 2, rows_of)),
     ("SparseLengthsWeightedSum", |n| lengths_sum(n, Some(1), 2, 3, rows_of)),
     ("SparseToDenseMask", dense_mask),
@@ -329,7 +327,8 @@ fn permuted(n: &mut Node<'_>) -> Outcome {
 fn unary_bags(n: &mut Node<'_>) -> Outcome {
     let [tasks, batch, tables] = n.out_ranked::<3>(0)?;
     let weights = n.real_as(0, DType::Float32)?;
-    let size = weights.dims()?.iter().skip(1).try_fold(1i64, |all, extent| all.checked_mul(*extent));
+    let size =
+        weights.dims()?.iter().skip(1).try_fold(1i64, |all, extent| all.checked_mul(*extent));
     let size = size.ok_or_else(|| "the tables are too large".to_owned())?;
     let weights = n.reshape(&weights, &[tasks, size])?;
     let (table_offsets, offsets, numbers) = (n.raw(1)?, n.raw(2)?, n.raw(3)?);

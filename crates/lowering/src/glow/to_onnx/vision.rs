@@ -132,8 +132,7 @@ fn selected(
     let first = n.filled(DType::Int64, 0.0, &[1, 3])?;
     let candidates = n.concat(&[&first, &found], 0)?;
     let of_candidates = n.call("GatherND", &[scores, &candidates], [])?;
-    let lowest =
-        n.call("ArgMin", &[&of_candidates], [int("axis", 0), int("keepdims", 1)])?;
+    let lowest = n.call("ArgMin", &[&of_candidates], [int("axis", 0), int("keepdims", 1)])?;
     let filler = n.gather(&candidates, &lowest, 0)?;
     let filler = n.reshape(&filler, &[1, 3])?;
     let filler = n.expand(&filler, &[room, 3])?;
@@ -191,10 +190,7 @@ fn transform_boxes(n: &mut Node<'_>) -> Outcome {
     let (dx, dy) = (delta(n, 0, across)?, delta(n, 1, down)?);
     let (dw, dh) = (delta(n, 2, wide)?, delta(n, 3, high)?);
     let mut edges = Vec::new();
-    let extents = [
-        (left, right, dx, dw, image_width),
-        (top, bottom, dy, dh, height),
-    ];
+    let extents = [(left, right, dx, dw, image_width), (top, bottom, dy, dh, height)];
     for (first, last, shift, growth, edge) in extents {
         let size = n.sub(&last, &first)?;
         let size = n.plus(&size, one)?;
