@@ -73,7 +73,8 @@ fn convolution(n: &mut Node<'_>) -> Outcome {
     let filter = arranged(n, 1)?;
     let filter = n.dequantized(&filter, n.ty(1)?)?;
     let filter = n.cast(&filter, dtype)?;
-    let bias = n.real_as(2, dtype)?;
+    let bias = n.added(2, Some([0, 1]))?;
+    let bias = n.cast(&bias, dtype)?;
     convolved(n, &filter, &bias)
 }
 
@@ -135,7 +136,8 @@ fn activated(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
 fn transposed(n: &mut Node<'_>) -> Outcome {
     let dtype = n.computed(0)?;
     let (input, filter) = (n.real_as(0, dtype)?, n.real_as(1, dtype)?);
-    let bias = n.real_as(2, dtype)?;
+    let bias = n.added(2, Some([0, 1]))?;
+    let bias = n.cast(&bias, dtype)?;
     let input = channels_first(n, &input)?;
     n.ranked::<4>(1)?;
     let filter = n.transpose(&filter, &[3, 0, 1, 2])?;

@@ -34,7 +34,8 @@ fn gemm(n: &mut Node<'_>) -> Outcome {
     ];
     let mut values = vec![n.real_as(0, dtype)?, n.real_as(1, dtype)?];
     if n.inputs.len() > 2 {
-        values.push(n.real_as(2, dtype)?);
+        let added = n.added(2, Some([0, 1]))?;
+        values.push(n.cast(&added, dtype)?);
     }
     let value = n.call("Gemm", &values.iter().collect::<Vec<_>>(), attributes)?;
     n.put(0, &value)
@@ -44,7 +45,7 @@ fn gemm(n: &mut Node<'_>) -> Outcome {
 fn fully_connected(n: &mut Node<'_>) -> Outcome {
     // What is given in several precisions is computed in the greater one.
     let dtype = n.computed(0)?;
-    let given = [n.real(0)?, n.real(1)?, n.real(2)?];
+    let given = [n.real(0)?, n.real(1)?, n.added(2, Some([0, 1]))?];
     let dtype =
         if given.iter().all(|value| value.dtype() == dtype) { dtype } else { DType::Float32 };
     let [input, weights, bias] = given;
@@ -96,7 +97,7 @@ fn rowwise(n: &mut Node<'_>) -> Outcome {
     let input = n.real(0)?;
     let (weights, scales, offsets) = (n.raw(1)?, n.raw(2)?, n.raw(3)?);
     let weights = dequantized_by_row(n, &weights, &scales, &offsets)?;
-    let bias = n.real(4)?;
+    let bias = n.added(4, None)?;
     let value = n.call("Gemm", &[&input, &weights, &bias], [int("transB", 1)])?;
     n.put(0, &value)
 }

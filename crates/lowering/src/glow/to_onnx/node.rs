@@ -229,13 +229,34 @@ impl<'a> Node<'a> {
                 let zero = self.number(ty.kind.dtype(), f64::from(zero))?;
                 Ok(self.call("DequantizeLinear", &[value, &scale, &zero], [])?)
             }
-            None => {
-                let wide = self.cast(value, DType::Int64)?;
-                let offset = self.long(i64::from(offset));
-                let steps = self.sub(&wide, &offset)?;
-                let steps = self.cast(&steps, DType::Float32)?;
-                Ok(self.mul(&steps, &scale)?)
+            None => self.spelled(value, ty.quantization.map_or(0, |(_, offset)| offset), &scale),
+        }
+    }
+
+    /// What integers stand for, by arithmetic.
+    fn spelled(&mut self, value: &Value, offset: i32, scale: &Value) -> Outcome<Value> {
+        let wide = self.cast(value, DType::Int64)?;
+        let offset = self.long(i64::from(offset));
+        let steps = self.sub(&wide, &offset)?;
+        let steps = self.cast(&steps, DType::Float32)?;
+        Ok(self.mul(&steps, scale)?)
+    }
+
+    /// What is added to a product of quantized inputs stands for; nothing are they if one of them has
+    /// many scales.
+    ///
+    /// Runtimes that see `DequantizeLinear` of 32 bits there take its scale to be the product of the
+    /// others, without a look; if it is not, it is said by arithmetic.
+    pub(super) fn added(&mut self, index: usize, of: Option<[usize; 2]>) -> Outcome<Value> {
+        let Given { value, ty } = self.given(index)?;
+        let scale_of = |index: usize| self.given(index).ok()?.ty.quantization;
+        let product = of.and_then(|[left, right]| Some(scale_of(left)?.0 * scale_of(right)?.0));
+        match ty.quantization {
+            Some((scale, offset)) if ty.kind == ElemKind::Int32Q && product != Some(scale) => {
+                let scale = self.number(DType::Float32, f64::from(scale))?;
+                self.spelled(value, offset, &scale)
             }
+            _ => self.dequantized(value, ty),
         }
     }
 
