@@ -8,7 +8,7 @@ differences of the function that they are the gradient of.
 
     [{"name": NAME, "path": PATH, "inputs": ARRAYS, "outputs": ARRAYS}, ...]
 
-ARRAYS is {name: {"dtype", "shape", "data"}}.
+ARRAYS is {name: {"dtype", "shape", "data", "quantized"}}.
 """
 
 import itertools
@@ -65,7 +65,12 @@ class T:
     def told(self):
         shape = list(self.data.shape)
         data = [float(x) if self.data.dtype.kind == "f" else int(x) for x in self.data.ravel()]
-        return {"dtype": str(self.data.dtype), "shape": shape, "data": data}
+        # JSON has no word for what is no number.
+        data = [x if x == x else "nan" for x in data]
+        told = {"dtype": str(self.data.dtype), "shape": shape, "data": data}
+        if self.scale is not None:
+            told["quantized"] = True
+        return told
 
 
 def attribute(name, value):

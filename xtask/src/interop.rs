@@ -3,6 +3,7 @@
 //! What they should find in it is what they themselves were recorded to have put into the golden
 //! files (`index.json`), never what `lodstone` reads.
 
+mod glow;
 mod mxnet;
 mod onnx;
 
@@ -44,6 +45,7 @@ pub(crate) fn interop() -> Result<(), Outcome> {
     let mut work = Work::new("onnx")?;
     failures.extend(work.verify_onnx(&python).err());
     work.write_onnx()?;
+    work.write_glow(&python)?;
     failures.extend(work.check(&python, "onnx_load.py").err());
     failures.into_iter().next().map_or(Ok(()), Err)
 }

@@ -160,15 +160,9 @@ fn dynamic_rowwise(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// Most vectors whose products with each other are computed: their numbers are a constant.
-const MOST_PAIRS: usize = 1024;
-
 /// The product of each vector with each one before it.
 fn pairwise(n: &mut Node<'_>) -> Outcome {
     let count = n.inputs.len();
-    if count > MOST_PAIRS {
-        return super::node::no_words(format!("{count} vectors are too many for pairs of them"));
-    }
     let dtype = n.computed(0)?;
     let mut stacked = Vec::new();
     for index in 0..count {
@@ -180,11 +174,15 @@ fn pairwise(n: &mut Node<'_>) -> Outcome {
     let other = n.transpose(&vectors, &[0, 2, 1])?;
     let products = n.call("MatMul", &[&vectors, &other], [])?;
     let many = i64::try_from(count).unwrap_or(0);
-    let products = n.reshape(&products, &[batch, many * many])?;
-    let pairs: Vec<i64> =
-        (1..many).flat_map(|one| (0..one).map(move |other| one * many + other)).collect();
-    let pairs = n.longs(&pairs);
-    let value = n.gather(&products, &pairs, 1)?;
+    let pairs = many.checked_mul(many).ok_or_else(|| "there are too many vectors".to_owned())?;
+    let products = n.reshape(&products, &[batch, pairs])?;
+    // Row by row, what is below the diagonal.
+    let ones = n.filled(DType::Int64, 1.0, &[many, many])?;
+    let diagonal = n.long(-1);
+    let below = n.call("Trilu", &[&ones, &diagonal], [int("upper", 0)])?;
+    let below = n.cast(&below, DType::Bool)?;
+    let below = n.reshape(&below, &[pairs])?;
+    let value = n.call("Compress", &[&products, &below], [int("axis", 1)])?;
     n.put(0, &value)
 }
 

@@ -67,6 +67,7 @@ pub(crate) fn to_onnx(model: &Model, report: &mut Report) -> Result<Model, Findi
             work.operator(number, op);
         }
     }
+    work.outputs();
     if !work.findings.is_empty() {
         return Err(work.findings);
     }
@@ -139,7 +140,11 @@ impl<'m> Work<'m> {
                 }
             }
         }
+        let mut seen = HashSet::new();
         for name in &self.main.inputs {
+            if !seen.insert(name) {
+                self.findings.add("the graph", format!("`{name}` is an input again"));
+            }
             if self.constants.contains_key(name.as_str()) {
                 continue;
             }
@@ -157,12 +162,28 @@ impl<'m> Work<'m> {
         self.vars = self.main.vars.clone();
     }
 
+    /// Tells outputs that nothing gives, unless it was told already what stands in the way.
+    fn outputs(&mut self) {
+        let mut seen = HashSet::new();
+        for name in &self.main.outputs {
+            if !seen.insert(name) {
+                self.findings.add("the graph", format!("`{name}` is an output again"));
+            }
+            if self.findings.is_empty() && !self.values.contains_key(name.as_str()) {
+                self.findings.add("the graph", format!("nothing gives the output `{name}`"));
+            }
+        }
+    }
+
     /// The order in which operators have what they need; those that never have are told.
     fn order(&mut self) -> Vec<usize> {
         let mut writer: HashMap<&str, usize> = HashMap::new();
         for (number, op) in self.main.ops.iter().enumerate() {
-            for name in op.writes() {
-                writer.entry(name).or_insert(number);
+            for name in op.writes().filter(|_| !is_fact(op)) {
+                let is_storage = self.constants.contains_key(name) || self.inputs.contains(name);
+                if is_storage || writer.insert(name, number).is_some() {
+                    self.findings.add(place(number, op), format!("`{name}` is there already"));
+                }
             }
         }
         // How many values an operator waits for, and who waits for a value.

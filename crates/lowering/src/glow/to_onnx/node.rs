@@ -309,7 +309,10 @@ impl<'a> Node<'a> {
         }
         let Some(wanted) = self.wanted.get(index) else { return Ok(()) };
         let (name, op_name) = (wanted.name.clone(), if index == 0 { &*self.op.name } else { "" });
-        let value = self.graph.name(value, &name, op_name)?;
+        let value = match name.as_str() {
+            "" => value.clone(),
+            name => self.graph.name(value, name, op_name)?,
+        };
         if let Some(wanted) = self.wanted.get_mut(index) {
             wanted.given = Some(Given { value, ty });
         }

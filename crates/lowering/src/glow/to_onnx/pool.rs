@@ -3,7 +3,7 @@
 use lodstone_model::DType;
 
 use super::conv::{channels_first, channels_last};
-use super::node::{Node, Outcome, Rule, no_words};
+use super::node::{Node, Outcome, Rule};
 use crate::onnx::{Value, int, ints};
 
 pub(super) const RULES: &[(&str, Rule)] =
@@ -76,9 +76,6 @@ fn average(n: &mut Node<'_>) -> Outcome {
     n.put_raw(0, &value)
 }
 
-/// Most elements of a matrix of weights that is stored.
-const MOST_WEIGHTS: i64 = 1 << 20;
-
 /// Windows that begin and end at the nearest elements around equal parts of an extent.
 fn adaptive(n: &mut Node<'_>) -> Outcome {
     let [_, height, width, _] = n.ranked::<4>(0)?;
@@ -93,17 +90,29 @@ fn adaptive(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
-/// How much each of `many` elements counts in each of `parts` means.
+/// How much each of `many` elements counts in each of `parts` means: computed at run time, because it may be
+/// large.
 pub(super) fn weights(n: &mut Node<'_>, parts: i64, many: i64) -> Outcome<Value> {
-    if parts.checked_mul(many).is_none_or(|count| !(1..=MOST_WEIGHTS).contains(&count)) {
-        return no_words(format!("windows over {many} elements for {parts} are too many to store"));
+    if parts < 1 {
+        return Err("expected parts, found none".to_owned().into());
     }
-    let mut weights = Vec::new();
-    for part in 0..parts {
-        let (start, end) = (part * many / parts, ((part + 1) * many + parts - 1) / parts);
-        let share = i16::try_from(end - start).map_or(0.0, |count| 1.0 / f32::from(count));
-        weights.extend((0..many).map(|at| if (start..end).contains(&at) { share } else { 0.0 }));
-    }
-    let weights = n.singles(&weights);
-    Ok(n.reshape(&weights, &[parts, many])?)
+    let (count, all) = (n.long(parts), n.long(many));
+    let part = n.range(parts)?;
+    let part = n.reshape(&part, &[parts, 1])?;
+    let start = n.mul(&part, &all)?;
+    // The end is rounded up.
+    let end = n.plus(&part, 1.0)?;
+    let end = n.mul(&end, &all)?;
+    let rest = n.long(parts - 1);
+    let end = n.add(&end, &rest)?;
+    let (start, end) = (n.div(&start, &count)?, n.div(&end, &count)?);
+    let element = n.range(many)?;
+    let element = n.reshape(&element, &[1, many])?;
+    let behind = n.call("GreaterOrEqual", &[&element, &start], [])?;
+    let before = n.call("Less", &[&element, &end], [])?;
+    let inside = n.call("And", &[&behind, &before], [])?;
+    let inside = n.cast(&inside, DType::Float32)?;
+    let size = n.sub(&end, &start)?;
+    let size = n.cast(&size, DType::Float32)?;
+    Ok(n.div(&inside, &size)?)
 }

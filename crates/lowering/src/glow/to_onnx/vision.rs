@@ -70,7 +70,7 @@ fn align(n: &mut Node<'_>) -> Outcome {
 }
 
 /// Most images whose boxes are selected: each is an operator of its own.
-const MOST_IMAGES: i64 = 64;
+const MOST_IMAGES: i64 = 16;
 
 /// As many boxes of each image as there is room for; the rest of the room is filled with the selected box
 /// of the least score, or with the first, if that is of less.
