@@ -272,7 +272,7 @@ fn damaged_programs_are_refused_or_come_out_right() {
             continue;
         }
         let mut below = numbers(seed as u64);
-        for _ in 0..12 {
+        for _ in 0..30 {
             let mut damaged = bytes.clone();
             for _ in 0..=below(3) {
                 let place = below(damaged.len());

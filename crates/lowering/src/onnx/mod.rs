@@ -13,6 +13,7 @@ use std::sync::Arc;
 use lodstone_model::{
     Attribute, AttributeValue, ByteString, DType, Dialect, Dim, Op, Operand, Parameter, ValueType,
 };
+use lodstone_schema::onnx::admits;
 use lodstone_schema::onnx::infer::{Bodies, ValueInfo, infer_op};
 
 /// The version of ONNX's operators that lowerings emit: what runtimes open today.
@@ -174,6 +175,9 @@ impl Graph {
             attributes: attributes.into_iter().collect(),
             ..Op::default()
         };
+        let types: Vec<Option<&ValueType>> =
+            inputs.iter().map(|input| input.map(Value::value_type)).collect();
+        admits(&op, OPSET, &types).map_err(|what| format!("as `{kind}`: {what}"))?;
         let infos: Vec<Option<&ValueInfo>> =
             inputs.iter().map(|input| input.map(|value| &*value.info)).collect();
         let told = infer_op(&op, OPSET, &infos, &mut NoBodies)

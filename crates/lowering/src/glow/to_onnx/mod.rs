@@ -325,7 +325,22 @@ impl<'m> Work<'m> {
 
     /// Keeps an operator as it is.
     fn keep(&mut self, op: &Op, wanted: Vec<Wanted>) -> Result<Vec<Wanted>, String> {
+        use AttributeValue as A;
         self.keeps = true;
+        let is_said = |value: &A| {
+            matches!(
+                value,
+                A::Long(_)
+                    | A::Longs(_)
+                    | A::Float(_)
+                    | A::Floats(_)
+                    | A::String(_)
+                    | A::Strings(_)
+            )
+        };
+        if let Some(other) = op.attributes.iter().find(|attribute| !is_said(&attribute.value)) {
+            return Err(format!("the attribute `{}` is of a type that no node has", other.name));
+        }
         let args = reads(op).into_iter();
         let args =
             args.filter_map(|name| Some(self.values.get(name.as_str())?.value.name().into()));
