@@ -6,6 +6,8 @@
 
 mod constants;
 mod shapes;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

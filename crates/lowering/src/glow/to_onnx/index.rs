@@ -194,7 +194,7 @@ fn split_labels(n: &mut Node<'_>) -> Outcome {
     let number = n.reduce("ReduceSum", &before, &[1], false)?;
     let column = n.unsqueeze(&number, &[1])?;
     let places = n.concat(&[&label, &column], 1)?;
-    let example = segments.number.clone();
+    let example = segments.number;
     for (result, from) in [(0, value), (1, example)] {
         let ty = n.out(result)?;
         let from = n.cast(&from, ty.kind.dtype())?;
