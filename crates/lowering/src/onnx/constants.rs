@@ -56,6 +56,7 @@ impl Graph {
             return known.clone();
         }
         let value = self.tensor(Tensor::dense(dtype, shape, Blob::memory(bytes)), "constant");
+        self.recent.push(key.clone());
         self.known.insert(key, value.clone());
         value
     }

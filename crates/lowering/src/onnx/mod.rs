@@ -123,6 +123,8 @@ pub(crate) struct Graph {
     /// Where that begins.
     first: usize,
     first_constant: usize,
+    /// Constants that were first needed there.
+    recent: Vec<constants::Key>,
     /// Values of it that have got their final names.
     named: HashMap<Arc<str>, Arc<str>>,
 }
@@ -142,14 +144,16 @@ impl Graph {
         base.clone_into(&mut self.base);
         (self.first, self.first_constant) = (self.ops.len(), self.constants.len());
         self.named.clear();
+        self.recent.clear();
     }
 
     /// Takes back what was emitted since then.
     pub(crate) fn take_back(&mut self) {
         self.ops.truncate(self.first);
-        let dropped = self.constants.split_off(self.first_constant.min(self.constants.len()));
-        let dropped: HashSet<String> = dropped.into_iter().map(|constant| constant.name).collect();
-        self.known.retain(|_, value| !dropped.contains(value.name()));
+        self.constants.truncate(self.first_constant);
+        for key in self.recent.drain(..) {
+            self.known.remove(&key);
+        }
         self.named.clear();
     }
 

@@ -12,6 +12,7 @@
 
 mod conv;
 mod elementwise;
+mod finish;
 mod gradient;
 mod index;
 mod linear;
@@ -25,6 +26,7 @@ mod reduce;
 mod segments;
 mod signal;
 mod sparse;
+mod storage;
 mod table;
 mod vision;
 mod window_gradient;
@@ -32,24 +34,21 @@ mod window_gradient;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Kind, Loss, Model, Op,
-    Operand, Program, Report, Tensor, TensorType, ValueType, Var,
+    AttributeValue, Block, Dialect, Kind, Loss, Model, Op, Operand, Report, Residual, Tensor, Var,
 };
 use lodstone_schema::Findings;
 use lodstone_schema::glow::{
-    CONSTANT_FOLDING, ElemKind, PREFIX, SAVE, STATIC_PLACEHOLDER, Storage, Type, node as node_kind,
+    CONSTANT_FOLDING, PREFIX, SAVE, STATIC_PLACEHOLDER, Type, node as node_kind,
 };
 use lodstone_schema::onnx::infer::ValueInfo;
 
-use crate::onnx::{Graph, IR_VERSION, OPSET, Value};
+use crate::onnx::{Graph, Value};
 use node::{Given, Node, Refusal, Wanted};
+use storage::{info_of, tensor_of, type_of};
 use table::{Decision, decision};
 
 /// The set of operators that nodes keep which ONNX has no words for.
 pub(crate) const DOMAIN: &str = "com.facebook.glow";
-
-/// Who wrote the program that is made; Glow's name would tell its reader that it has Glow's operators.
-const PRODUCER: &str = "lodstone";
 
 /// The constants of a program, by name.
 type Constants<'m> = HashMap<&'m str, &'m Tensor>;
@@ -83,6 +82,8 @@ struct Work<'m> {
     values: HashMap<&'m str, Given>,
     /// Variables of the program that is made.
     vars: Vec<Var>,
+    /// Which of them each name is.
+    numbers: HashMap<&'m str, usize>,
     findings: Findings,
     losses: BTreeMap<Loss, Vec<String>>,
     /// The names of values that something reads.
@@ -105,14 +106,17 @@ impl<'m> Work<'m> {
             .chain(constants.keys().copied())
             .for_each(|name| graph.names.take(name));
         graph.names.take("");
-        let (values, vars, losses) = Default::default();
+        let (values, losses) = Default::default();
+        let names = main.vars.iter().enumerate();
+        let numbers = names.map(|(number, var)| (var.name.as_str(), number)).collect();
         Self {
             model,
             main,
             constants,
             graph,
             values,
-            vars,
+            vars: main.vars.clone(),
+            numbers,
             findings,
             losses,
             read: main.ops.iter().flat_map(reads).chain(main.outputs.iter().cloned()).collect(),
@@ -123,10 +127,12 @@ impl<'m> Work<'m> {
 
     /// Takes in placeholders and constants.
     fn storage(&mut self) {
-        let vars: HashMap<&str, &Var> =
-            self.main.vars.iter().map(|var| (var.name.as_str(), var)).collect();
+        let mut seen = HashSet::new();
         for parameter in &self.model.parameters {
             let tensor = &parameter.tensor;
+            if !seen.insert(&parameter.name) {
+                self.findings.add("the graph", format!("`{}` is a constant again", parameter.name));
+            }
             let shape = tensor.shape.iter().map(|extent| i64::try_from(*extent).ok()).collect();
             let dense = matches!(tensor.kind, Kind::Dense | Kind::Absent);
             let found = (tensor.dtype, shape);
@@ -148,7 +154,8 @@ impl<'m> Work<'m> {
             if self.constants.contains_key(name.as_str()) {
                 continue;
             }
-            let var = vars.get(name.as_str());
+            let var =
+                self.numbers.get(name.as_str()).and_then(|number| self.main.vars.get(*number));
             let found = var.and_then(|var| tensor_of(&var.value));
             let attributes = var.map_or(&[][..], |var| &var.attributes);
             match type_of(attributes, found) {
@@ -159,7 +166,6 @@ impl<'m> Work<'m> {
                 Err(what) => self.findings.add(format!("the variable `{name}`"), what),
             }
         }
-        self.vars = self.main.vars.clone();
     }
 
     /// Tells outputs that nothing gives, unless it was told already what stands in the way.
@@ -261,7 +267,8 @@ impl<'m> Work<'m> {
         self.graph.begin(&op.name);
         let value = self.graph.call("Identity", &[&given.value], [])?;
         let value = self.graph.name(&value, output, &op.name)?;
-        if let Some(var) = self.vars.iter_mut().find(|var| var.name == *output) {
+        let number = self.numbers.get(output.as_str()).copied();
+        if let Some(var) = number.and_then(|number| self.vars.get_mut(number)) {
             var.value = value.value_type().clone();
         }
         self.values.insert(output, Given { value, ty: given.ty });
@@ -351,7 +358,7 @@ impl<'m> Work<'m> {
             inputs: vec![Operand { slot: String::new(), args: args.collect() }],
             ..op.clone()
         };
-        self.graph.ops.push(Op { residual: Default::default(), ..kept });
+        self.graph.ops.push(Op { residual: Residual::default(), ..kept });
         let mut told = Vec::new();
         for wanted in wanted {
             let ty = wanted.ty.clone()?;
@@ -370,96 +377,6 @@ impl<'m> Work<'m> {
     fn lose(&mut self, loss: Loss, place: String) {
         self.losses.entry(loss).or_default().push(place);
     }
-
-    fn finish(mut self, report: &mut Report) -> Model {
-        let metadata = self.model.metadata.iter().filter(|(key, _)| {
-            let is_partition = *key == "numPartitions" || key.starts_with("partition_");
-            if is_partition {
-                self.losses.entry(Loss::Hints).or_default().push(format!("`{key}`"));
-            }
-            !is_partition
-        });
-        let metadata = metadata.map(|(key, value)| (key.clone(), value.clone())).collect();
-        for (loss, places) in self.losses {
-            places.into_iter().for_each(|place| report.lose(loss, place));
-        }
-        let (ops, outputs) = (unsaved(self.graph.ops, &self.main.outputs), &self.main.outputs);
-        let read: HashSet<&str> =
-            ops.iter().flat_map(Op::reads).chain(outputs.iter().map(String::as_str)).collect();
-        let was_read: HashSet<&str> = self.main.ops.iter().flat_map(Op::reads).collect();
-        let is_needed = |name: &str| read.contains(name) || !was_read.contains(name);
-        let kept = self.model.parameters.iter().filter(|p| is_needed(&p.name)).cloned();
-        let made = self.graph.constants.into_iter().filter(|p| read.contains(p.name.as_str()));
-        let parameters: Vec<_> = kept.chain(made).collect();
-        // Variables of constants that are gone, and of values that are gone, go.
-        let names: HashSet<&str> = (parameters.iter().map(|p| p.name.as_str()))
-            .chain(ops.iter().flat_map(Op::writes))
-            .chain(self.main.inputs.iter().map(String::as_str))
-            .collect();
-        self.vars.retain(|var| names.contains(var.name.as_str()));
-        let text = |value: &str| AttributeValue::String(ByteString::from(value));
-        let producer = Attribute { name: "producer_name".to_owned(), value: text(PRODUCER) };
-        let mut operator_versions = vec![(String::new(), OPSET)];
-        operator_versions.extend(self.keeps.then(|| (DOMAIN.to_owned(), 1)));
-        let main = Block {
-            vars: self.vars,
-            inputs: self.main.inputs.clone(),
-            outputs: self.main.outputs.clone(),
-            name: self.main.name.clone(),
-            parent: self.main.parent,
-            ops,
-            ..Block::default()
-        };
-        let program = Program {
-            dialect: Dialect::Onnx,
-            version: Some(IR_VERSION),
-            operator_versions,
-            attributes: vec![producer],
-            blocks: vec![main],
-            ..Program::default()
-        };
-        Model {
-            format: self.model.format.clone(),
-            program: Some(program),
-            parameters,
-            metadata,
-            files: self.model.files.clone(),
-            checksums: self.model.checksums.clone(),
-            ..Model::default()
-        }
-    }
-}
-
-/// Leaves out copies that only give a value the name of an output: its writer can give it that name.
-fn unsaved(ops: Vec<Op>, outputs: &[String]) -> Vec<Op> {
-    let outputs: HashSet<&str> = outputs.iter().map(String::as_str).collect();
-    let written: HashSet<&str> = ops.iter().flat_map(Op::writes).collect();
-    let mut names: HashMap<String, String> = HashMap::new();
-    let mut gone = HashSet::new();
-    for (number, op) in ops.iter().enumerate() {
-        let (Some(from), Some(to)) = (op.input("").first(), op.output("").first()) else {
-            continue;
-        };
-        let is_save = op.kind == SAVE && op.domain.is_empty() && outputs.contains(to.as_str());
-        let is_free = written.contains(from.as_str())
-            && !outputs.contains(from.as_str())
-            && !names.contains_key(from);
-        if is_save && is_free {
-            names.insert(from.clone(), to.clone());
-            gone.insert(number);
-        }
-    }
-    let kept = ops.iter().enumerate().filter(|(number, _)| !gone.contains(number));
-    let mut kept: Vec<Op> = kept.map(|(_, op)| op.clone()).collect();
-    for op in &mut kept {
-        let operands = op.inputs.iter_mut().chain(&mut op.outputs);
-        for name in operands.flat_map(|operand| &mut operand.args) {
-            if let Some(new) = names.get(name) {
-                name.clone_from(new);
-            }
-        }
-    }
-    kept
 }
 
 /// Whether an operator only says how the program came to be.
@@ -487,61 +404,4 @@ fn reads(op: &Op) -> Vec<String> {
 fn place(number: usize, op: &Op) -> String {
     let short = |name: &str| name.chars().take(100).collect::<String>();
     format!("the graph, operator {number} (`{}` `{}`)", short(&op.kind), short(&op.name))
-}
-
-/// What a value of a type of Glow is in ONNX.
-fn info_of(ty: &Type) -> ValueInfo {
-    let dims =
-        ty.shape.iter().map(|extent| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known));
-    ValueInfo::tensor(ty.kind.dtype(), Some(dims.collect()))
-}
-
-/// The type of elements and the extents of a tensor.
-fn tensor_of(value: &ValueType) -> Option<(DType, Option<Vec<i64>>)> {
-    let TensorType { dtype, shape, .. } = value.tensors.first()?;
-    let extent = |dim: &Dim| match dim {
-        Dim::Known(extent) => i64::try_from(*extent).ok(),
-        _ => None,
-    };
-    Some((*dtype, shape.as_ref()?.iter().map(extent).collect()))
-}
-
-/// The type of a placeholder or a constant, by its text and what it is declared to be.
-fn type_of(
-    attributes: &[Attribute],
-    found: Option<(DType, Option<Vec<i64>>)>,
-) -> Result<Type, String> {
-    let Some((dtype, Some(shape))) = found else {
-        return Err("expected a dense tensor whose extents are known".to_owned());
-    };
-    let text = attributes.iter().find(|attribute| attribute.name == "doc_string");
-    let storage = match text.map(|text| &text.value) {
-        Some(AttributeValue::String(text)) => Storage::parse(&text.to_string())?,
-        _ => Storage::default(),
-    };
-    let kind = storage.kind.or_else(|| plain(dtype));
-    let kind = kind.ok_or_else(|| format!("nothing says what its {dtype} stand for"))?;
-    if kind.dtype() != dtype {
-        let (name, expected) = (kind.name(), kind.dtype());
-        return Err(format!("expected {expected} elements for `{name}`, found {dtype}"));
-    }
-    if kind.is_quantized() && storage.quantization.is_none() {
-        return Err("expected `$qScale` and `$qOffset` in its text, found none".to_owned());
-    }
-    let quantization = storage.quantization.filter(|_| kind.is_quantized());
-    Ok(Type { kind, shape, strides: None, quantization })
-}
-
-/// The type of Glow that elements have if nothing else is said.
-fn plain(dtype: DType) -> Option<ElemKind> {
-    Some(match dtype {
-        DType::Float32 => ElemKind::Float,
-        DType::Float16 => ElemKind::Float16,
-        DType::BFloat16 => ElemKind::BFloat16,
-        DType::Float64 => ElemKind::Float64,
-        DType::Int32 => ElemKind::Int32I,
-        DType::Int64 => ElemKind::Int64I,
-        DType::Bool => ElemKind::Bool,
-        _ => return None,
-    })
 }
