@@ -85,9 +85,7 @@ impl Loss {
             Self::DType => "element types, whose bits are kept under others",
             Self::Names => "the names of tensors",
             Self::Metadata => "what the file says about itself",
-            Self::CustomOperators => {
-                "that runtimes know the operators, which are kept under their names"
-            }
+            Self::CustomOperators => "operators that runtimes know",
             Self::Hints => "what the program tells its compiler",
         }
     }

@@ -70,6 +70,11 @@ impl Value {
         self.known_dims().ok_or_else(|| "expected extents that are known".to_owned())
     }
 
+    /// Its elements, if they are few integers and known.
+    pub(crate) fn known_ints(&self) -> Option<Vec<i64>> {
+        self.info.ints()
+    }
+
     /// How many extents it has.
     pub(crate) fn rank(&self) -> Result<usize, String> {
         self.dims().map(|dims| dims.len())

@@ -77,14 +77,15 @@ pub(super) fn by_row(
     Ok(n.mul(&steps, &scales)?)
 }
 
-/// The same, by `DequantizeLinear` where its zero points can hold the offsets.
+/// The same, by `DequantizeLinear` where it is known that its zero points can hold the offsets.
 pub(super) fn dequantized_by_row(
     n: &mut Node<'_>,
     value: &Value,
     scales: &Value,
     offsets: &Value,
 ) -> Outcome<Value> {
-    if value.dtype() == DType::Int8 {
+    let fit = |offsets: Vec<i64>| offsets.iter().all(|offset| i8::try_from(*offset).is_ok());
+    if value.dtype() == DType::Int8 && offsets.known_ints().is_some_and(fit) {
         let zeros = n.cast(offsets, DType::Int8)?;
         let inputs = [value, scales, &zeros];
         return Ok(n.call("DequantizeLinear", &inputs, [int("axis", 0)])?);
