@@ -1,0 +1,224 @@
+//! Numbers as integers with a scale and an offset, and back.
+//!
+//! Operators on integers are said as reading, computing and quantizing again; `fused` makes one node of
+//! that.
+
+use std::sync::Arc;
+
+use lodstone_model::{DType, Tensor};
+use lodstone_schema::glow::{ElemKind, Storage, Type};
+use lodstone_store::{Blob, Derive};
+
+use super::graph::{Value, plain};
+use super::op::{Cx, Fault, Outcome, Rule, floats_of, from_front, one};
+use super::storage::{is_dense, quantized_kind};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("DequantizeLinear", |cx| {
+        let value = dequantized(cx, [0, 1, 2])?;
+        one(value)
+    }),
+    ("QuantizeLinear", |cx| {
+        let value = cx.input(0)?;
+        one(quantized(cx, value, [1, 2], "")?)
+    }),
+];
+
+/// Scales and offsets of a constant along an axis.
+#[derive(Clone, Debug)]
+pub(super) struct Channels {
+    /// The integers.
+    pub(super) tensor: Tensor,
+    pub(super) kind: ElemKind,
+    pub(super) axis: usize,
+    pub(super) scales: Vec<f32>,
+    pub(super) offsets: Vec<i32>,
+}
+
+/// Scales, and the offset of each: none said is 0.
+fn parameters(cx: &Cx<'_>, scale: usize, zero: usize) -> Result<(Vec<f32>, Vec<i32>), Fault> {
+    let scales = match cx.tensor(scale) {
+        Some(tensor) => floats_of(tensor).ok_or("expected scales of single precision")?,
+        None => cx.floats(scale)?,
+    };
+    let offsets = match cx.has(zero) {
+        true => integers(cx, zero)?,
+        false => vec![0; scales.len()],
+    };
+    if scales.len() != offsets.len() || scales.is_empty() {
+        let found = (scales.len(), offsets.len());
+        return Err(format!("expected as many offsets as scales, found {found:?}").into());
+    }
+    Ok((scales, offsets))
+}
+
+/// Offsets, of which there may be more than inference follows.
+fn integers(cx: &Cx<'_>, index: usize) -> Result<Vec<i32>, Fault> {
+    const MOST: u64 = 1 << 20;
+    let known = cx.ints(index);
+    let numbers = match (known, cx.tensor(index).filter(|tensor| is_dense(tensor))) {
+        (Ok(numbers), _) => numbers,
+        (Err(_), Some(tensor)) if tensor.data.len() <= MOST => {
+            let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+            match tensor.dtype {
+                DType::Int8 => bytes.iter().map(|b| i64::from(b.cast_signed())).collect(),
+                DType::Uint8 => bytes.iter().map(|b| i64::from(*b)).collect(),
+                DType::Int32 => {
+                    let number = |chunk: &[u8]| chunk.try_into().map(i32::from_le_bytes).ok();
+                    let numbers = bytes.chunks_exact(4).filter_map(number);
+                    numbers.map(i64::from).collect()
+                }
+                dtype => return Err(format!("expected integers as offsets, found {dtype}").into()),
+            }
+        }
+        (Err(fault), _) => return Err(fault),
+    };
+    let narrow: Result<Vec<_>, _> = numbers.into_iter().map(i32::try_from).collect();
+    Ok(narrow.map_err(|_| "expected offsets of 32 bits")?)
+}
+
+/// What integers stand for; `at` are the integers, their scale and their offset.
+pub(super) fn dequantized(cx: &mut Cx<'_>, at: [usize; 3]) -> Result<Value, Fault> {
+    let [input, scale, zero] = at;
+    let (scales, offsets) = parameters(cx, scale, zero)?;
+    if cx.int("block_size", 0)? != 0 {
+        return Err("Glow has no scales of blocks".into());
+    }
+    let result = ElemKind::Float;
+    let tensor = cx.tensor(input).cloned();
+    let ([scale], [offset]) = (&*scales, &*offsets) else {
+        return channels(cx, input, tensor, scales, offsets);
+    };
+    let quantization = Some((*scale, *offset));
+    let mut value = cx.input(input)?;
+    let of = cx.type_of(value);
+    if of.quantization != quantization || !of.kind.is_quantized() {
+        // A constant that is read in several ways is several constants.
+        let tensor = tensor.filter(is_dense).ok_or_else(|| {
+            let found = of.quantization;
+            let expected = "expected integers of this scale and offset";
+            format!("{expected}, {quantization:?}; found those of {found:?}")
+        })?;
+        let kind = quantized_kind(tensor.dtype)
+            .ok_or_else(|| format!("Glow quantizes to no {}", tensor.dtype))?;
+        let storage = Storage { kind: Some(kind), quantization, ..Storage::default() };
+        let of = Type { kind, quantization, ..of };
+        let name = cx.op.input("").get(input).cloned().unwrap_or_default();
+        value = cx.graph.constant(&name, of, storage, tensor);
+    }
+    let of = plain(result, cx.shape(value));
+    cx.node("Dequantize", "", &[value], Vec::new(), of)
+}
+
+/// A constant with a scale for each of its channels: the numbers that its integers stand for, computed
+/// when they are read. What convolves with it finds the integers again.
+fn channels(
+    cx: &mut Cx<'_>,
+    input: usize,
+    tensor: Option<Tensor>,
+    scales: Vec<f32>,
+    offsets: Vec<i32>,
+) -> Result<Value, Fault> {
+    let tensor = tensor.filter(is_dense);
+    let tensor = tensor.ok_or("Glow has scales of channels for constants only")?;
+    let axis = from_front(cx.int("axis", 1)?, tensor.shape.len())?;
+    let extent = tensor.shape.get(axis).and_then(|extent| usize::try_from(*extent).ok());
+    let kind = quantized_kind(tensor.dtype)
+        .ok_or_else(|| format!("Glow quantizes to no {}", tensor.dtype))?;
+    let fits = tensor.dtype.size_of(&tensor.shape) == Some(tensor.data.len());
+    if extent != Some(scales.len()) || !fits {
+        return Err(format!("{} scales do not fit the axis {axis}", scales.len()).into());
+    }
+    let shape: Result<Vec<i64>, _> = tensor.shape.iter().map(|n| i64::try_from(*n)).collect();
+    let shape = shape.map_err(|_| "the constant is too large")?;
+    let channels = Channels { tensor: tensor.clone(), kind, axis, scales, offsets };
+    let inner = tensor.shape.iter().skip(axis + 1).product();
+    let numbers = Numbers { channels: channels.clone(), inner };
+    let data = Blob::derived(Arc::new(numbers));
+    let floats = Tensor::dense(DType::Float32, tensor.shape.clone(), data);
+    let name = cx.op.input("").get(input).cloned().unwrap_or_default();
+    let of = super::graph::checked(plain(ElemKind::Float, shape))?;
+    let value = cx.graph.constant(&format!("{name}_float"), of, Storage::default(), floats);
+    cx.graph.channels.insert(value, channels);
+    Ok(value)
+}
+
+/// Integers for numbers; `at` are their scale and their offset.
+pub(super) fn quantized(
+    cx: &mut Cx<'_>,
+    value: Value,
+    at: [usize; 2],
+    suffix: &str,
+) -> Result<Value, Fault> {
+    let [scale, zero] = at;
+    let (scales, offsets) = parameters(cx, scale, zero)?;
+    let ([scale], [offset]) = (&*scales, &*offsets) else {
+        return Err("Glow quantizes with one scale, found one for each channel".into());
+    };
+    let dtype = cx.outputs.first().map_or(DType::Unknown(0), |info| info.dtype());
+    let kind = quantized_kind(dtype).filter(|kind| *kind != ElemKind::Int32Q);
+    let kind = kind.ok_or_else(|| format!("Glow quantizes to no {dtype}"))?;
+    if cx.type_of(value).kind.is_quantized() {
+        return Err("expected numbers, found integers".into());
+    }
+    let quantization = Some((*scale, *offset));
+    let of = Type { quantization, ..plain(kind, cx.shape(value)) };
+    cx.node("Quantize", suffix, &[value], Vec::new(), of)
+}
+
+/// The numbers that integers stand for.
+struct Numbers {
+    channels: Channels,
+    /// Elements between those of one channel and the next.
+    inner: u64,
+}
+
+impl Derive for Numbers {
+    fn len(&self) -> u64 {
+        let width = u64::from(self.channels.tensor.dtype.bits().unwrap_or(8) / 8).max(1);
+        self.channels.tensor.data.len() / width * 4
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> lodstone_store::Result<()> {
+        let tensor = &self.channels.tensor;
+        let width = u64::from(tensor.dtype.bits().unwrap_or(8) / 8).max(1);
+        let mut at = offset;
+        for byte in buffer {
+            let element = at / 4;
+            let mut integer = [0; 4];
+            let width_here = usize::try_from(width).unwrap_or(1).min(4);
+            if let Some(part) = integer.get_mut(..width_here) {
+                tensor.data.read_at(element * width, part)?;
+            }
+            let number = self.number(element, integer);
+            let place = usize::try_from(at % 4).unwrap_or(0);
+            *byte = number.to_le_bytes().get(place).copied().unwrap_or(0);
+            at += 1;
+        }
+        Ok(())
+    }
+
+    fn source(&self) -> Option<&Blob> {
+        Some(&self.channels.tensor.data)
+    }
+}
+
+impl Numbers {
+    /// The number that an integer at a position stands for.
+    #[expect(clippy::cast_precision_loss, reason = "that is how it is computed")]
+    fn number(&self, element: u64, integer: [u8; 4]) -> f32 {
+        let [low, high, ..] = integer;
+        let integer = match self.channels.tensor.dtype {
+            DType::Int8 => i64::from(low.cast_signed()),
+            DType::Uint8 => i64::from(low),
+            DType::Int16 => i64::from(i16::from_le_bytes([low, high])),
+            _ => i64::from(i32::from_le_bytes(integer)),
+        };
+        let count = self.channels.scales.len().max(1) as u64;
+        let channel = element.checked_div(self.inner).unwrap_or(0) % count;
+        let channel = usize::try_from(channel).unwrap_or(0);
+        let scale = self.channels.scales.get(channel).copied().unwrap_or(1.0);
+        let offset = self.channels.offsets.get(channel).copied().unwrap_or(0);
+        (integer - i64::from(offset)) as f32 * scale
+    }
+}
