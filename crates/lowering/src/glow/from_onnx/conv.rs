@@ -2,7 +2,6 @@
 
 use lodstone_schema::glow::Type;
 
-use super::elementwise::filled;
 use super::graph::{Said, Value};
 use super::op::{Cx, Fault, Outcome, Rule, one};
 
@@ -283,9 +282,4 @@ fn cut(
     }
     before.append(&mut after);
     Ok(before)
-}
-
-/// Zeros, where an operand that Glow always has is left out.
-pub(super) fn zeros(cx: &mut Cx<'_>, like: Value, suffix: &str) -> Result<Value, Fault> {
-    filled(cx, 0.0, like, suffix)
 }

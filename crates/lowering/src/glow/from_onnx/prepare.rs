@@ -10,6 +10,8 @@ use lodstone_model::{Attribute, AttributeValue, Model, Op, Program};
 use lodstone_schema::Findings;
 use lodstone_schema::onnx::{self, UpgradeError, domain_name, infer};
 
+use super::{own, rules};
+
 /// The set of operators that Glow's loader knows in ONNX's own set, and ONNX does not.
 pub(super) const LOADER: &str = "com.facebook.glow.loader";
 
@@ -50,16 +52,50 @@ fn mark(program: &mut Program) {
         .iter()
         .map(|function| (domain_name(&function.domain).to_owned(), function.name.clone()))
         .collect();
+    let reads = program.ops().flat_map(Op::reads);
+    let outputs = program.blocks.iter().flat_map(|block| &block.outputs).map(String::as_str);
+    let read: HashSet<String> = reads.chain(outputs).map(str::to_owned).collect();
     for block in &mut program.blocks {
         for (number, op) in block.ops.iter_mut().enumerate() {
             let is_own = domain_name(&op.domain) == "ai.onnx";
             let is_function = functions.contains(&(domain_name(&op.domain).to_owned(), op.kind.clone()));
-            if is_own && !is_function && is_loaders(op) {
+            let is_known = onnx::versions(domain_name(&op.domain), &op.kind).next().is_some();
+            // Glow looks at no domains.
+            let is_others = !is_own && !is_known && rules::rule(LOADER, &op.kind).is_some();
+            let is_others = is_others && op.domain != own::DOMAIN;
+            if !is_function && (is_own && is_loaders(op) || is_others) {
                 LOADER.clone_into(&mut op.domain);
+            }
+            if is_own {
+                tidy(op, &read);
             }
             let value = AttributeValue::Long(super::op::long(number));
             op.attributes.push(Attribute { name: NUMBER.to_owned(), value });
         }
+    }
+}
+
+/// Leaves out what says nothing, and what Glow does not look at.
+fn tidy(op: &mut Op, read: &HashSet<String>) {
+    match op.kind.as_str() {
+        // Statistics of training that nothing reads.
+        "BatchNormalization" => {
+            for operand in &mut op.outputs {
+                while operand.args.len() > 1
+                    && operand.args.last().is_some_and(|name| !read.contains(name))
+                {
+                    operand.args.pop();
+                }
+            }
+        }
+        // Nothing is added, for however many axes that is said.
+        "ConvTranspose" => op.attributes.retain(|attribute| match &attribute.value {
+            AttributeValue::Longs(all) if attribute.name == "output_padding" => {
+                all.iter().any(|number| *number != 0)
+            }
+            _ => true,
+        }),
+        _ => {}
     }
 }
 

@@ -10,7 +10,7 @@ use lodstone_schema::glow::{ElemKind, Storage, Type};
 use lodstone_store::{Blob, Derive};
 
 use super::graph::{Value, plain};
-use super::op::{Cx, Fault, Outcome, Rule, floats_of, from_front, one};
+use super::op::{Cx, Fault, Rule, floats_of, from_front, one};
 use super::storage::{is_dense, quantized_kind};
 
 pub(super) const RULES: &[(&str, Rule)] = &[

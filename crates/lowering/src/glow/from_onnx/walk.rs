@@ -36,7 +36,6 @@ struct Scope<'p> {
     block: usize,
     /// Whether what is around it is not seen.
     is_closed: bool,
-    place: Arc<str>,
     given: Arc<Given<'p>>,
 }
 
@@ -177,9 +176,8 @@ impl<'p> Walk<'p> {
             }
         }
         // Constants are around the graph, which sees them.
-        let place = Arc::from("the graph");
         let given = Arc::default();
-        self.scopes.push(Scope { names: scope, block: usize::MAX, is_closed: true, place, given });
+        self.scopes.push(Scope { names: scope, block: usize::MAX, is_closed: true, given });
         entries
     }
 
@@ -217,15 +215,15 @@ impl<'p> Walk<'p> {
             return Err("expected a block that does not run itself".into());
         }
         let is_main = number == 0;
-        let left_out = std::iter::repeat(None);
+        // What a function is not given is left out; what a branch is not given it sees around it.
+        let left_out = std::iter::repeat(None).take_while(|_| is_closed);
         let mut names: HashMap<&'p str, Option<usize>> =
             block.inputs.iter().map(String::as_str).zip(inputs.into_iter().chain(left_out)).collect();
         for parameter in &block.initializers {
             names.insert(&parameter.name, Some(self.tensor(parameter, &HashMap::new())));
         }
         let is_closed = is_closed && !is_main;
-        let place: Arc<str> = Arc::from(place);
-        self.scopes.push(Scope { names, block: number, is_closed, place: Arc::clone(&place), given });
+        self.scopes.push(Scope { names, block: number, is_closed, given });
         let mut last = 0;
         let mut done = Ok(());
         for op in &block.ops {
@@ -235,7 +233,7 @@ impl<'p> Walk<'p> {
                 break;
             };
             self.steps = steps;
-            self.operator(&place, last, op);
+            self.operator(place, last, op);
         }
         let outputs = block.outputs.iter().map(|name| self.see(name).flatten()).collect();
         self.scopes.pop();
@@ -419,8 +417,9 @@ impl<'p> Walk<'p> {
     ) -> Result<Vec<Option<usize>>, Fault> {
         let number = usize::try_from(block).unwrap_or(usize::MAX);
         let expected = self.program.blocks.get(number).map_or(0, |block| block.inputs.len());
-        if expected != inputs.len() {
-            return Err(format!("expected a graph of {} inputs, found {expected}", inputs.len()).into());
+        if expected < inputs.len() {
+            let (expected, found) = (inputs.len(), expected);
+            return Err(format!("expected a graph of {expected} inputs, found {found}").into());
         }
         let given = self.scopes.last().map(|scope| Arc::clone(&scope.given)).unwrap_or_default();
         self.block(number, place, inputs, false, given)
