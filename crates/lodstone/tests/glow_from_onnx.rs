@@ -15,10 +15,27 @@ use lodstone_schema::glow;
 
 /// Models that are refused, with words of the reason.
 const REFUSED: &[(&str, &str)] = &[
+    // They read what they do not declare; Glow's tests gave the type to its loader.
+    ("ArgMaxKeepDim", "there is no value `input`"),
+    ("ArgMaxNoKeepDim", "there is no value `input`"),
+    ("ArgMinDefault", "there is no value `input`"),
+    ("ArgMinKeepDim", "there is no value `input`"),
+    ("ArgMinNoKeepDim", "there is no value `input`"),
+    ("sparseLengthsSum", "there is no value `data`"),
+    // Glow collects a row of zeros that ONNX does not have.
+    ("loop_no_iteration", "a loop without a turn collects nothing"),
+    // What that means ONNX leaves open; in Glow the last one counts.
+    ("sliceAxesOverwrite", "expected each axis once"),
 ];
 
 /// Models that become another graph than Glow's, and how it differs.
 const OTHERS: &[(&str, &str)] = &[
+    ("MatMul4D", "Glow computed the product of constants"),
+    ("castToFloat", "Glow's test gave its loader another type of the input"),
+    ("constRelu", "Glow computed what constants become"),
+    ("cumsum", "Glow's test gave its loader another type of the input"),
+    ("upsampleOpset7", "Glow brings channels to the end, which the node does not ask for"),
+    ("upsampleOpset9", "Glow brings channels to the end, which the node does not ask for"),
 ];
 
 /// Converts a file and opens what was written.
@@ -63,8 +80,13 @@ fn ways(model: &Model, known: &mut HashMap<String, usize>) -> BTreeMap<String, (
     for parameter in &model.parameters {
         let tensor = &parameter.tensor;
         let doc = tensor.attributes.iter().find(|a| a.name == "doc_string").unwrap();
-        let bytes = tensor.data.bytes().unwrap();
-        values.insert(parameter.name.clone(), number(format!("constant {doc:?} {:?} {bytes:?}", tensor.shape)));
+        // Classes of a softmax, which it does not look at: Glow never sets them.
+        let is_set = !parameter.name.starts_with("selected");
+        let bytes = is_set.then(|| tensor.data.bytes().unwrap());
+        values.insert(
+            parameter.name.clone(),
+            number(format!("constant {doc:?} {:?} {bytes:?}", tensor.shape)),
+        );
     }
     let mut saved = BTreeMap::new();
     for op in &main.ops {
@@ -114,7 +136,10 @@ fn cases() -> Vec<(String, PathBuf, PathBuf)> {
                 let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
                 let theirs = glow.join(format!("golden/onnx__{name}.glowcustom.onnxtxt"));
                 let is_onnx = |model: Model| model.program.unwrap().dialect == Dialect::Onnx;
-                if theirs.is_file() && is_onnx(open(&path).unwrap()) && !cases.iter().any(|(known, ..)| *known == name) {
+                if theirs.is_file()
+                    && is_onnx(open(&path).unwrap())
+                    && !cases.iter().any(|(known, ..)| *known == name)
+                {
                     cases.push((name, path, theirs));
                 }
             }

@@ -50,7 +50,9 @@ impl Walk<'_> {
         let mut turn = 0;
         while goes_on && turn < most {
             if turn >= MOST_TIMES {
-                return Err(format!("expected a loop of at most {MOST_TIMES} turns, found more").into());
+                return Err(
+                    format!("expected a loop of at most {MOST_TIMES} turns, found more").into()
+                );
             }
             let number = self.add(known(&[], DType::Int64, turn));
             let goes = self.add(known(&[], DType::Bool, 1));
@@ -84,12 +86,7 @@ impl Walk<'_> {
     }
 
     /// Values of all turns as one, along a new axis.
-    fn collect(
-        &mut self,
-        op: &Op,
-        index: usize,
-        turns: Vec<usize>,
-    ) -> Result<usize, Fault> {
+    fn collect(&mut self, op: &Op, index: usize, turns: Vec<usize>) -> Result<usize, Fault> {
         let mut values: Vec<Value> = Vec::new();
         for entry in turns {
             values.push(value_of(&mut self.graph, &mut self.entries, entry)?);

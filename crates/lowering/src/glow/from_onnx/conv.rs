@@ -1,6 +1,6 @@
 //! Convolutions: Glow's have channels last, so that what goes in and comes out is transposed.
 
-use lodstone_schema::glow::Type;
+use lodstone_schema::glow::{ElemKind, Type};
 
 use super::graph::{Said, Value};
 use super::op::{Cx, Fault, Outcome, Rule, one};
@@ -38,7 +38,9 @@ pub(super) fn window(
     let auto = cx.text("auto_pad", "NOTSET")?;
     for (name, numbers) in [("kernel", &kernel), ("strides", &strides), ("dilations", &dilations)] {
         if numbers.len() != axes || numbers.iter().any(|n| !(1..=LARGEST).contains(n)) {
-            return Err(format!("expected {axes} positive numbers as {name}, found {numbers:?}").into());
+            return Err(
+                format!("expected {axes} positive numbers as {name}, found {numbers:?}").into()
+            );
         }
     }
     let zeros = vec![0; axes * 2];
@@ -53,7 +55,9 @@ pub(super) fn window(
         other => return Err(format!("expected a way to pad as `auto_pad`, found `{other}`").into()),
     };
     if pads.len() != axes * 2 || pads.iter().any(|pad| !(0..=LARGEST).contains(pad)) {
-        return Err(format!("expected {} numbers from 0 on as pads, found {pads:?}", axes * 2).into());
+        return Err(
+            format!("expected {} numbers from 0 on as pads, found {pads:?}", axes * 2).into()
+        );
     }
     Ok(Window { kernel, strides, dilations, pads })
 }
@@ -113,9 +117,7 @@ pub(super) fn with_channels_last(batch: i64, image: &[i64], channels: i64) -> Ve
 /// A row of numbers as an image of one row.
 pub(super) fn as_image(cx: &mut Cx<'_>, value: Value, suffix: &str) -> Result<Value, Fault> {
     match *cx.shape(value) {
-        [batch, channels, width] => {
-            cx.reshape_always(value, &[batch, channels, 1, width], suffix)
-        }
+        [batch, channels, width] => cx.reshape_always(value, &[batch, channels, 1, width], suffix),
         _ => Ok(value),
     }
 }
@@ -144,7 +146,7 @@ pub(super) fn channels_first(cx: &mut Cx<'_>, value: Value, rank: usize) -> Resu
     cx.transpose(value, &back, layout, "out")
 }
 
-fn conv(cx: &mut Cx<'_>) -> Outcome {
+pub(super) fn conv(cx: &mut Cx<'_>) -> Outcome {
     let (value, filter) = (cx.input(0)?, cx.input(1)?);
     let rank = cx.rank(value);
     let (shape, filters) = (cx.shape(value), cx.shape(filter));
@@ -161,17 +163,26 @@ fn conv(cx: &mut Cx<'_>) -> Outcome {
     }
     let (forth, layout, ..) = orders(image.len())?;
     if image.len() == 3 && window.dilations.iter().any(|dilation| *dilation != 1) {
-        return Err(format!("Glow has no steps inside a window of three axes: {:?}", window.dilations).into());
+        return Err(format!(
+            "Glow has no steps inside a window of three axes: {:?}",
+            window.dilations
+        )
+        .into());
     }
     let value = as_image(cx, value, "expanddims")?;
     let filter = as_image(cx, filter, "filter_expanddims")?;
     let filter = cx.transpose(filter, &forth, layout, "filter")?;
     let value = cx.transpose(value, &forth, layout, "in")?;
     let of = cx.shaped(value, with_channels_last(batch, &image, depth));
+    let pads = match image.len() {
+        // Of three axes Glow says before and after axis by axis.
+        3 => interleaved(&window.pads),
+        _ => window.pads,
+    };
     let mut members = vec![
         ("Kernels", Said::Ints(window.kernel)),
         ("Strides", Said::Ints(window.strides)),
-        ("Pads", Said::Ints(window.pads)),
+        ("Pads", Said::Ints(pads)),
         ("Group", Said::Int(group)),
     ];
     let kind = match image.len() {
@@ -190,6 +201,15 @@ fn conv(cx: &mut Cx<'_>) -> Outcome {
     one(channels_first(cx, result, rank)?)
 }
 
+/// What is before and after, axis by axis.
+fn interleaved(pads: &[i64]) -> Vec<i64> {
+    let (before, after) = pads.split_at(pads.len() / 2);
+    before.iter().zip(after).flat_map(|(before, after)| [*before, *after]).collect()
+}
+
+/// Most zeros of a bias that are written down.
+const MOST_ZEROS: i64 = 1 << 16;
+
 /// The bias, which Glow always has.
 fn bias(cx: &mut Cx<'_>, like: Value, depth: i64) -> Result<Value, Fault> {
     match cx.optional(2)? {
@@ -199,7 +219,13 @@ fn bias(cx: &mut Cx<'_>, like: Value, depth: i64) -> Result<Value, Fault> {
         }
         None => {
             let of = Type { quantization: None, ..cx.shaped(like, vec![depth]) };
-            cx.splat(0.0, of, "bias")
+            match usize::try_from(depth) {
+                Ok(count) if of.kind == ElemKind::Float && depth <= MOST_ZEROS => {
+                    let name = format!("{}_bias", cx.base);
+                    Ok(cx.graph.constant_of(&name, of.kind, of.shape, vec![0; count * 4])?)
+                }
+                _ => cx.splat(0.0, of, "bias"),
+            }
         }
     }
 }
@@ -265,7 +291,8 @@ fn cut(
     for (((kernel, stride), dilation), ((from, to), (added, said))) in windows.zip(extents) {
         let reach = (kernel - 1).checked_mul(*dilation).and_then(|reach| reach.checked_add(1));
         let whole = (from - 1).checked_mul(*stride).zip(reach).and_then(|(a, b)| a.checked_add(b));
-        let total = whole.and_then(|whole| whole.checked_sub(*to)).ok_or("the window is too large")?;
+        let total =
+            whole.and_then(|whole| whole.checked_sub(*to)).ok_or("the window is too large")?;
         let with_added = total.saturating_add(*added).max(0);
         let first = match (follows, auto.as_str()) {
             (true, "SAME_UPPER") => with_added / 2,
@@ -275,7 +302,10 @@ fn cut(
         };
         let last = total - first;
         if first < 0 || last < 0 {
-            return Err(format!("Glow adds nothing to {to} elements, of which {total} are cut off").into());
+            return Err(format!(
+                "Glow adds nothing to {to} elements, of which {total} are cut off"
+            )
+            .into());
         }
         before.push(first);
         after.push(last);

@@ -296,7 +296,8 @@ fn selu(cx: &mut Cx<'_>) -> Outcome {
     let (alpha, gamma) = (cx.float("alpha", 1.673_263_2)?, cx.float("gamma", 1.050_701)?);
     let below = exponential(cx, value, alpha)?;
     let gamma = filled(cx, gamma, value, "gamma")?;
-    let (above, below) = (cx.pair("Mul", gamma, value, "above")?, cx.pair("Mul", gamma, below, "below")?);
+    let (above, below) =
+        (cx.pair("Mul", gamma, value, "above")?, cx.pair("Mul", gamma, below, "below")?);
     one(where_positive(cx, value, 0.0, above, below)?)
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, Dialect, Dim, Model, Op, Operand, Parameter,
-    Program, Report, TensorType, ValueType, Var,
+    Program, TensorType, ValueType, Var,
 };
 use lodstone_schema::glow::{Member, PREFIX, SAVE, Storage, Type};
 
@@ -34,17 +34,8 @@ pub(super) struct Saved {
 }
 
 /// The model of a graph.
-pub(super) fn finish(
-    model: &Model,
-    mut graph: Graph,
-    saved: Vec<Saved>,
-    report: &mut Report,
-) -> Model {
+pub(super) fn finish(model: &Model, mut graph: Graph, saved: Vec<Saved>) -> Model {
     let live = live(&graph, &saved);
-    let dropped = live.iter().filter(|live| !**live).count();
-    if dropped > 0 {
-        report.warn(format!("nodes whose results nothing asks for were left out: {dropped}"));
-    }
     let declared = model.program.as_ref().and_then(|program| program.blocks.first());
     let vars = declared.map_or(&[][..], |block| block.vars.as_slice());
     let mut main = Block { parent: -1, name: "glow".to_owned(), ..Block::default() };
@@ -71,8 +62,8 @@ pub(super) fn finish(
     }
     main.vars.append(&mut outputs);
     let mut writer = Writer { graph: &graph, ops: Vec::new() };
-    for (node, live) in graph.nodes.iter().zip(&live) {
-        if *live {
+    for number in order(&graph, &live) {
+        if let Some(node) = graph.nodes.get(number) {
             writer.node(node);
         }
     }
@@ -81,7 +72,8 @@ pub(super) fn finish(
     }
     main.ops = writer.ops;
     let asked = asked(&graph, &live, &main);
-    let parameters = graph.constants.iter().filter(|constant| asked.contains(&constant.stored.name));
+    let parameters =
+        graph.constants.iter().filter(|constant| asked.contains(&constant.stored.name));
     let parameters = parameters.map(|constant| {
         let of = graph.type_of(constant.stored.value);
         let mut tensor = constant.tensor.clone();
@@ -107,11 +99,13 @@ pub(super) fn finish(
 }
 
 /// Which nodes outputs depend on, and those that are there for what they do.
-fn live(graph: &Graph, saved: &[Saved]) -> Vec<bool> {
+pub(super) fn live(graph: &Graph, saved: &[Saved]) -> Vec<bool> {
     let mut live = vec![false; graph.nodes.len()];
     let mut open: Vec<Value> = saved.iter().map(|saved| saved.value).collect();
     for (node, live) in graph.nodes.iter().zip(&mut live) {
-        if node.results.is_empty() || node.kind.results.iter().all(|result| result.like.is_some()) && node.is_own {
+        if node.results.is_empty()
+            || node.kind.results.iter().all(|result| result.like.is_some()) && node.is_own
+        {
             *live = true;
             open.extend(node.reads());
         }
@@ -128,13 +122,47 @@ fn live(graph: &Graph, saved: &[Saved]) -> Vec<bool> {
     live
 }
 
+/// Live nodes in an order in which each comes after what it reads: that in which they were made, where
+/// that is one.
+fn order(graph: &Graph, live: &[bool]) -> Vec<usize> {
+    let mut order = Vec::new();
+    let mut is_done = vec![false; graph.nodes.len()];
+    let first = live.iter().enumerate().filter(|(_, live)| **live).map(|(number, _)| number);
+    for number in first {
+        // A node is met again when all that it reads is there.
+        let mut open = vec![(number, false)];
+        while let Some((number, is_ready)) = open.pop() {
+            let (Some(done), Some(node)) = (is_done.get_mut(number), graph.nodes.get(number))
+            else {
+                continue;
+            };
+            if *done {
+                continue;
+            }
+            if is_ready {
+                *done = true;
+                order.push(number);
+                continue;
+            }
+            open.push((number, true));
+            let makers = node.reads().filter_map(|value| match graph.source(value) {
+                Source::Result(maker, _) => Some((maker, false)),
+                _ => None,
+            });
+            open.extend(makers.filter(|(maker, _)| !is_done.get(*maker).is_some_and(|done| *done)));
+        }
+    }
+    order
+}
+
 /// The constants that operators read.
 fn asked(graph: &Graph, live: &[bool], main: &Block) -> HashSet<String> {
     let nodes = graph.nodes.iter().zip(live).filter(|(_, live)| **live);
-    let read = nodes.flat_map(|(node, _)| node.reads()).filter_map(|value| match graph.source(value) {
-        Source::Constant(number) => graph.constants.get(number).map(|c| c.stored.name.clone()),
-        _ => None,
-    });
+    let read =
+        nodes.flat_map(|(node, _)| node.reads()).filter_map(|value| match graph.source(value) {
+            Source::Constant(number) => graph.constants.get(number).map(|c| c.stored.name.clone()),
+            _ => None,
+        });
     let saved = main.ops.iter().filter(|op| op.kind == SAVE).flat_map(Op::reads).map(str::to_owned);
     read.chain(saved).collect()
 }

@@ -172,8 +172,7 @@ fn top_k(cx: &mut Cx<'_>) -> Outcome {
     }
     let of = cx.shaped(value, shape.clone());
     let indices = plain(ElemKind::Int64I, shape);
-    let results =
-        cx.nodes("TopK", "", &[value], vec![("K", Said::Int(k))], vec![of, indices])?;
+    let results = cx.nodes("TopK", "", &[value], vec![("K", Said::Int(k))], vec![of, indices])?;
     let [mut values, mut indices] = *results else { return Err("expected two results".into()) };
     if !largest {
         values = cx.each("Neg", values, "smallest")?;

@@ -79,7 +79,9 @@ fn fully_connected(cx: &mut Cx<'_>) -> Outcome {
     };
     let (rows, columns) = shape.split_at_checked(axis).ok_or("expected at least one extent")?;
     let value = cx.reshape(value, &[count(rows)?, count(columns)?], "fc_in")?;
-    let [inner, width] = *cx.shape(weights) else { return Err("expected a matrix of weights".into()) };
+    let [inner, width] = *cx.shape(weights) else {
+        return Err("expected a matrix of weights".into());
+    };
     let [rows, columns] = *cx.shape(value) else { return Err("expected a matrix".into()) };
     if inner != columns {
         return Err(format!("{columns} columns do not fit weights of {inner} rows").into());

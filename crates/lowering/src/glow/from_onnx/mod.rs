@@ -5,7 +5,7 @@
 //! | every operator in its newest form | `prepare` |
 //! | through the program, operator by operator; functions, branches and loops are said in full | `walk`, `control` |
 //! | an operator by its rule, a table by kind | `rules`, and a file for each family |
-//! | numbers that are read, computed with and quantized again: a node of quantized types | `quantized` |
+//! | numbers that are read, computed with and quantized again: a node of quantized types | `fused` |
 //! | what Glow's reader wants of nodes and storage | `finish` |
 //!
 //! Shapes of Glow are fixed, so all of them have to be known. What the nodes cannot hold is told of all
@@ -19,6 +19,7 @@ mod control;
 mod conv;
 mod elementwise;
 mod finish;
+mod fused;
 mod graph;
 mod indexing;
 mod linear;
@@ -45,7 +46,13 @@ use lodstone_schema::Findings;
 /// The same program in Glow's operators.
 pub(crate) fn from_onnx(model: &Model, report: &mut Report) -> Result<Model, Findings> {
     let prepared = prepare::prepare(model)?;
-    let walked = walk::walk(&prepared)?;
+    let mut walked = walk::walk(&prepared)?;
+    let live = finish::live(&walked.graph, &walked.outputs);
+    let dropped = live.iter().filter(|live| !**live).count();
+    if dropped > 0 {
+        report.warn(format!("nodes whose results nothing asks for were left out: {dropped}"));
+    }
+    fused::fuse(&mut walked.graph, &mut walked.outputs);
     if walked.calls > 0 {
         report.warn(format!("functions were put in place of their calls: {}", walked.calls));
     }
@@ -53,7 +60,7 @@ pub(crate) fn from_onnx(model: &Model, report: &mut Report) -> Result<Model, Fin
         report.warn(note.clone());
     }
     lose(model, report);
-    Ok(finish::finish(model, walked.graph, walked.outputs, report))
+    Ok(finish::finish(model, walked.graph, walked.outputs))
 }
 
 /// What files of Glow have no place for. Who wrote the file is no loss: it is another one now.

@@ -383,7 +383,9 @@ impl Cx<'_> {
     ) -> Result<Value, Fault> {
         let whole = self.graph.shape(value);
         let fits = whole.iter().zip(start.iter().zip(&shape)).all(|(whole, (start, extent))| {
-            *start >= 0 && *extent >= 0 && start.checked_add(*extent).is_some_and(|end| end <= *whole)
+            *start >= 0
+                && *extent >= 0
+                && start.checked_add(*extent).is_some_and(|end| end <= *whole)
         });
         if !fits || start.len() != whole.len() || shape.len() != whole.len() {
             return Err(format!("{shape:?} from {start:?} on is not in {whole:?}").into());
@@ -481,11 +483,14 @@ fn constant(graph: &mut Graph, entry: &Entry, tensor: &Tensor) -> Result<Value, 
             .ok_or_else(|| format!("Glow has no elements of the type {}", tensor.dtype))?,
     };
     if !matches!(tensor.kind, lodstone_model::Kind::Dense) {
-        return Err(format!("`{}` is {}, and Glow's are dense", entry.name, tensor.kind.name()).into());
+        return Err(
+            format!("`{}` is {}, and Glow's are dense", entry.name, tensor.kind.name()).into()
+        );
     }
     let shape: Result<Vec<_>, _> = tensor.shape.iter().map(|n| i64::try_from(*n)).collect();
     let shape = shape.map_err(|_| format!("`{}` is too large", entry.name))?;
-    let quantization = kind.is_quantized().then_some(entry.storage.quantization.unwrap_or((1.0, 0)));
+    let quantization =
+        kind.is_quantized().then_some(entry.storage.quantization.unwrap_or((1.0, 0)));
     let strides = entry.storage.strides.clone();
     let of = checked(Type { kind, shape, strides, quantization })?;
     if tensor.dtype.size_of(&tensor.shape) != Some(tensor.data.len()) && of.strides.is_none() {

@@ -29,7 +29,9 @@ pub(super) fn node(cx: &mut Cx<'_>) -> Outcome {
             Member::Values => {
                 let count = match groups {
                     1 => rest.len(),
-                    _ => usize::try_from(cx.int(&format!("{member}Size"), 0)?).unwrap_or(usize::MAX),
+                    _ => {
+                        usize::try_from(cx.int(&format!("{member}Size"), 0)?).unwrap_or(usize::MAX)
+                    }
                 };
                 Said::Values(rest.by_ref().take(count).collect())
             }

@@ -89,9 +89,7 @@ fn slice(cx: &mut Cx<'_>) -> Outcome {
 fn bounds(start: i64, end: i64, step: i64, extent: i64) -> Result<(i64, i64), Fault> {
     let from_front = |place: i64| if place < 0 { place.saturating_add(extent) } else { place };
     match step {
-        1.. => {
-            Ok((from_front(start).clamp(0, extent), from_front(end).clamp(0, extent)))
-        }
+        1.. => Ok((from_front(start).clamp(0, extent), from_front(end).clamp(0, extent))),
         0 => Err("expected steps other than 0".into()),
         _ => {
             let start = from_front(start).clamp(-1, extent - 1);

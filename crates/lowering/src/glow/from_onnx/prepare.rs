@@ -19,9 +19,8 @@ pub(super) const LOADER: &str = "com.facebook.glow.loader";
 const NUMBER: &str = "com.facebook.glow.number";
 
 /// Operators that had `broadcast` and `axis` before there was NumPy's rule.
-const BROADCASTING: &[&str] = &[
-    "Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor",
-];
+const BROADCASTING: &[&str] =
+    &["Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor"];
 
 /// The program of a model in the newest operators.
 pub(super) fn prepare(model: &Model) -> Result<Model, Findings> {
@@ -58,7 +57,8 @@ fn mark(program: &mut Program) {
     for block in &mut program.blocks {
         for (number, op) in block.ops.iter_mut().enumerate() {
             let is_own = domain_name(&op.domain) == "ai.onnx";
-            let is_function = functions.contains(&(domain_name(&op.domain).to_owned(), op.kind.clone()));
+            let is_function =
+                functions.contains(&(domain_name(&op.domain).to_owned(), op.kind.clone()));
             let is_known = onnx::versions(domain_name(&op.domain), &op.kind).next().is_some();
             // Glow looks at no domains.
             let is_others = !is_own && !is_known && rules::rule(LOADER, &op.kind).is_some();
@@ -88,13 +88,20 @@ fn tidy(op: &mut Op, read: &HashSet<String>) {
                 }
             }
         }
-        // Nothing is added, for however many axes that is said.
-        "ConvTranspose" => op.attributes.retain(|attribute| match &attribute.value {
-            AttributeValue::Longs(all) if attribute.name == "output_padding" => {
-                all.iter().any(|number| *number != 0)
-            }
-            _ => true,
-        }),
+        // Glow does not look at what is added; if it is not said axis by axis, nobody can.
+        "ConvTranspose" => {
+            let axes = match op.attribute("kernel_shape").or(op.attribute("strides")) {
+                Some(AttributeValue::Longs(all)) => Some(all.len()),
+                _ => None,
+            };
+            op.attributes.retain(|attribute| match &attribute.value {
+                AttributeValue::Longs(all) if attribute.name == "output_padding" => {
+                    all.iter().any(|number| *number != 0)
+                        && axes.is_none_or(|axes| axes == all.len())
+                }
+                _ => true,
+            });
+        }
         _ => {}
     }
 }

@@ -10,14 +10,17 @@ use lodstone_schema::glow::{ElemKind, Storage, Type};
 use lodstone_store::{Blob, Derive};
 
 use super::graph::{Value, plain};
-use super::op::{Cx, Fault, Rule, floats_of, from_front, one};
+use super::op::{Cx, Entry, Fault, Outcome, Rule, floats_of, from_front, one};
 use super::storage::{is_dense, quantized_kind};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("DequantizeLinear", |cx| {
-        let value = dequantized(cx, [0, 1, 2])?;
+        let axis = cx.int("axis", 1)?;
+        let value = dequantized(cx, [0, 1, 2], axis)?;
         one(value)
     }),
+    ("QLinearConv", convolution),
+    ("QLinearMatMul", product),
     ("QuantizeLinear", |cx| {
         let value = cx.input(0)?;
         one(quantized(cx, value, [1, 2], "")?)
@@ -78,7 +81,7 @@ fn integers(cx: &Cx<'_>, index: usize) -> Result<Vec<i32>, Fault> {
 }
 
 /// What integers stand for; `at` are the integers, their scale and their offset.
-pub(super) fn dequantized(cx: &mut Cx<'_>, at: [usize; 3]) -> Result<Value, Fault> {
+pub(super) fn dequantized(cx: &mut Cx<'_>, at: [usize; 3], axis: i64) -> Result<Value, Fault> {
     let [input, scale, zero] = at;
     let (scales, offsets) = parameters(cx, scale, zero)?;
     if cx.int("block_size", 0)? != 0 {
@@ -87,7 +90,7 @@ pub(super) fn dequantized(cx: &mut Cx<'_>, at: [usize; 3]) -> Result<Value, Faul
     let result = ElemKind::Float;
     let tensor = cx.tensor(input).cloned();
     let ([scale], [offset]) = (&*scales, &*offsets) else {
-        return channels(cx, input, tensor, scales, offsets);
+        return channels(cx, input, tensor, axis, (scales, offsets));
     };
     let quantization = Some((*scale, *offset));
     let mut value = cx.input(input)?;
@@ -116,12 +119,12 @@ fn channels(
     cx: &mut Cx<'_>,
     input: usize,
     tensor: Option<Tensor>,
-    scales: Vec<f32>,
-    offsets: Vec<i32>,
+    axis: i64,
+    (scales, offsets): (Vec<f32>, Vec<i32>),
 ) -> Result<Value, Fault> {
     let tensor = tensor.filter(is_dense);
     let tensor = tensor.ok_or("Glow has scales of channels for constants only")?;
-    let axis = from_front(cx.int("axis", 1)?, tensor.shape.len())?;
+    let axis = from_front(axis, tensor.shape.len())?;
     let extent = tensor.shape.get(axis).and_then(|extent| usize::try_from(*extent).ok());
     let kind = quantized_kind(tensor.dtype)
         .ok_or_else(|| format!("Glow quantizes to no {}", tensor.dtype))?;
@@ -164,6 +167,59 @@ pub(super) fn quantized(
     let quantization = Some((*scale, *offset));
     let of = Type { quantization, ..plain(kind, cx.shape(value)) };
     cx.node("Quantize", suffix, &[value], Vec::new(), of)
+}
+
+/// A product of integers is one of numbers, between integers.
+fn product(cx: &mut Cx<'_>) -> Outcome {
+    let (left, right) = (dequantized(cx, [0, 1, 2], 0)?, dequantized(cx, [3, 4, 5], 0)?);
+    let result = super::linear::product(cx, left, right)?;
+    one(quantized(cx, result, [6, 7], "quantize")?)
+}
+
+/// The same for a convolution, whose bias has the scale of the products.
+fn convolution(cx: &mut Cx<'_>) -> Outcome {
+    let (image, filter) = (dequantized(cx, [0, 1, 2], 0)?, dequantized(cx, [3, 4, 5], 0)?);
+    let mut operands = vec![image, filter];
+    if cx.has(8) {
+        let (outer, _) = parameters(cx, 1, 2)?;
+        let (each, _) = parameters(cx, 4, 5)?;
+        let scale = outer.first().copied().unwrap_or(1.0);
+        let scales: Vec<f32> = each.iter().map(|each| each * scale).collect();
+        let tensor = cx.tensor(8).cloned().ok_or("expected a constant bias")?;
+        operands.push(match *scales {
+            [scale] => {
+                let quantization = Some((scale, 0));
+                let shape = cx.info(8).and_then(super::op::extents).unwrap_or_default();
+                let of = Type { quantization, ..plain(ElemKind::Int32Q, shape.clone()) };
+                let storage = Storage::default();
+                let name = cx.op.input("").get(8).cloned().unwrap_or_default();
+                let value = cx.graph.constant(&name, of, storage, tensor);
+                let of = plain(ElemKind::Float, shape);
+                cx.node("Dequantize", "bias", &[value], Vec::new(), of)?
+            }
+            _ => {
+                let offsets = vec![0; scales.len()];
+                channels(cx, 8, Some(tensor), 0, (scales, offsets))?
+            }
+        });
+    }
+    let mut inputs = Vec::new();
+    for value in operands {
+        let info = super::storage::info_of(&cx.graph.type_of(value));
+        inputs.push(Some(cx.entries.len()));
+        cx.entries.push(Entry { info, value: Some(value), ..Entry::default() });
+    }
+    let mut inner = Cx {
+        graph: &mut *cx.graph,
+        entries: &mut *cx.entries,
+        op: cx.op,
+        base: cx.base.clone(),
+        inputs,
+        outputs: cx.outputs.clone(),
+    };
+    let result = super::conv::conv(&mut inner)?.into_iter().flatten().next();
+    let result = result.ok_or("it gives nothing")?;
+    one(quantized(cx, result, [6, 7], "quantize")?)
 }
 
 /// The numbers that integers stand for.

@@ -123,15 +123,8 @@ fn recurrent(cx: &mut Cx<'_>, cell: &Cell) -> Outcome {
             Some(_) => Some(cx.float("clip", 0.0)?),
             None => None,
         };
-        let mut steps = Steps {
-            cx,
-            gates,
-            peepholes,
-            activations,
-            clip,
-            resets_after,
-            forgets_by_input,
-        };
+        let mut steps =
+            Steps { cx, gates, peepholes, activations, clip, resets_after, forgets_by_input };
         let mut state = start;
         let mut hidden = Vec::new();
         let forward = inputs.iter().copied();
@@ -173,11 +166,7 @@ fn check(cx: &Cx<'_>, cell: &Cell, sizes: &Sizes) -> Result<(), Fault> {
 }
 
 /// Nodes that apply what the operator names.
-fn activations(
-    cx: &Cx<'_>,
-    cell: &Cell,
-    direction: i64,
-) -> Result<Vec<&'static str>, Fault> {
+fn activations(cx: &Cx<'_>, cell: &Cell, direction: i64) -> Result<Vec<&'static str>, Fault> {
     let Some(said) = cx.texts("activations")? else { return Ok(cell.activations.to_vec()) };
     let count = cell.activations.len();
     let skipped = usize::try_from(direction).unwrap_or(0).saturating_mul(count);
@@ -191,16 +180,13 @@ fn activations(
     let own: Vec<_> = own.collect::<Result<_, _>>()?;
     match own.len() == count {
         true => Ok(own),
-        false => Err(format!("expected {count} activations a direction, found {}", own.len()).into()),
+        false => {
+            Err(format!("expected {count} activations a direction, found {}", own.len()).into())
+        }
     }
 }
 
-fn initial(
-    cx: &mut Cx<'_>,
-    sizes: &Sizes,
-    index: usize,
-    name: &str,
-) -> Result<Value, Fault> {
+fn initial(cx: &mut Cx<'_>, sizes: &Sizes, index: usize, name: &str) -> Result<Value, Fault> {
     let shape = vec![sizes.directions, sizes.batch, sizes.hidden];
     match cx.optional(index)? {
         Some(value) if cx.shape(value) == shape => Ok(value),
@@ -250,8 +236,10 @@ fn gates(
     let mut gates = Vec::new();
     for (number, name) in (0_i64..).zip(cell.gates) {
         let start = number.checked_mul(hidden).ok_or("the weights are too large")?;
-        let input = matrix(cx, weights, (direction, start, hidden), sizes.input, &format!("W{name}"))?;
-        let given = matrix(cx, recurrence, (direction, start, hidden), hidden, &format!("R{name}"))?;
+        let input =
+            matrix(cx, weights, (direction, start, hidden), sizes.input, &format!("W{name}"))?;
+        let given =
+            matrix(cx, recurrence, (direction, start, hidden), hidden, &format!("R{name}"))?;
         let biases = match bias {
             Some(bias) => {
                 let second = hidden
@@ -293,11 +281,7 @@ fn vector(
 }
 
 /// Weights of peepholes for each of the batch: input, output, forgetting.
-fn peepholes(
-    cx: &mut Cx<'_>,
-    sizes: &Sizes,
-    direction: i64,
-) -> Result<Option<[Value; 3]>, Fault> {
+fn peepholes(cx: &mut Cx<'_>, sizes: &Sizes, direction: i64) -> Result<Option<[Value; 3]>, Fault> {
     let Some(value) = cx.optional(7)? else { return Ok(None) };
     let mut of = |number: i64, name: &str| -> Result<Value, Fault> {
         let start = number.checked_mul(sizes.hidden).ok_or("the weights are too large")?;

@@ -160,7 +160,9 @@ fn position(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     let axis = cx.axis("axis", 0, cx.rank(value))?;
     let keeps = cx.flag("keepdims", true)?;
     if cx.flag("select_last_index", false)? {
-        return Err("Glow takes the first of those that are equal, found `select_last_index`".into());
+        return Err(
+            "Glow takes the first of those that are equal, found `select_last_index`".into()
+        );
     }
     let of = plain(ElemKind::Int64I, cx.shape_out(0)?);
     let members = vec![("Axis", Said::Int(long(axis))), ("KeepDims", Said::Int(keeps.into()))];

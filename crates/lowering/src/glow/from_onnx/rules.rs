@@ -30,9 +30,9 @@ static RULES: LazyLock<HashMap<(&str, &str), Rule>> = LazyLock::new(|| {
         (prepare::LOADER, elementwise::OLD),
         (prepare::LOADER, loader::RULES),
     ];
-    let rules = families.into_iter().flat_map(|(domain, rules)| {
-        rules.iter().map(move |(kind, rule)| ((domain, *kind), *rule))
-    });
+    let rules = families
+        .into_iter()
+        .flat_map(|(domain, rules)| rules.iter().map(move |(kind, rule)| ((domain, *kind), *rule)));
     rules.collect()
 });
 
@@ -56,24 +56,28 @@ pub(super) fn constant(op: &Op) -> Result<Option<Tensor>, Fault> {
         return Ok(None);
     }
     let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-    let scalar = |dtype, bytes: &[u8]| Tensor::dense(dtype, Vec::new(), Blob::memory(bytes.to_vec()));
+    let scalar =
+        |dtype, bytes: &[u8]| Tensor::dense(dtype, Vec::new(), Blob::memory(bytes.to_vec()));
     let list = |dtype, count: usize, bytes: Vec<u8>| {
         Tensor::dense(dtype, vec![number(count)], Blob::memory(bytes))
     };
     let longs = |numbers: &[i64]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
-    let tensor = op.attributes.iter().find_map(|attribute| match (&*attribute.name, &attribute.value) {
-        ("value", AttributeValue::Tensor(tensor)) => Some((**tensor).clone()),
-        ("value_int", AttributeValue::Long(n)) => Some(scalar(DType::Int64, &n.to_le_bytes())),
-        ("value_float", AttributeValue::Float(n)) => Some(scalar(DType::Float32, &n.to_le_bytes())),
-        // Glow's own loader takes a list as the value, too, and its writer writes one.
-        ("value" | "value_ints", AttributeValue::Longs(all)) => {
-            Some(list(DType::Int64, all.len(), longs(all)))
-        }
-        ("value_floats", AttributeValue::Floats(all)) => {
-            let bytes = all.iter().flat_map(|n| n.to_le_bytes()).collect();
-            Some(list(DType::Float32, all.len(), bytes))
-        }
-        _ => None,
-    });
+    let tensor =
+        op.attributes.iter().find_map(|attribute| match (&*attribute.name, &attribute.value) {
+            ("value", AttributeValue::Tensor(tensor)) => Some((**tensor).clone()),
+            ("value_int", AttributeValue::Long(n)) => Some(scalar(DType::Int64, &n.to_le_bytes())),
+            ("value_float", AttributeValue::Float(n)) => {
+                Some(scalar(DType::Float32, &n.to_le_bytes()))
+            }
+            // Glow's own loader takes a list as the value, too, and its writer writes one.
+            ("value" | "value_ints", AttributeValue::Longs(all)) => {
+                Some(list(DType::Int64, all.len(), longs(all)))
+            }
+            ("value_floats", AttributeValue::Floats(all)) => {
+                let bytes = all.iter().flat_map(|n| n.to_le_bytes()).collect();
+                Some(list(DType::Float32, all.len(), bytes))
+            }
+            _ => None,
+        });
     tensor.map(Some).ok_or_else(|| "expected a dense tensor of numbers as its value".into())
 }

@@ -5,9 +5,7 @@
 
 use std::collections::HashMap;
 
-use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Dim, Kind, Model, Op, Tensor, Var,
-};
+use lodstone_model::{Attribute, AttributeValue, Block, DType, Dim, Kind, Model, Op, Tensor, Var};
 use lodstone_schema::glow::{ElemKind, Storage, Type};
 use lodstone_schema::onnx::domain_name;
 use lodstone_schema::onnx::infer::ValueInfo;
@@ -24,9 +22,14 @@ pub(super) fn hints<'p>(model: &'p Model, main: &'p Block) -> Hints<'p> {
         model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect();
     let mut found: HashMap<&str, Option<(f32, i32)>> = HashMap::new();
     for op in &main.ops {
-        let reads = domain_name(&op.domain) == "ai.onnx" && op.kind == "DequantizeLinear";
+        let reads: &[usize] = match (domain_name(&op.domain), op.kind.as_str()) {
+            ("ai.onnx", "DequantizeLinear") => &[0],
+            ("ai.onnx", "QLinearConv" | "QLinearMatMul") => &[0, 3],
+            _ => &[],
+        };
         for (index, name) in op.input("").iter().enumerate() {
-            let parameters = (reads && index == 0).then(|| read_by(op, &constants)).flatten();
+            let reads = reads.contains(&index);
+            let parameters = reads.then(|| read_by(op, index, &constants)).flatten();
             match found.get_mut(name.as_str()) {
                 Some(known) if *known != parameters => *known = None,
                 Some(_) => {}
@@ -37,8 +40,9 @@ pub(super) fn hints<'p>(model: &'p Model, main: &'p Block) -> Hints<'p> {
     found.into_iter().filter_map(|(name, parameters)| Some((name, parameters?))).collect()
 }
 
-fn read_by(op: &Op, constants: &HashMap<&str, &Tensor>) -> Option<(f32, i32)> {
-    let input = |index: usize| op.input("").get(index).map(String::as_str);
+/// The scale and the offset that follow an operand.
+fn read_by(op: &Op, operand: usize, constants: &HashMap<&str, &Tensor>) -> Option<(f32, i32)> {
+    let input = |after: usize| op.input("").get(operand + after).map(String::as_str);
     let [scale] = floats_of(constants.get(input(1)?)?)?.try_into().ok()?;
     let offset = match input(2).filter(|name| !name.is_empty()) {
         Some(zero) => match ValueInfo::of(constants.get(zero)?).ints()?.as_slice() {
@@ -108,7 +112,9 @@ pub(super) fn placeholder(
     let Some(shape) = extents(info) else {
         let unknown = dims.iter().find(|dim| !matches!(dim, Dim::Known(_)));
         let unknown = unknown.map(ToString::to_string).unwrap_or_default();
-        return Err(format!("expected extents that are numbers, found `{unknown}`: shapes of Glow are fixed, declare one"));
+        return Err(format!(
+            "expected extents that are numbers, found `{unknown}`: shapes of Glow are fixed, declare one"
+        ));
     };
     let said = var.and_then(|var| said(&var.attributes, dtype));
     let hint = hints.get(name).copied();
@@ -126,7 +132,8 @@ pub(super) fn placeholder(
 
 /// What is known of a value of a type of Glow.
 pub(super) fn info_of(of: &Type) -> ValueInfo {
-    let dims = of.shape.iter().map(|extent| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known));
+    let dims =
+        of.shape.iter().map(|extent| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known));
     ValueInfo::tensor(of.kind.dtype(), Some(dims.collect()))
 }
 

@@ -159,7 +159,9 @@ impl<'p> Walk<'p> {
             let var = vars.get(name.as_str()).copied();
             let info = var.map(|var| ValueInfo::from(var.value.clone())).unwrap_or_default();
             let entry = match storage::placeholder(&mut self.graph, name, var, &info, &hints) {
-                Ok(value) => Entry { name: name.clone(), info, value: Some(value), ..Entry::default() },
+                Ok(value) => {
+                    Entry { name: name.clone(), info, value: Some(value), ..Entry::default() }
+                }
                 Err(what) => {
                     let place = format!("the graph, input {}", quoted(name));
                     self.findings.add(&place, what);
@@ -217,8 +219,12 @@ impl<'p> Walk<'p> {
         let is_main = number == 0;
         // What a function is not given is left out; what a branch is not given it sees around it.
         let left_out = std::iter::repeat(None).take_while(|_| is_closed);
-        let mut names: HashMap<&'p str, Option<usize>> =
-            block.inputs.iter().map(String::as_str).zip(inputs.into_iter().chain(left_out)).collect();
+        let mut names: HashMap<&'p str, Option<usize>> = block
+            .inputs
+            .iter()
+            .map(String::as_str)
+            .zip(inputs.into_iter().chain(left_out))
+            .collect();
         for parameter in &block.initializers {
             names.insert(&parameter.name, Some(self.tensor(parameter, &HashMap::new())));
         }
@@ -299,7 +305,13 @@ impl<'p> Walk<'p> {
                 for name in names.iter() {
                     let info = infos.next().unwrap_or_default();
                     let value = known_type(&info).map(|of| self.graph.unsaid(failure, of));
-                    let entry = Entry { name: name.clone(), info, value, fault: Some(failure), ..Entry::default() };
+                    let entry = Entry {
+                        name: name.clone(),
+                        info,
+                        value,
+                        fault: Some(failure),
+                        ..Entry::default()
+                    };
                     let entry = self.add(entry);
                     self.keep(name, entry);
                 }
@@ -369,12 +381,16 @@ impl<'p> Walk<'p> {
                     entries.push(None);
                     continue;
                 }
-                return Err(format!("Glow does not give its output {index}, {}", quoted(name)).into());
+                return Err(
+                    format!("Glow does not give its output {index}, {}", quoted(name)).into()
+                );
             };
             let of = self.graph.type_of(value);
             if let Some(shape) = extents(&info).filter(|shape| *shape != of.shape) {
                 let found = of.shape;
-                return Err(format!("expected it to give the shape {shape:?}, found {found:?}").into());
+                return Err(
+                    format!("expected it to give the shape {shape:?}, found {found:?}").into()
+                );
             }
             let info = match info.value.kind {
                 VarKind::Tensor if extents(&info).is_some() => info,
