@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use lodstone_model::{DType, Tensor};
-use lodstone_schema::glow::{ElemKind, Node as Kind, Storage, Type, node};
+use lodstone_schema::glow::{ElemKind, Member, Node as Kind, Storage, Type, node};
 use lodstone_store::Blob;
 
 use super::names::Names;
@@ -180,6 +180,7 @@ impl Graph {
         results: Vec<Type>,
     ) -> Result<Vec<Value>, String> {
         let kind = node(kind).ok_or_else(|| format!("Glow has no node `{kind}`"))?;
+        members.iter().try_for_each(|(name, said)| fits(kind, name, said))?;
         let results: Result<Vec<_>, _> = results.into_iter().map(checked).collect();
         let results = results?;
         self.left = self.left.checked_sub(1).ok_or("it would become too many nodes")?;
@@ -220,6 +221,22 @@ impl Node {
             _ => &mut [],
         });
         self.inputs.iter_mut().chain(members).chain(&mut self.predicate)
+    }
+}
+
+/// Whether a member may be what is said of it.
+fn fits(kind: &Kind, name: &str, said: &Said) -> Result<(), String> {
+    let member = kind.members.iter().find(|(known, _)| *known == name).map(|(_, member)| *member);
+    let (least, numbers) = match (member, said) {
+        (Some(Member::Int(least)), Said::Int(number)) => (least, std::slice::from_ref(number)),
+        (Some(Member::Ints(least)), Said::Ints(numbers)) => (least, numbers.as_slice()),
+        _ => return Ok(()),
+    };
+    match numbers.iter().find(|number| **number < least) {
+        Some(number) => {
+            Err(format!("expected numbers from {least} on as `{name}`, found {number}"))
+        }
+        None => Ok(()),
     }
 }
 
