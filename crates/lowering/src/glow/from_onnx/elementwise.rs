@@ -308,11 +308,23 @@ fn thresholded(cx: &mut Cx<'_>) -> Outcome {
     one(where_positive(cx, value, alpha, value, zeros)?)
 }
 
+/// Glow's own node is the approximation by a hyperbolic tangent.
 fn gelu(cx: &mut Cx<'_>) -> Outcome {
     match cx.text("approximate", "none")?.as_str() {
-        "none" => unary(cx, "Gelu"),
-        other => Err(format!("expected `none` as `approximate`, found `{other}`").into()),
+        "tanh" => return unary(cx, "Gelu"),
+        "none" => {}
+        other => return Err(format!("expected a way to compute it, found `{other}`").into()),
     }
+    // 0.5 * x * (1 + erf(x / sqrt(2)))
+    let value = cx.input(0)?;
+    let root = filled(cx, std::f32::consts::SQRT_2, value, "root")?;
+    let share = cx.pair("Div", value, root, "scaled")?;
+    let share = cx.each("Erf", share, "erf")?;
+    let ones = filled(cx, 1.0, value, "one")?;
+    let share = cx.pair("Add", ones, share, "more")?;
+    let half = filled(cx, 0.5, value, "half")?;
+    let half = cx.pair("Mul", half, value, "halved")?;
+    one(cx.pair("Mul", half, share, "")?)
 }
 
 fn mish(cx: &mut Cx<'_>) -> Outcome {

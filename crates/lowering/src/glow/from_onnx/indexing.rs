@@ -227,11 +227,11 @@ pub(super) fn suppression(
 
 fn roi_align(cx: &mut Cx<'_>) -> Outcome {
     let (map, boxes, batches) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
-    let mode = match cx.text("mode", "avg")?.as_str() {
-        "avg" => 0,
-        "max" => 1,
-        other => return Err(format!("expected `avg` or `max` as `mode`, found `{other}`").into()),
-    };
+    // The greatest is that of weighted elements in ONNX, and that of weighted sums in Glow.
+    let mode = cx.text("mode", "avg")?;
+    if mode != "avg" {
+        return Err(format!("expected `avg` as `mode`, found `{mode}`").into());
+    }
     let aligned = match cx.text("coordinate_transformation_mode", "half_pixel")?.as_str() {
         "half_pixel" => 1,
         "output_half_pixel" => 0,
@@ -241,7 +241,7 @@ fn roi_align(cx: &mut Cx<'_>) -> Outcome {
     let [_, channels, ..] = *cx.shape(map) else { return Err("expected 4 extents".into()) };
     let count = cx.shape(boxes).first().copied().unwrap_or(0);
     let members = vec![
-        ("Mode", Said::Int(mode)),
+        ("Mode", Said::Int(0)),
         ("OutputHeight", Said::Int(height)),
         ("OutputWidth", Said::Int(width)),
         ("SamplingRatio", Said::Int(cx.int("sampling_ratio", 0)?)),

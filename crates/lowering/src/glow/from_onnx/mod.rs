@@ -15,6 +15,7 @@
 //! 05dd99b9), and the files that it wrote of the models of its tests; for what operators mean, the
 //! specification of ONNX 1.23.
 
+mod audio;
 mod control;
 mod conv;
 mod elementwise;

@@ -439,8 +439,18 @@ impl Cx<'_> {
         right: Value,
         suffix: &str,
     ) -> Result<Value, Fault> {
+        self.has_arithmetic(kind, left)?;
         let of = self.shaped(left, self.shape(left));
         self.node(kind, suffix, &[left, right], Vec::new(), of)
+    }
+
+    /// Integers of 8 or 16 bits are quantized numbers in Glow, which are rounded and do not wrap.
+    fn has_arithmetic(&self, kind: &str, value: Value) -> Result<(), String> {
+        let kept = ["Max", "Min"].contains(&kind);
+        match self.type_of(value).kind.is_quantized() && !kept {
+            true => Err("Glow does not compute with integers of 8 or 16 bits".to_owned()),
+            false => Ok(()),
+        }
     }
 
     /// An operation on each element.
@@ -450,6 +460,7 @@ impl Cx<'_> {
         value: Value,
         suffix: &str,
     ) -> Result<Value, Fault> {
+        self.has_arithmetic(kind, value)?;
         let of = self.shaped(value, self.shape(value));
         self.node(kind, suffix, &[value], Vec::new(), of)
     }

@@ -127,9 +127,16 @@ fn space_to_depth(cx: &mut Cx<'_>) -> Outcome {
     if block <= 0 || h % block != 0 || w % block != 0 {
         return Err("the blocks do not divide the image".into());
     }
-    let last = cx.transpose(value, &[0, 2, 3, 1], "NHWC", "nhwc")?;
     let depth = block.checked_mul(block).and_then(|parts| parts.checked_mul(c));
     let depth = depth.ok_or("the shape is too large")?;
+    if cx.text("mode", "DCR")? == "CRD" {
+        // Channels before the places in a block.
+        let split = [n, c, h / block, block, w / block, block];
+        let split = cx.reshape_always(value, &split, "blocks")?;
+        let moved = cx.transpose(split, &[0, 1, 3, 5, 2, 4], "*", "transpose")?;
+        return one(cx.reshape_always(moved, &[n, depth, h / block, w / block], "")?);
+    }
+    let last = cx.transpose(value, &[0, 2, 3, 1], "NHWC", "nhwc")?;
     let of = cx.shaped(last, vec![n, h / block, w / block, depth]);
     let deep = cx.node("SpaceToDepth", "", &[last], vec![("BlockSize", Said::Int(block))], of)?;
     one(cx.transpose(deep, &[0, 3, 1, 2], "NCHW", "nchw")?)

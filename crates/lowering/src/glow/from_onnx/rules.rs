@@ -8,8 +8,8 @@ use lodstone_store::Blob;
 
 use super::op::{Fault, Rule};
 use super::{
-    conv, elementwise, indexing, linear, loader, normalize, own, pieces, pool, prepare, quantize,
-    recurrent, reduce, reshape, resize,
+    audio, conv, elementwise, indexing, linear, loader, normalize, own, pieces, pool, prepare,
+    quantize, recurrent, reduce, reshape, resize,
 };
 
 /// Every rule, by the set and the kind of the operator.
@@ -29,6 +29,7 @@ static RULES: LazyLock<HashMap<(&str, &str), Rule>> = LazyLock::new(|| {
         ("ai.onnx", quantize::RULES),
         (prepare::LOADER, elementwise::OLD),
         (prepare::LOADER, loader::RULES),
+        (prepare::LOADER, audio::RULES),
     ];
     let rules = families
         .into_iter()
