@@ -38,6 +38,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("castToFloat", "Glow's test gave its loader another type of the input"),
     ("constRelu", "Glow computed what constants become"),
     ("cumsum", "Glow's test gave its loader another type of the input"),
+    ("mfccOneWindow", "weights of bands differ from Glow's in their last digits"),
+    ("mfccTwoWindow", "weights of bands differ from Glow's in their last digits"),
     ("upsampleOpset7", "Glow brings channels to the end, which the node does not ask for"),
     ("upsampleOpset9", "Glow brings channels to the end, which the node does not ask for"),
 ];

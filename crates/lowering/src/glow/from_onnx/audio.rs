@@ -114,8 +114,8 @@ fn coefficients(cx: &mut Cx<'_>) -> Outcome {
     let weights_len = long(weights.len());
     let weights = floats(cx, "MelWeights", vec![weights_len], weights.into_iter())?;
     let ranges = integers(cx, "MelRanges", &ranges)?;
-    let scale = (2.0 / real(bands)).sqrt();
-    let angle = move |k: usize, n: usize| PI / real(bands) * real(k) * (real(n) + 0.5);
+    let scale = f64::from(narrow((2.0 / real(bands)).sqrt()));
+    let angle = move |k: usize, n: usize| real(k) * (real(n) + 0.5) * PI / real(bands);
     let cosines = (0..count).flat_map(move |k| (0..bands).map(move |n| scale * angle(k, n).cos()));
     let shape = vec![long(count), long(bands)];
     let cosines = floats(cx, "DCTMat", shape, cosines)?;
@@ -143,6 +143,8 @@ fn triangles(
     let step = rate / 2.0 / real(bins - 1);
     let (low, high) = (mel(lowest), mel(highest));
     let middle = |band: usize| low + (high - low) * real(band) / real(bands + 1);
+    // The first bin that counts is not only above the lowest frequency, but nearer to it than half.
+    let skipped = (1..bins).take_while(|bin| real(*bin) <= 0.5 + lowest / step).count() + 1;
     let (mut ranges, mut weights) = (Vec::new(), Vec::new());
     for band in 0..bands {
         let (left, top, right) = (middle(band), middle(band + 1), middle(band + 2));
@@ -156,7 +158,7 @@ fn triangles(
         };
         // What is rounded to no part of it is none.
         let inside: Vec<(usize, f64)> =
-            (0..bins).map(of_bin).filter(|(_, weight)| *weight > 1e-9).collect();
+            (skipped..bins).map(of_bin).filter(|(_, weight)| *weight > 1e-9).collect();
         let (Some((first, _)), Some((last, _))) = (inside.first(), inside.last()) else {
             return Err(format!("the band {band} is narrower than a bin").into());
         };

@@ -4,7 +4,8 @@ use lodstone_model::{AttributeValue, DType, Dim, Op};
 use lodstone_schema::onnx::infer::{Element, ValueInfo};
 
 use super::graph::Value;
-use super::op::{Cx, Entry, Fault, value_of};
+use super::known::value_of;
+use super::op::{Cx, Entry, Fault};
 use super::storage::info_of;
 use super::walk::Walk;
 

@@ -87,10 +87,11 @@ fn same(
     Ok(before)
 }
 
+/// An order of extents and its name, and those back.
+type Orders = (Vec<usize>, &'static str, Vec<usize>, &'static str);
+
 /// Orders of extents that bring channels to the end and back, and what Glow calls them.
-pub(super) fn orders(
-    axes: usize,
-) -> Result<(Vec<usize>, &'static str, Vec<usize>, &'static str), Fault> {
+pub(super) fn orders(axes: usize) -> Result<Orders, Fault> {
     match axes {
         2 => Ok((vec![0, 2, 3, 1], "NHWC", vec![0, 3, 1, 2], "NCHW")),
         3 => Ok((vec![0, 2, 3, 4, 1], "NTHWC", vec![0, 4, 1, 2, 3], "NCTHW")),
@@ -124,7 +125,7 @@ pub(super) fn as_image(cx: &mut Cx<'_>, value: Value, suffix: &str) -> Result<Va
 
 impl Window {
     /// The window over an image of one row.
-    pub(super) fn as_image(mut self) -> Self {
+    pub(super) fn over_image(mut self) -> Self {
         if let [before, after] = *self.pads {
             self.kernel.insert(0, 1);
             self.strides.insert(0, 1);
@@ -153,7 +154,7 @@ pub(super) fn conv(cx: &mut Cx<'_>) -> Outcome {
     let (batch, _, image) = parts(&shape)?;
     let (depth, _, kernel) = parts(&filters)?;
     let bias = bias(cx, value, depth)?;
-    let window = window(cx, image, Some(kernel.to_vec()))?.as_image();
+    let window = window(cx, image, Some(kernel.to_vec()))?.over_image();
     let group = cx.int("group", 1)?;
     let result = cx.shape_out(0)?;
     let (_, _, image) = parts(&result)?;

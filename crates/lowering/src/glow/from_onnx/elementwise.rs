@@ -23,48 +23,31 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("Cos", |cx| unary(cx, "Cos")),
     ("Div", |cx| binary(cx, "Div")),
     ("Dropout", dropout),
-    ("Elu", elu),
     ("Equal", |cx| compare(cx, "CmpEQ", false)),
     ("Erf", |cx| unary(cx, "Erf")),
     ("Exp", |cx| unary(cx, "Exp")),
     ("Floor", |cx| unary(cx, "Floor")),
-    ("Gelu", gelu),
     ("Greater", |cx| compare(cx, "CmpLT", true)),
     ("GreaterOrEqual", |cx| compare(cx, "CmpLTE", true)),
-    ("HardSigmoid", hard_sigmoid),
-    ("HardSwish", |cx| unary(cx, "HardSwish")),
-    ("IsNaN", is_nan),
-    ("LeakyRelu", leaky_relu),
     ("Less", |cx| compare(cx, "CmpLT", false)),
     ("LessOrEqual", |cx| compare(cx, "CmpLTE", false)),
     ("Log", |cx| unary(cx, "Log")),
     ("Max", |cx| several(cx, "Max")),
     ("Mean", mean),
     ("Min", |cx| several(cx, "Min")),
-    ("Mish", mish),
     ("Mod", modulo),
     ("Mul", |cx| binary(cx, "Mul")),
     ("Neg", |cx| unary(cx, "Neg")),
     ("Not", |cx| unary(cx, "Not")),
     ("Or", |cx| binary(cx, "Or")),
-    ("PRelu", p_relu),
     ("Pow", power),
     ("Reciprocal", |cx| unary(cx, "Reciprocal")),
-    ("Relu", |cx| unary(cx, "Relu")),
     ("Round", |cx| unary(cx, "Round")),
-    ("Selu", selu),
-    ("Sigmoid", |cx| unary(cx, "Sigmoid")),
     ("Sign", |cx| unary(cx, "Sign")),
     ("Sin", |cx| unary(cx, "Sin")),
-    ("Softplus", |cx| unary(cx, "SoftPlus")),
-    ("Softsign", softsign),
     ("Sqrt", |cx| unary(cx, "Sqrt")),
     ("Sub", |cx| binary(cx, "Sub")),
     ("Sum", |cx| several(cx, "Add")),
-    ("Swish", swish),
-    ("Tan", tangent),
-    ("Tanh", |cx| unary(cx, "Tanh")),
-    ("ThresholdedRelu", thresholded),
     ("Where", select),
     ("Xor", |cx| binary(cx, "Xor")),
 ];
@@ -84,7 +67,7 @@ pub(super) const OLD: &[(&str, Rule)] = &[
     ("Xor", |cx| old(cx, "Xor", false)),
 ];
 
-fn unary(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
+pub(super) fn unary(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
     let value = cx.input(0)?;
     one(cx.each(kind, value, "")?)
 }
@@ -225,7 +208,7 @@ fn clip(cx: &mut Cx<'_>) -> Outcome {
     one(clipped(cx, value, least, most, "")?)
 }
 
-fn clipped(
+pub(super) fn clipped(
     cx: &mut Cx<'_>,
     value: Value,
     least: f32,
@@ -258,140 +241,6 @@ pub(super) fn filled(
 ) -> Result<Value, Fault> {
     let of = Type { quantization: None, ..cx.shaped(like, cx.shape(like)) };
     cx.splat(number, of, suffix)
-}
-
-/// A number for each element where it is positive, and another where not.
-fn where_positive(
-    cx: &mut Cx<'_>,
-    value: Value,
-    threshold: f32,
-    yes: Value,
-    no: Value,
-) -> Result<Value, Fault> {
-    let limit = filled(cx, threshold, value, "limit")?;
-    let of = plain(ElemKind::Bool, cx.shape(value));
-    let is_above = cx.node("CmpLT", "is_above", &[limit, value], Vec::new(), of)?;
-    let of = cx.shaped(value, cx.shape(value));
-    cx.node("Select", "", &[is_above, yes, no], Vec::new(), of)
-}
-
-/// `alpha * (exp(x) - 1)` of each element.
-fn exponential(cx: &mut Cx<'_>, value: Value, alpha: f32) -> Result<Value, Fault> {
-    let power = cx.each("Exp", value, "exp")?;
-    let ones = filled(cx, 1.0, value, "one")?;
-    let less = cx.pair("Sub", power, ones, "less")?;
-    let alpha = filled(cx, alpha, value, "alpha")?;
-    cx.pair("Mul", alpha, less, "scaled")
-}
-
-fn elu(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    let alpha = cx.float("alpha", 1.0)?;
-    let below = exponential(cx, value, alpha)?;
-    one(where_positive(cx, value, 0.0, value, below)?)
-}
-
-fn selu(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    let (alpha, gamma) = (cx.float("alpha", 1.673_263_2)?, cx.float("gamma", 1.050_701)?);
-    let below = exponential(cx, value, alpha)?;
-    let gamma = filled(cx, gamma, value, "gamma")?;
-    let (above, below) =
-        (cx.pair("Mul", gamma, value, "above")?, cx.pair("Mul", gamma, below, "below")?);
-    one(where_positive(cx, value, 0.0, above, below)?)
-}
-
-fn thresholded(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    let alpha = cx.float("alpha", 1.0)?;
-    let zeros = filled(cx, 0.0, value, "zero")?;
-    one(where_positive(cx, value, alpha, value, zeros)?)
-}
-
-/// Glow's own node is the approximation by a hyperbolic tangent.
-fn gelu(cx: &mut Cx<'_>) -> Outcome {
-    match cx.text("approximate", "none")?.as_str() {
-        "tanh" => return unary(cx, "Gelu"),
-        "none" => {}
-        other => return Err(format!("expected a way to compute it, found `{other}`").into()),
-    }
-    // 0.5 * x * (1 + erf(x / sqrt(2)))
-    let value = cx.input(0)?;
-    let root = filled(cx, std::f32::consts::SQRT_2, value, "root")?;
-    let share = cx.pair("Div", value, root, "scaled")?;
-    let share = cx.each("Erf", share, "erf")?;
-    let ones = filled(cx, 1.0, value, "one")?;
-    let share = cx.pair("Add", ones, share, "more")?;
-    let half = filled(cx, 0.5, value, "half")?;
-    let half = cx.pair("Mul", half, value, "halved")?;
-    one(cx.pair("Mul", half, share, "")?)
-}
-
-fn mish(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    let soft = cx.each("SoftPlus", value, "softplus")?;
-    let soft = cx.each("Tanh", soft, "tanh")?;
-    one(cx.pair("Mul", value, soft, "")?)
-}
-
-fn swish(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    let alpha = cx.float("alpha", 1.0)?;
-    if (alpha - 1.0).abs() < f32::EPSILON {
-        return one(cx.each("Swish", value, "")?);
-    }
-    let alpha = filled(cx, alpha, value, "alpha")?;
-    let gate = cx.pair("Mul", alpha, value, "scaled")?;
-    let gate = cx.each("Sigmoid", gate, "gate")?;
-    one(cx.pair("Mul", value, gate, "")?)
-}
-
-fn tangent(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    let (sine, cosine) = (cx.each("Sin", value, "sin")?, cx.each("Cos", value, "cos")?);
-    one(cx.pair("Div", sine, cosine, "")?)
-}
-
-fn softsign(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    let size = cx.each("Abs", value, "abs")?;
-    let ones = filled(cx, 1.0, value, "one")?;
-    let more = cx.pair("Add", ones, size, "more")?;
-    one(cx.pair("Div", value, more, "")?)
-}
-
-fn hard_sigmoid(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    let (alpha, beta) = (cx.float("alpha", 0.2)?, cx.float("beta", 0.5)?);
-    let alpha = filled(cx, alpha, value, "alpha")?;
-    let scaled = cx.pair("Mul", alpha, value, "mul")?;
-    let beta = filled(cx, beta, value, "beta")?;
-    let moved = cx.pair("Add", scaled, beta, "add")?;
-    one(clipped(cx, moved, 0.0, 1.0, "clip")?)
-}
-
-fn is_nan(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    let of = plain(ElemKind::Bool, cx.shape(value));
-    one(cx.node("IsNaN", "", &[value], Vec::new(), of)?)
-}
-
-fn leaky_relu(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    let alpha = cx.float("alpha", 0.01)?;
-    let of = cx.shaped(value, cx.shape(value));
-    one(cx.node("LeakyRelu", "", &[value], vec![("Alpha", Said::Float(alpha))], of)?)
-}
-
-fn p_relu(cx: &mut Cx<'_>) -> Outcome {
-    let (value, slope) = (cx.input(0)?, cx.input(1)?);
-    let shape = cx.shape(value);
-    let together = together(&[&shape, cx.graph.shape(slope)])?;
-    if together != shape {
-        return Err(format!("a slope of {:?} does not fit {shape:?}", cx.shape(slope)).into());
-    }
-    let slope = cx.broadcast_always(slope, &shape, "slope")?;
-    one(cx.pair("PRelu", value, slope, "")?)
 }
 
 fn modulo(cx: &mut Cx<'_>) -> Outcome {

@@ -260,7 +260,7 @@ fn is_zero(graph: &Graph, value: Value) -> bool {
     }
     match graph.source(value) {
         Source::Constant(number) => graph.constants.get(number).is_some_and(|constant| {
-            let bytes = super::op::floats_of(&constant.tensor);
+            let bytes = super::known::floats_of(&constant.tensor);
             bytes.is_some_and(|numbers| numbers.iter().all(|number| *number == 0.0))
         }),
         _ => false,

@@ -5,7 +5,8 @@ use lodstone_schema::glow::{ElemKind, Type};
 use lodstone_schema::onnx::infer::Element;
 
 use super::graph::{Said, Value, count, plain};
-use super::op::{Cx, Fault, Outcome, Rule, floats_of, from_front, long, one};
+use super::known::floats_of;
+use super::op::{Cx, Fault, Outcome, Rule, from_front, long, one};
 use super::storage::is_dense;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -101,7 +102,7 @@ const MOST_POSITIONS: usize = 1 << 16;
 
 /// Where a constant is not zero is known, and a constant.
 fn non_zero(cx: &mut Cx<'_>) -> Outcome {
-    let shape = cx.info(0).and_then(super::op::extents).ok_or("expected a known shape")?;
+    let shape = cx.info(0).and_then(super::known::extents).ok_or("expected a known shape")?;
     let known: Vec<bool> = match known_non_zero(cx) {
         Some(known) => known,
         None => return Err("expected a constant: how many there are has to be known".into()),

@@ -15,6 +15,7 @@
 //! 05dd99b9), and the files that it wrote of the models of its tests; for what operators mean, the
 //! specification of ONNX 1.23.
 
+mod activations;
 mod audio;
 mod control;
 mod conv;
@@ -23,8 +24,10 @@ mod finish;
 mod fused;
 mod graph;
 mod indexing;
+mod known;
 mod linear;
 mod loader;
+mod make;
 mod names;
 mod normalize;
 mod op;

@@ -4,13 +4,15 @@ use lodstone_schema::glow::ElemKind;
 
 use super::elementwise::filled;
 use super::graph::{Said, Value, count, plain};
-use super::op::{Cx, Fault, Outcome, Rule, from_front, one};
+use super::op::{Cx, Fault, Outcome, Rule, from_front, long, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BatchNormalization", batch),
     ("InstanceNormalization", instance),
     ("LRN", local_response),
     ("LayerNormalization", layer),
+    ("LpNormalization", norm),
+    ("RMSNormalization", root_mean_square),
     ("LogSoftmax", |cx| softmax(cx, "LogSoftMax")),
     ("Softmax", |cx| softmax(cx, "SoftMax")),
 ];
@@ -115,4 +117,60 @@ fn selected(cx: &mut Cx<'_>, batch: i64) -> Result<Value, Fault> {
         }
         _ => cx.splat(0.0, plain(ElemKind::Int64I, shape), "selected"),
     }
+}
+
+/// The mean of squares along the last axes, beside each of them.
+fn mean_square(cx: &mut Cx<'_>, value: Value, axis: usize) -> Result<Value, Fault> {
+    let shape = cx.shape(value);
+    let square = cx.pair("Mul", value, value, "square")?;
+    let lead: Vec<i64> = shape.iter().take(axis).copied().collect();
+    let axes = (axis..shape.len()).map(long).collect();
+    let of = cx.shaped(square, lead.clone());
+    let mean =
+        cx.node("BatchedReduceMean", "mean", &[square], vec![("Axes", Said::Ints(axes))], of)?;
+    let ones = std::iter::repeat_n(1, shape.len() - axis);
+    let column: Vec<i64> = lead.into_iter().chain(ones).collect();
+    cx.reshape(mean, &column, "keepdims")
+}
+
+/// `x / sqrt(mean(x * x) + epsilon) * scale`
+fn root_mean_square(cx: &mut Cx<'_>) -> Outcome {
+    let (value, scale) = (cx.input(0)?, cx.input(1)?);
+    let shape = cx.shape(value);
+    let axis = cx.axis("axis", -1, shape.len())?;
+    let epsilon = cx.float("epsilon", 1e-5)?;
+    let mean = mean_square(cx, value, axis)?;
+    let epsilon = filled(cx, epsilon, mean, "epsilon")?;
+    let root = cx.pair("Add", mean, epsilon, "more")?;
+    let root = cx.each("Sqrt", root, "root")?;
+    let root = cx.broadcast(root, &shape, "broadcast")?;
+    let normal = cx.pair("Div", value, root, "normal")?;
+    let scale = cx.broadcast(scale, &shape, "scale")?;
+    one(cx.pair("Mul", normal, scale, "")?)
+}
+
+/// Divided by what is its length along an axis.
+fn norm(cx: &mut Cx<'_>) -> Outcome {
+    let value = cx.input(0)?;
+    let shape = cx.shape(value);
+    let axis = cx.axis("axis", -1, shape.len())?;
+    let p = cx.int("p", 2)?;
+    let parts = match p {
+        1 => cx.each("Abs", value, "abs")?,
+        2 => cx.pair("Mul", value, value, "square")?,
+        _ => return Err(format!("expected 1 or 2 as `p`, found {p}").into()),
+    };
+    let mut rest = shape.clone();
+    rest.remove(axis);
+    let of = cx.shaped(parts, rest);
+    let sum =
+        cx.node("BatchedReduceAdd", "sum", &[parts], vec![("Axis", Said::Int(long(axis)))], of)?;
+    let mut kept = shape.clone();
+    if let Some(extent) = kept.get_mut(axis) {
+        *extent = 1;
+    }
+    let sum = cx.reshape(sum, &kept, "keepdims")?;
+    let length = if p == 2 { cx.each("Sqrt", sum, "root")? } else { sum };
+    let length = cx.broadcast(length, &shape, "broadcast")?;
+    one(cx.pair("Div", value, length, "")?)
 }

@@ -1,5 +1,7 @@
 //! Tensors in parts and put together.
 
+use lodstone_schema::glow::{ElemKind, Type};
+
 use super::graph::{Said, Value};
 use super::op::{Cx, Fault, Outcome, Rule, from_front, long, one};
 
@@ -203,6 +205,35 @@ fn pad(cx: &mut Cx<'_>) -> Outcome {
     one(cx.node("Pad", "", &[value], members, of)?)
 }
 
-fn trilu(_: &mut Cx<'_>) -> Outcome {
-    Err("Glow has no node that takes a triangle".into())
+/// Most elements of a triangle that are written down.
+const MOST_TRIANGLE: i64 = 1 << 20;
+
+/// What is in the triangle, and zeros beside it.
+fn trilu(cx: &mut Cx<'_>) -> Outcome {
+    let value = cx.input(0)?;
+    let shape = cx.shape(value);
+    let [.., rows, columns] = *shape else { return Err("expected matrices".into()) };
+    let diagonal = match cx.has(1) {
+        true => cx.ints(1)?.first().copied().unwrap_or(0),
+        false => 0,
+    };
+    if super::graph::count(&[rows, columns])? > MOST_TRIANGLE {
+        return Err(
+            format!("a triangle of {rows} by {columns} is too large to be written down").into()
+        );
+    }
+    let is_upper = cx.flag("upper", true)?;
+    let is_in = |row: i64, column: i64| {
+        let edge = row.saturating_add(diagonal);
+        if is_upper { column >= edge } else { column <= edge }
+    };
+    let rows_of = |row| (0..columns).map(move |column| u8::from(is_in(row, column)));
+    let bytes = (0..rows).flat_map(rows_of).collect();
+    let name = format!("{}_triangle", cx.base);
+    let triangle = cx.graph.constant_of(&name, ElemKind::Bool, vec![rows, columns], bytes)?;
+    let triangle = cx.broadcast(triangle, &shape, "broadcast")?;
+    let of = Type { quantization: None, ..cx.shaped(value, shape.clone()) };
+    let zeros = cx.splat(0.0, of, "zero")?;
+    let of = cx.shaped(value, shape);
+    one(cx.node("Select", "", &[triangle, value, zeros], Vec::new(), of)?)
 }

@@ -42,7 +42,7 @@ fn pool(cx: &mut Cx<'_>) -> Result<Pool, Fault> {
     if image.len() == 1 {
         small.insert(0, 1);
     }
-    let window = window.as_image();
+    let window = window.over_image();
     let value = as_image(cx, value, "expanddims")?;
     let (forth, layout, ..) = orders(2)?;
     let value = cx.transpose(value, &forth, layout, "in")?;

@@ -10,7 +10,8 @@ use lodstone_schema::glow::{ElemKind, Storage, Type};
 use lodstone_store::{Blob, Derive};
 
 use super::graph::{Value, plain};
-use super::op::{Cx, Entry, Fault, Outcome, Rule, floats_of, from_front, one};
+use super::known::floats_of;
+use super::op::{Cx, Entry, Fault, Outcome, Rule, from_front, one};
 use super::storage::{is_dense, quantized_kind};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -138,7 +139,7 @@ fn channels(
     let inner = tensor.shape.iter().skip(axis + 1).product();
     let numbers = Numbers { channels: channels.clone(), inner };
     let data = Blob::derived(Arc::new(numbers));
-    let floats = Tensor::dense(DType::Float32, tensor.shape.clone(), data);
+    let floats = Tensor::dense(DType::Float32, tensor.shape, data);
     let name = cx.op.input("").get(input).cloned().unwrap_or_default();
     let of = super::graph::checked(plain(ElemKind::Float, shape))?;
     let value = cx.graph.constant(&format!("{name}_float"), of, Storage::default(), floats);
@@ -189,7 +190,7 @@ fn convolution(cx: &mut Cx<'_>) -> Outcome {
         operands.push(match *scales {
             [scale] => {
                 let quantization = Some((scale, 0));
-                let shape = cx.info(8).and_then(super::op::extents).unwrap_or_default();
+                let shape = cx.info(8).and_then(super::known::extents).unwrap_or_default();
                 let of = Type { quantization, ..plain(ElemKind::Int32Q, shape.clone()) };
                 let storage = Storage::default();
                 let name = cx.op.input("").get(8).cloned().unwrap_or_default();
@@ -238,8 +239,7 @@ impl Derive for Numbers {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> lodstone_store::Result<()> {
         let tensor = &self.channels.tensor;
         let width = u64::from(tensor.dtype.bits().unwrap_or(8) / 8).max(1);
-        let mut at = offset;
-        for byte in buffer {
+        for (at, byte) in (offset..).zip(buffer) {
             let element = at / 4;
             let mut integer = [0; 4];
             let width_here = usize::try_from(width).unwrap_or(1).min(4);
@@ -249,7 +249,6 @@ impl Derive for Numbers {
             let number = self.number(element, integer);
             let place = usize::try_from(at % 4).unwrap_or(0);
             *byte = number.to_le_bytes().get(place).copied().unwrap_or(0);
-            at += 1;
         }
         Ok(())
     }

@@ -151,7 +151,7 @@ fn check(cx: &Cx<'_>, cell: &Cell, sizes: &Sizes) -> Result<(), Fault> {
     if cx.has(4) && cx.ints(4)?.iter().any(|length| *length != sizes.steps) {
         return Err("Glow has no lengths of sequences: expected all of them whole".into());
     }
-    let weights = cx.info(1).and_then(super::op::extents).unwrap_or_default();
+    let weights = cx.info(1).and_then(super::known::extents).unwrap_or_default();
     let rows = sizes.hidden.checked_mul(long(cell.gates.len()));
     let expected = rows.map(|rows| vec![sizes.directions, rows, sizes.input]);
     if expected.as_ref() != Some(&weights) {

@@ -4,7 +4,8 @@ use lodstone_schema::glow::ElemKind;
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use super::graph::{Said, Value, kind_of, plain};
-use super::op::{Cx, Fault, Outcome, Rule, extents, floats_of, long, narrow, one};
+use super::known::{extents, floats_of};
+use super::op::{Cx, Fault, Outcome, Rule, long, narrow, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("ConstantOfShape", constant_of_shape),

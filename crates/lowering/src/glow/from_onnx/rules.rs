@@ -8,13 +8,14 @@ use lodstone_store::Blob;
 
 use super::op::{Fault, Rule};
 use super::{
-    audio, conv, elementwise, indexing, linear, loader, normalize, own, pieces, pool, prepare,
-    quantize, recurrent, reduce, reshape, resize,
+    activations, audio, conv, elementwise, indexing, linear, loader, normalize, own, pieces, pool,
+    prepare, quantize, recurrent, reduce, reshape, resize,
 };
 
 /// Every rule, by the set and the kind of the operator.
 static RULES: LazyLock<HashMap<(&str, &str), Rule>> = LazyLock::new(|| {
     let families = [
+        ("ai.onnx", activations::RULES),
         ("ai.onnx", elementwise::RULES),
         ("ai.onnx", reshape::RULES),
         ("ai.onnx", pieces::RULES),

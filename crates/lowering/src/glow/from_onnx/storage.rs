@@ -11,7 +11,7 @@ use lodstone_schema::onnx::domain_name;
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use super::graph::{Graph, Value, checked, kind_of};
-use super::op::{extents, floats_of};
+use super::known::{extents, floats_of};
 
 /// Scales and offsets of values by name, where all that reads them agrees.
 pub(super) type Hints<'p> = HashMap<&'p str, (f32, i32)>;

@@ -15,8 +15,9 @@ use lodstone_schema::onnx::{domain_name, newest_opset, place_of, quoted};
 
 use super::finish::Saved;
 use super::graph::{Graph, Source, Value};
+use super::known::{extents, is_known, known_type, value_of};
 use super::names::Names;
-use super::op::{Cx, Entry, Fault, extents, is_known, known_type, value_of};
+use super::op::{Cx, Entry, Fault};
 use super::{prepare, rules, storage};
 
 /// What a function was given, by name.
@@ -461,7 +462,7 @@ impl<'p> Walk<'p> {
                 }
             }
             let Some(number) = failed.pop() else { break };
-            if !seen.get_mut(number).is_some_and(|seen| !std::mem::replace(seen, true)) {
+            if seen.get_mut(number).is_none_or(|seen| std::mem::replace(seen, true)) {
                 continue;
             }
             let Some(failure) = self.failures.get(number) else { continue };
