@@ -34,7 +34,7 @@ fn constant(graph: &mut Graph, entry: &Entry, tensor: &Tensor) -> Result<Value, 
         None => kind_of(tensor.dtype)
             .ok_or_else(|| format!("Glow has no elements of the type {}", tensor.dtype))?,
     };
-    if !matches!(tensor.kind, Kind::Dense) {
+    if !matches!(tensor.kind, Kind::Dense | Kind::Absent) {
         return Err(
             format!("`{}` is {}, and Glow's are dense", entry.name, tensor.kind.name()).into()
         );
@@ -45,7 +45,9 @@ fn constant(graph: &mut Graph, entry: &Entry, tensor: &Tensor) -> Result<Value, 
         kind.is_quantized().then_some(entry.storage.quantization.unwrap_or((1.0, 0)));
     let strides = entry.storage.strides.clone();
     let of = checked(Type { kind, shape, strides, quantization })?;
-    if tensor.dtype.size_of(&tensor.shape) != Some(tensor.data.len()) && of.strides.is_none() {
+    let is_whole = tensor.dtype.size_of(&tensor.shape) == Some(tensor.data.len());
+    let is_absent = matches!(tensor.kind, Kind::Absent);
+    if !is_whole && !is_absent && of.strides.is_none() {
         return Err(format!("`{}` has fewer or more elements than its shape", entry.name).into());
     }
     Ok(graph.constant(&entry.name, of, entry.storage.clone(), tensor.clone()))

@@ -171,6 +171,13 @@ fn norm(cx: &mut Cx<'_>) -> Outcome {
     }
     let sum = cx.reshape(sum, &kept, "keepdims")?;
     let length = if p == 2 { cx.each("Sqrt", sum, "root")? } else { sum };
+    // What has no length stays nothing.
+    let zeros = filled(cx, 0.0, length, "zero")?;
+    let ones = filled(cx, 1.0, length, "one")?;
+    let of = plain(ElemKind::Bool, kept.clone());
+    let is_nothing = cx.node("CmpEQ", "is_nothing", &[length, zeros], Vec::new(), of)?;
+    let of = cx.shaped(length, kept);
+    let length = cx.node("Select", "length", &[is_nothing, ones, length], Vec::new(), of)?;
     let length = cx.broadcast(length, &shape, "broadcast")?;
     one(cx.pair("Div", value, length, "")?)
 }

@@ -86,6 +86,9 @@ pub(super) fn tiled(cx: &mut Cx<'_>, value: Value, counts: &[i64]) -> Result<Val
 fn expand(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let shape = cx.shape_out(0)?;
+    if let (Ok([number]), ElemKind::Float) = (cx.floats(0).as_deref(), cx.type_of(value).kind) {
+        return one(cx.splat(*number, plain(ElemKind::Float, shape), "")?);
+    }
     let own = cx.shape(value);
     let lead = shape.len().checked_sub(own.len()).ok_or("expected no fewer extents")?;
     let own: Vec<i64> = std::iter::repeat_n(1, lead).chain(own).collect();
