@@ -453,7 +453,7 @@ fn damage(model: &mut Model, chance: &mut Chance) {
     let block = &mut blocks[number];
     let all: Vec<String> = block.ops.iter().flat_map(Op::writes).map(str::to_owned).collect();
     match chance.below(8) {
-        0 | 1 | 2 if !block.ops.is_empty() => {
+        0..=2 if !block.ops.is_empty() => {
             let number = chance.below(block.ops.len());
             let attributes = &mut block.ops[number].attributes;
             if attributes.is_empty() {
