@@ -226,8 +226,27 @@ fn integers_of(graph: &mut Graph, value: Value) -> Option<Value> {
     Some(integers)
 }
 
+/// The constant that a value is moved from, and the nodes that move it, the last first.
+pub(super) fn constant_behind(graph: &Graph, value: Value) -> Option<(Tensor, Vec<usize>)> {
+    let (mut at, mut moves) = (value, Vec::new());
+    loop {
+        let number = match graph.source(at) {
+            Source::Constant(number) => {
+                let constant = graph.constants.get(number)?;
+                return Some((constant.tensor.clone(), moves));
+            }
+            Source::Result(number, 0) => number,
+            _ => return None,
+        };
+        let node = graph.nodes.get(number)?;
+        let moves_on = MOVES.contains(&node.kind.kind) && moves.len() < MOST_MOVES;
+        moves_on.then(|| moves.push(number))?;
+        at = *node.inputs.first()?;
+    }
+}
+
 /// A move of other elements.
-fn again(graph: &mut Graph, number: usize, value: Value) -> Option<Value> {
+pub(super) fn again(graph: &mut Graph, number: usize, value: Value) -> Option<Value> {
     let node = graph.nodes.get(number)?;
     let (kind, name, members) = (node.kind.kind, node.name.clone(), node.members.clone());
     let shape = graph.shape(*node.results.first()?).to_vec();
@@ -240,11 +259,16 @@ fn again(graph: &mut Graph, number: usize, value: Value) -> Option<Value> {
     moved
 }
 
-/// Channels of weights that are constant, and the order in which their extents are then.
-fn channels_of(graph: &Graph, value: Value) -> Option<(Channels, usize)> {
-    let Source::Result(number, _) = graph.source(value) else { return None };
-    let node = graph.nodes.get(number).filter(|node| node.kind.kind == "Transpose")?;
-    let channels = graph.channels.get(node.inputs.first()?)?;
+/// Channels of weights that are constant, and the node that transposes them.
+fn channels_of(graph: &Graph, value: Value) -> Option<(Channels, Option<usize>)> {
+    let (at, number) = match graph.source(value) {
+        Source::Result(number, _) => {
+            let node = graph.nodes.get(number).filter(|node| node.kind.kind == "Transpose")?;
+            (*node.inputs.first()?, Some(number))
+        }
+        _ => (value, None),
+    };
+    let channels = graph.channels.get(&at)?;
     (channels.axis == 0 && channels.kind == ElemKind::Int8Q).then(|| (channels.clone(), number))
 }
 
@@ -276,11 +300,31 @@ fn bias_of(graph: &mut Graph, name: &str, bias: Value, factors: &[Value; 2]) -> 
     if is_zero(graph, bias) {
         return zeros(graph, name, of);
     }
+    if let Some(numbers) = multiples(graph, bias, &[scale]) {
+        return Some(stored(graph, &format!("{name}_bias"), of, numbers));
+    }
     let (integers, moves) = behind(graph, bias)?;
     let found = graph.type_of(integers);
     let (_, offset) = found.quantization?;
     let fits = found.kind == ElemKind::Int32Q && offset == 0 && moves.is_empty();
     (fits && close(found.quantization?.0, scale)).then_some(integers)
+}
+
+/// The integers by which a constant is a multiple of scales, if it is exactly that.
+fn multiples(graph: &Graph, value: Value, scales: &[f32]) -> Option<Vec<u8>> {
+    const EXACT: f32 = 16_777_216.0;
+    let Source::Constant(number) = graph.source(value) else { return None };
+    let numbers = super::known::floats_of(&graph.constants.get(number)?.tensor)?;
+    let mut bytes = Vec::new();
+    for (number, scale) in numbers.iter().zip(scales.iter().cycle()) {
+        let count = (number / scale).round();
+        #[expect(clippy::float_cmp, reason = "it has to be the same")]
+        let is_exact = count * scale == *number && count.abs() <= EXACT;
+        #[expect(clippy::cast_possible_truncation, reason = "it was compared")]
+        let integer = is_exact.then_some(count as i32)?;
+        bytes.extend(integer.to_le_bytes());
+    }
+    Some(bytes)
 }
 
 /// Whether two scales are the same up to how they were rounded.
@@ -309,7 +353,7 @@ fn channelwise(
     name: &str,
     input: Value,
     bias: Value,
-    (channels, transpose): &(Channels, usize),
+    (channels, transpose): &(Channels, Option<usize>),
 ) -> Option<Integers> {
     let called = |part: &str| format!("{name}_{part}");
     let depth = i64::try_from(channels.scales.len()).ok()?;
@@ -327,13 +371,19 @@ fn channelwise(
             fits.then(|| graph.constant(&called("bias"), of, Storage::default(), tensor))?
         }
         None if is_zero(graph, bias) => zeros(graph, name, integers(vec![depth]))?,
-        None => return None,
+        None => {
+            let numbers = multiples(graph, bias, &scales)?;
+            stored(graph, &called("bias"), integers(vec![depth]), numbers)
+        }
     };
     let shape: Option<Vec<i64>> =
         channels.tensor.shape.iter().map(|extent| i64::try_from(*extent).ok()).collect();
     let of = plain(channels.kind, shape?);
     let filter = graph.constant(&called("filter"), of, Storage::default(), channels.tensor.clone());
-    let filter = again(graph, *transpose, filter)?;
+    let filter = match *transpose {
+        Some(transpose) => again(graph, transpose, filter)?,
+        None => filter,
+    };
     let floats = |numbers: &[f32]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
     let longs = |numbers: &[i32]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
     let none = vec![0; channels.scales.len()];

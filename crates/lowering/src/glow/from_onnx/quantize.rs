@@ -9,7 +9,8 @@ use lodstone_model::{DType, Tensor};
 use lodstone_schema::glow::{ElemKind, Storage, Type};
 use lodstone_store::{Blob, Derive};
 
-use super::graph::{Value, plain};
+use super::fused::{again, constant_behind};
+use super::graph::{Said, Value, plain};
 use super::known::floats_of;
 use super::op::{Cx, Entry, Fault, Outcome, Rule, from_front, one};
 use super::storage::{is_dense, quantized_kind};
@@ -98,7 +99,7 @@ pub(super) fn dequantized(cx: &mut Cx<'_>, at: [usize; 3], axis: i64) -> Result<
     let of = cx.type_of(value);
     if of.quantization != quantization || !of.kind.is_quantized() {
         // A constant that is read in several ways is several constants.
-        let tensor = tensor.filter(is_dense).ok_or_else(|| {
+        let (tensor, moves) = constant_behind(cx.graph, value).ok_or_else(|| {
             let found = of.quantization;
             let expected = "expected integers of this scale and offset";
             format!("{expected}, {quantization:?}; found those of {found:?}")
@@ -106,9 +107,10 @@ pub(super) fn dequantized(cx: &mut Cx<'_>, at: [usize; 3], axis: i64) -> Result<
         let kind = quantized_kind(tensor.dtype)
             .ok_or_else(|| format!("Glow quantizes to no {}", tensor.dtype))?;
         let storage = Storage { kind: Some(kind), quantization, ..Storage::default() };
-        let of = Type { kind, quantization, ..of };
+        let shape = shape_of(&tensor)?;
+        let of = Type { kind, quantization, ..plain(kind, shape) };
         let name = cx.op.input("").get(input).cloned().unwrap_or_default();
-        value = cx.graph.constant(&name, of, storage, tensor);
+        value = moved(cx, &name, (of, storage, tensor), moves)?;
     }
     let of = plain(result, cx.shape(value));
     cx.node("Dequantize", "", &[value], Vec::new(), of)
@@ -123,9 +125,18 @@ fn channels(
     axis: i64,
     (scales, offsets): (Vec<f32>, Vec<i32>),
 ) -> Result<Value, Fault> {
-    let tensor = tensor.filter(is_dense);
-    let tensor = tensor.ok_or("Glow has scales of channels for constants only")?;
-    let axis = from_front(axis, tensor.shape.len())?;
+    let (tensor, moves) = match tensor {
+        Some(tensor) => (tensor, Vec::new()),
+        None => {
+            let value = cx.input(input)?;
+            let behind = constant_behind(cx.graph, value);
+            behind.ok_or("Glow has scales of channels for constants only")?
+        }
+    };
+    if !is_dense(&tensor) {
+        return Err("expected a constant with its elements".into());
+    }
+    let axis = axis_behind(cx, from_front(axis, tensor.shape.len())?, &moves)?;
     let extent = tensor.shape.get(axis).and_then(|extent| usize::try_from(*extent).ok());
     let kind = quantized_kind(tensor.dtype)
         .ok_or_else(|| format!("Glow quantizes to no {}", tensor.dtype))?;
@@ -133,8 +144,7 @@ fn channels(
     if extent != Some(scales.len()) || !fits {
         return Err(format!("{} scales do not fit the axis {axis}", scales.len()).into());
     }
-    let shape: Result<Vec<i64>, _> = tensor.shape.iter().map(|n| i64::try_from(*n)).collect();
-    let shape = shape.map_err(|_| "the constant is too large")?;
+    let shape = shape_of(&tensor)?;
     let channels = Channels { tensor: tensor.clone(), kind, axis, scales, offsets };
     let inner = tensor.shape.iter().skip(axis + 1).product();
     let numbers = Numbers { channels: channels.clone(), inner };
@@ -142,9 +152,46 @@ fn channels(
     let floats = Tensor::dense(DType::Float32, tensor.shape, data);
     let name = cx.op.input("").get(input).cloned().unwrap_or_default();
     let of = super::graph::checked(plain(ElemKind::Float, shape))?;
-    let value = cx.graph.constant(&format!("{name}_float"), of, Storage::default(), floats);
+    let mut value = cx.graph.constant(&format!("{name}_float"), of, Storage::default(), floats);
     cx.graph.channels.insert(value, channels);
+    for number in moves.into_iter().rev() {
+        value = again(cx.graph, number, value).ok_or("it would become too many nodes")?;
+    }
     Ok(value)
+}
+
+fn shape_of(tensor: &Tensor) -> Result<Vec<i64>, Fault> {
+    let shape: Result<Vec<i64>, _> = tensor.shape.iter().map(|n| i64::try_from(*n)).collect();
+    Ok(shape.map_err(|_| "the constant is too large")?)
+}
+
+/// A constant, moved as another one is.
+fn moved(
+    cx: &mut Cx<'_>,
+    name: &str,
+    (of, storage, tensor): (Type, Storage, Tensor),
+    moves: Vec<usize>,
+) -> Result<Value, Fault> {
+    let mut value = cx.graph.constant(name, of, storage, tensor);
+    for number in moves.into_iter().rev() {
+        value = again(cx.graph, number, value).ok_or("it would become too many nodes")?;
+    }
+    Ok(value)
+}
+
+/// The axis of a constant that is an axis of what it is transposed to.
+fn axis_behind(cx: &Cx<'_>, axis: usize, moves: &[usize]) -> Result<usize, Fault> {
+    let mut axis = axis;
+    for number in moves {
+        let node = cx.graph.nodes.get(*number).filter(|node| node.kind.kind == "Transpose");
+        let order = node.and_then(|node| node.members.first()).map(|(_, said)| said);
+        let Some(Said::Ints(order)) = order else {
+            return Err("Glow has scales of channels for constants only".into());
+        };
+        let before = order.get(axis).and_then(|axis| usize::try_from(*axis).ok());
+        axis = before.ok_or("expected an axis of the constant")?;
+    }
+    Ok(axis)
 }
 
 /// Integers for numbers; `at` are their scale and their offset.

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lodstone_model::{AttributeValue, Function, Model, Op, Parameter, Program, VarKind};
+use lodstone_model::{AttributeValue, DType, Function, Model, Op, Parameter, Program, VarKind};
 use lodstone_schema::Findings;
 use lodstone_schema::glow::Storage;
 use lodstone_schema::onnx::infer::{self, Bodies, ValueInfo};
@@ -59,6 +59,11 @@ pub(super) struct Walk<'p> {
     /// How many calls of functions were said in full.
     pub(super) calls: usize,
     findings: Findings,
+}
+
+/// Whether a value is of a type that shapes are computed in.
+fn is_wide(info: &ValueInfo) -> bool {
+    !matches!(info.dtype(), DType::Int8 | DType::Uint8 | DType::Int16)
 }
 
 /// Blocks are gone through by the walk itself.
@@ -355,7 +360,12 @@ impl<'p> Walk<'p> {
             return Ok(vec![Some(self.add(entry))]);
         }
         let is_made = rules::is_made_even_if_known(domain, &op.kind);
-        if !is_made && !infos.is_empty() && infos.iter().all(is_known) {
+        let is_plain = |entry: &usize| {
+            self.entries.get(*entry).is_none_or(|entry| entry.storage.quantization.is_none())
+        };
+        // Integers that stand for numbers go on doing so, and become no others.
+        let folds = !is_made && inputs.iter().flatten().all(is_plain);
+        if folds && !infos.is_empty() && infos.iter().all(|info| is_known(info) && is_wide(info)) {
             let names = op.output("").iter();
             let known = infos.into_iter().zip(names).map(|(info, name)| {
                 Some(self.add(Entry { name: name.clone(), info, ..Entry::default() }))
