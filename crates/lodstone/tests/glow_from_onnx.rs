@@ -237,7 +237,9 @@ fn what_is_read_computed_and_quantized_is_a_node_between_integers() {
     assert_eq!(of_type(conv, "i2"), "i32[4]Some((0.002, 0))");
     assert_eq!(of_type(conv, "o0"), "i8[1, 3, 3, 4]Some((0.3, -2))");
     assert_eq!(conv.name, "conv");
-    for (name, group) in [("conv_channels", 1), ("conv_groups", 2), ("qlinear_conv", 1)] {
+    for (name, group) in
+        [("conv_channels", 1), ("conv_groups", 2), ("conv_moved", 1), ("qlinear_conv", 1)]
+    {
         let model = quantized(name);
         let conv = op(&model, "Glow_ChannelwiseQuantizedConvolution");
         assert_eq!(of_type(conv, "i0"), "i8[1, 4, 3, 2]Some((0.1, 3))", "{name}");

@@ -62,6 +62,15 @@ write("conv_groups", read + [
 ] + written, image, result, around | {
     "w": filters[:, :1].copy(), "ws": scales, "wz": np.zeros(4, np.int8),
 })
+# The weights are moved before they are read, and the bias is numbers that are multiples of the products.
+write("conv_moved", read + [
+    node("Transpose", ["w"], ["wt"], perm=[0, 3, 1, 2]),
+    node("DequantizeLinear", ["wt", "ws", "wz"], ["wd"], axis=0),
+    node("Conv", ["xd", "wd", "b"], ["y"], name="conv"),
+] + written, image, result, around | {
+    "w": filters.transpose(0, 2, 3, 1).copy(), "ws": scales, "wz": np.zeros(4, np.int8),
+    "b": bias.astype(np.float32) * (np.float32(0.1) * scales),
+})
 # The bias is of no scale of the products: the numbers stay numbers.
 write("conv_other_bias", read + [
     node("DequantizeLinear", ["w", "ws", "wz"], ["wd"], axis=0),
