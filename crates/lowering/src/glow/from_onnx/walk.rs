@@ -61,6 +61,21 @@ pub(super) struct Walk<'p> {
     findings: Findings,
 }
 
+/// Operators that only move elements.
+const MOVES: &[&str] = &[
+    "Concat",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+];
+
 /// Whether a value is of a type that shapes are computed in.
 fn is_wide(info: &ValueInfo) -> bool {
     !matches!(info.dtype(), DType::Int8 | DType::Uint8 | DType::Int16)
@@ -363,8 +378,9 @@ impl<'p> Walk<'p> {
         let is_plain = |entry: &usize| {
             self.entries.get(*entry).is_none_or(|entry| entry.storage.quantization.is_none())
         };
-        // Integers that stand for numbers go on doing so, and become no others.
-        let folds = !is_made && inputs.iter().flatten().all(is_plain);
+        // Integers that stand for numbers go on doing so where they are only moved.
+        let is_moved = MOVES.contains(&op.kind.as_str());
+        let folds = !is_made && (!is_moved || inputs.iter().flatten().all(is_plain));
         if folds && !infos.is_empty() && infos.iter().all(|info| is_known(info) && is_wide(info)) {
             let names = op.output("").iter();
             let known = infos.into_iter().zip(names).map(|(info, name)| {
