@@ -85,6 +85,31 @@ pub(super) fn fuse(graph: &mut Graph, saved: &mut [Saved]) {
             instead.insert(quantized, value);
         }
     }
+    put(graph, saved, &instead);
+    // What was moved there and back between numbers may now be so between integers.
+    let mut instead: HashMap<Value, Value> = HashMap::new();
+    for number in 0..graph.nodes.len() {
+        let Some(node) = graph.nodes.get_mut(number) else { continue };
+        for value in node.reads_mut() {
+            *value = instead.get(value).copied().unwrap_or(*value);
+        }
+        let order = match (node.kind.kind, node.members.first()) {
+            ("Transpose", Some((_, Said::Ints(order)))) => order.clone(),
+            _ => continue,
+        };
+        let (Some(result), Some(input)) = (node.results.first(), node.inputs.first()) else {
+            continue;
+        };
+        let (result, input) = (*result, *input);
+        if let Some(before) = graph.turned_back(input, &order) {
+            instead.insert(result, instead.get(&before).copied().unwrap_or(before));
+        }
+    }
+    put(graph, saved, &instead);
+}
+
+/// Lets others read what stands for a value now.
+fn put(graph: &mut Graph, saved: &mut [Saved], instead: &HashMap<Value, Value>) {
     for node in &mut graph.nodes {
         for value in node.reads_mut() {
             *value = instead.get(value).copied().unwrap_or(*value);

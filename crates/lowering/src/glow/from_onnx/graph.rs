@@ -203,6 +203,16 @@ impl Graph {
             _ => None,
         }
     }
+
+    /// What a transposed value was before, if this order brings it back.
+    pub(super) fn turned_back(&self, value: Value, order: &[i64]) -> Option<Value> {
+        let (node, _) = self.maker(value).filter(|(node, _)| node.kind.kind == "Transpose")?;
+        let (_, Said::Ints(before)) = node.members.first()? else { return None };
+        let from = |axis: &i64| usize::try_from(*axis).ok().and_then(|axis| before.get(axis));
+        let place = |(to, axis): (i64, &i64)| from(axis) == Some(&to);
+        let value = *node.inputs.first()?;
+        (0..).zip(order).all(place).then_some(value)
+    }
 }
 
 impl Node {

@@ -81,24 +81,14 @@ impl Cx<'_> {
         let Some(picked) = picked.filter(|_| fits) else {
             return Err(format!("expected {} extents, found {}", order.len(), shape.len()).into());
         };
-        if let Some(before) = self.turned_back(value, order) {
+        let of = self.shaped(value, picked);
+        let order: Vec<i64> = order.iter().map(|axis| long(*axis)).collect();
+        if let Some(before) = self.graph.turned_back(value, &order) {
             return Ok(before);
         }
-        let of = self.shaped(value, picked);
-        let order = order.iter().map(|axis| long(*axis)).collect();
         let members =
             vec![("Shuffle", Said::Ints(order)), ("Layout", Said::Text(layout.to_owned()))];
         self.node("Transpose", suffix, &[value], members, of)
-    }
-
-    /// What a transposed value was before, if this order brings it back.
-    fn turned_back(&self, value: Value, order: &[usize]) -> Option<Value> {
-        let (node, _) =
-            self.graph.maker(value).filter(|(node, _)| node.kind.kind == "Transpose")?;
-        let (_, Said::Ints(before)) = node.members.first()? else { return None };
-        let place = |(to, from): (usize, &usize)| before.get(*from) == Some(&long(to));
-        let before = *node.inputs.first()?;
-        order.iter().enumerate().all(place).then_some(before)
     }
 
     /// The value repeated to a shape by the rule of NumPy; the value itself if it has the shape.
