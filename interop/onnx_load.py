@@ -1,4 +1,4 @@
-"""Checks and runs models of ONNX that were upgraded, or written in another way.
+"""Checks and runs models of ONNX that were upgraded, written in another way, or made of Glow's.
 
     python onnx_load.py DIR
 
@@ -9,7 +9,9 @@ DIR/expect.json lists the cases; paths in it are relative to DIR:
 ARRAYS is {name: {"dtype", "shape", "data"}}; instead of both there may be "data", a directory with
 `input_0.pb`, .. and `output_0.pb`, .. as the onnx package has them. The checker has to pass a model with `full_check`. KIND is
 "onnxruntime", or "reference" for the evaluator of the onnx package; its outputs have to be those that the
-model had before. Or it is "text": a file in protobuf's text format has to say what the file "of" says. Prints a line for each case and then `N passed, M failed`.
+model had before. An array that is "quantized" may differ by one; a case may have a "tolerance" of its own.
+Or KIND is "text": a file in protobuf's text format has to say what the file "of" says. Prints a line for
+each case and then `N passed, M failed`.
 """
 
 import os
@@ -55,10 +57,12 @@ def of_case(case, path):
     return recorded(case["data"], "input", inputs), recorded(case["data"], "output", outputs)
 
 
-def close(found, want):
+def close(found, want, quantized, tolerance):
+    if quantized:
+        return np.all(np.abs(found.astype("int64") - want.astype("int64")) <= 1)
     if want.dtype.kind not in "fc":
         return np.array_equal(found, want)
-    tolerance = 2e-3 if want.dtype == np.float16 else 1e-4
+    tolerance = tolerance or (2e-3 if want.dtype == np.float16 else 1e-4)
     wide = [array.astype("float64") for array in (found, want)]
     return np.allclose(*wide, tolerance, tolerance, equal_nan=True)
 
@@ -80,7 +84,8 @@ def load(case, root):
         want = expected[name]
         require("dtype of " + name, str(array.dtype), str(want.dtype))
         require("shape of " + name, array.shape, want.shape)
-        if not close(array, want):
+        quantized = case.get("outputs", {}).get(name, {}).get("quantized", False)
+        if not close(array, want, quantized, case.get("tolerance")):
             raise Mismatch("{} is {}, expected {}".format(name, array.tolist(), want.tolist()))
 
 

@@ -3,6 +3,7 @@
 //! What they should find in it is what they themselves were recorded to have put into the golden
 //! files (`index.json`), never what `lodstone` reads.
 
+mod glow;
 mod mxnet;
 mod onnx;
 mod package;
@@ -73,6 +74,7 @@ fn onnx(python: &Path) -> Result<(), Outcome> {
     let mut work = Work::new("onnx")?;
     let verified = work.verify_onnx(&python);
     work.write_onnx()?;
+    work.write_glow(&python)?;
     first_failure(vec![infers, verified, work.check(&python, "onnx_load.py")])
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use lodstone_formats::{FORMATS, Format, OpenOptions, Place, WriteOptions, places};
+use lodstone_lowering::lower;
 use lodstone_model::{DType, Loss, Model, Report};
 use lodstone_schema::{conventions, onnx};
 
@@ -77,8 +78,11 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
             return Err(Error::Absent(format!("{} cannot be {name}", format.name)));
         }
     }
-    upgrade(&mut model, format, options)?;
     let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
+    if let Some(dialect) = format.holds.program {
+        lower(&mut model, dialect, &mut report).transpose()?;
+    }
+    upgrade(&mut model, format, options)?;
     select(&mut model, options)?;
     adapt(&mut model, format, options, &mut report)?;
     if model.program.is_some() && model.parameters.is_empty() && format.holds.program.is_none() {

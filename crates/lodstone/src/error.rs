@@ -59,6 +59,9 @@ pub enum Error {
     /// Operators that cannot be made ones of another version.
     #[error(transparent)]
     Upgrade(#[from] lodstone_schema::onnx::UpgradeError),
+    /// Operators that another framework has no words for.
+    #[error(transparent)]
+    Lower(#[from] lodstone_lowering::LowerError),
     /// Something that the model does not have.
     #[error("{0}")]
     Absent(String),

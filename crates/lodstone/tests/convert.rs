@@ -72,7 +72,10 @@ fn what_a_format_can_hold_comes_back_from_it_and_the_rest_is_a_named_loss() {
                 Ok(conversion) => {
                     assert!(conversion.report.losses.is_empty(), "{name} to {}", format.name);
                     let back = open(&out).unwrap_or_else(|error| panic!("{name}: {error}"));
-                    if format.holds.tensors {
+                    // A program in other operators has other constants.
+                    let dialects = [&model, &back].map(|m| m.program.as_ref().map(|p| p.dialect));
+                    let is_same = dialects.contains(&None) || dialects[0] == dialects[1];
+                    if format.holds.tensors && is_same {
                         let (mut now, mut then) = (values(&back), values(&model));
                         if !format.holds.names {
                             // Without names, what counts is that every value is there.
@@ -89,9 +92,12 @@ fn what_a_format_can_hold_comes_back_from_it_and_the_rest_is_a_named_loss() {
                     assert!(!out.exists(), "{name} to {}", format.name);
                     refused += 1;
                 }
-                // One tensor too many, no program, no tensors, a name that is no file.
+                // One tensor too many, no program, no tensors, a name that is no file, operators that the
+                // other framework has not.
                 Err(
-                    Error::Format(lodstone::FormatError::Incompatible { .. }) | Error::Absent(_),
+                    Error::Format(lodstone::FormatError::Incompatible { .. })
+                    | Error::Absent(_)
+                    | Error::Lower(_),
                 ) => {
                     assert!(!out.exists(), "{name} to {}", format.name);
                 }

@@ -311,3 +311,31 @@ fn what_glow_wrote_is_what_it_takes() {
     }
     assert_eq!(ElemKind::from_name("i32").map(ElemKind::dtype), Some(DType::Int32));
 }
+
+/// Members and extents of these nodes are nonsense.
+#[test]
+fn every_kind_is_said_in_operators_of_onnx_or_refused_with_its_place() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let out = scratch.path().join("model.onnx");
+    let options = ConvertOptions {
+        to: Some(Target::Format("onnx".to_owned())),
+        allow: lodstone::Loss::ALL.to_vec(),
+        ..ConvertOptions::default()
+    };
+    let (mut said, mut refused) = (0, 0);
+    for node in nodes() {
+        for kind in [ElemKind::Float, ElemKind::Int8Q, ElemKind::Int64I, ElemKind::UInt8FusedQ] {
+            match convert(model_of(node, kind), &out, &options) {
+                Ok(_) => said += 1,
+                Err(lodstone::Error::Lower(error)) => {
+                    let told = error.to_string();
+                    let place = format!("operator 0 (`Glow_{}` `node`)", node.kind);
+                    assert!(told.contains(&place) || told.contains("the graph: "), "{told}");
+                    refused += 1;
+                }
+                Err(error) => panic!("{}: {error}", node.kind),
+            }
+        }
+    }
+    assert!(said > 40 && refused > 400, "{said} said, {refused} refused");
+}

@@ -34,6 +34,10 @@ pub enum Loss {
     Names,
     /// Free-form facts of the file.
     Metadata,
+    /// Operators that the target has no words for: they are kept in a set of their own.
+    CustomOperators,
+    /// What a program tells its compiler: partitions, options of backends, predicates.
+    Hints,
 }
 
 impl Loss {
@@ -48,6 +52,8 @@ impl Loss {
         Self::DType,
         Self::Names,
         Self::Metadata,
+        Self::CustomOperators,
+        Self::Hints,
     ];
 
     /// The name a user allows it by.
@@ -62,6 +68,8 @@ impl Loss {
             Self::DType => "dtype",
             Self::Names => "names",
             Self::Metadata => "metadata",
+            Self::CustomOperators => "custom-operators",
+            Self::Hints => "compiler-hints",
         }
     }
 
@@ -77,6 +85,8 @@ impl Loss {
             Self::DType => "element types, whose bits are kept under others",
             Self::Names => "the names of tensors",
             Self::Metadata => "what the file says about itself",
+            Self::CustomOperators => "operators that runtimes know",
+            Self::Hints => "what the program tells its compiler",
         }
     }
 }

@@ -86,7 +86,9 @@ fn shows_graph(glance: &mut Glance<'_>, known: bool) -> bool {
 fn is_text(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let first = lines.find(|line| !line.starts_with('#')).unwrap_or_default();
+    // Comments and fields that have no names may come before.
+    let is_told = |line: &&str| !line.starts_with(|c: char| "#}".contains(c) || c.is_ascii_digit());
+    let first = lines.find(is_told).unwrap_or_default();
     let name: String =
         first.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
     let after = first.get(name.len()..).unwrap_or_default().trim_start();

@@ -10,11 +10,11 @@ use std::fs;
 use std::path::Path;
 
 use lodstone::{
-    Blob, ConvertOptions, DiffOptions, Error, FORMATS, InspectOptions, Kind, Loss, Model,
+    Blob, ConvertOptions, Dialect, DiffOptions, Error, FORMATS, InspectOptions, Kind, Loss, Model,
     OpenOptions, Parameter, Progress, Target as To, convert, diff, inspect, open_with, scan,
     verify, write_text,
 };
-use lodstone_formats::{Effort, named, pickle, pickles};
+use lodstone_formats::{Effort, Format, named, pickle, pickles};
 use lodstone_model::Limits;
 
 use crate::support::counting::peak_of;
@@ -385,6 +385,14 @@ fn write_as_another(model: &Model, path: &Path, out: &Path) {
     let sum =
         model.files.iter().map(Blob::len).fold(model.parameters.len() as u64, u64::wrapping_add);
     let format = FORMATS[usize::try_from(sum % FORMATS.len() as u64).expect("small")];
+    write_as(model, path, out, format);
+    // Operators of others are said in those of ONNX, which is more than to write them.
+    if model.program.as_ref().is_some_and(|program| program.dialect == Dialect::Glow) {
+        write_as(model, path, out, named("onnx").expect("a format"));
+    }
+}
+
+fn write_as(model: &Model, path: &Path, out: &Path, format: &Format) {
     let stem = path.file_stem().unwrap_or("model".as_ref());
     let target = out.join(stem).with_extension(format.extension);
     let to = Some(To::Format(format.name.to_owned()));

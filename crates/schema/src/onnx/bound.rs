@@ -3,7 +3,28 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::{Formal, Operator, quoted};
+use lodstone_model::{Op, ValueType};
+
+use super::{Formal, Operator, operator, quoted, type_name};
+
+/// Fails if an operator, as a version of its set has it, cannot read values of these types; none is where an
+/// input is left out. What is not known is let pass.
+///
+/// # Errors
+/// Which input it is, and what it may be.
+pub fn admits(op: &Op, version: i64, inputs: &[Option<&ValueType>]) -> Result<(), String> {
+    let Some(known) = operator(&op.domain, &op.kind, version) else { return Ok(()) };
+    let mut bound = Bound::default();
+    for (number, input) in inputs.iter().enumerate() {
+        let (Some(formal), Some(name)) = (known.input(number), input.and_then(type_name)) else {
+            continue;
+        };
+        if let Some(wrong) = bound.take(known, formal, &name) {
+            return Err(format!("input {number}: {wrong}"));
+        }
+    }
+    Ok(())
+}
 
 /// What names of types stand for in an operator.
 #[derive(Default)]

@@ -9,6 +9,7 @@ mod releases;
 mod types;
 mod upgrade;
 
+pub use bound::admits;
 pub use check::{check, check_with};
 pub use operators::{
     Count, Formal, Operator, Parameter, Presence, domain_name, operator, operators, versions,
@@ -105,7 +106,7 @@ fn notes(program: &Program) -> Vec<String> {
 }
 
 /// Where an operator is: "the graph, operator 3 (`Conv` `conv1`)".
-fn place_of(block: &str, number: usize, op: &Op) -> String {
+pub fn place_of(block: &str, number: usize, op: &Op) -> String {
     match op.name.as_str() {
         "" => format!("{block}, operator {number} ({})", quoted(&op.kind)),
         name => format!("{block}, operator {number} ({} {})", quoted(&op.kind), quoted(name)),
@@ -113,7 +114,7 @@ fn place_of(block: &str, number: usize, op: &Op) -> String {
 }
 
 /// A name as messages have it. Names come out of the file and may be of any length.
-fn quoted(name: &str) -> String {
+pub fn quoted(name: &str) -> String {
     const LONGEST: usize = 100;
     match name.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("`{}..`", name.get(..end).unwrap_or_default()),

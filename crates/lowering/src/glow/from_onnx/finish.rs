@@ -1,0 +1,319 @@
+//! The program of Glow as a model: its operators with their types, its storage with its properties.
+
+use std::collections::HashSet;
+
+use lodstone_model::{
+    Attribute, AttributeValue, Block, ByteString, Dialect, Dim, Model, Op, Operand, Parameter,
+    Program, TensorType, ValueType, Var,
+};
+use lodstone_schema::glow::{Member, PREFIX, SAVE, Storage, Type};
+
+use super::graph::{Graph, Node, Said, Source, Value};
+use super::storage;
+
+/// What Glow calls itself: its reader takes operators as nodes only by this name.
+const PRODUCER: &str = "GlowONNXModelWriter";
+
+/// What Glow's own tools write.
+const IR_VERSION: i64 = 7;
+const OPSET: i64 = 9;
+
+/// Where each value is found: a name.
+struct Writer<'g> {
+    graph: &'g Graph,
+    ops: Vec<Op>,
+}
+
+/// What is written where an input of the program and an output are called.
+pub(super) struct Saved {
+    /// What the output is called in the program that is read.
+    pub(super) original: String,
+    /// The name of its placeholder.
+    pub(super) name: String,
+    pub(super) value: Value,
+}
+
+/// The model of a graph.
+pub(super) fn finish(model: &Model, mut graph: Graph, saved: Vec<Saved>) -> Model {
+    let live = live(&graph, &saved);
+    let declared = model.program.as_ref().and_then(|program| program.blocks.first());
+    let vars = declared.map_or(&[][..], |block| block.vars.as_slice());
+    let mut main = Block { parent: -1, name: "glow".to_owned(), ..Block::default() };
+    let mut saves = Vec::new();
+    for Saved { original, name, value } in saved {
+        let of = graph.type_of(value);
+        let var = vars.iter().find(|var| var.name == original);
+        let mut storage = storage::of_output(var, &of);
+        let save = storage.save_name.unwrap_or_else(|| format!("{name}_save"));
+        let save = graph.names.give(&save);
+        storage.save_name = Some(save.clone());
+        main.outputs.push(name.clone());
+        main.vars.push(placeholder(&name, &original, &of, storage));
+        saves.push((save, name, value));
+    }
+    let mut outputs = std::mem::take(&mut main.vars);
+    let originals = declared.map_or(&[][..], |block| block.inputs.as_slice());
+    let mut originals = originals.iter().filter(|name| model.parameter(name).is_none());
+    for stored in &graph.placeholders {
+        let original = originals.next().map_or(stored.name.as_str(), String::as_str);
+        let of = graph.type_of(stored.value);
+        main.inputs.push(stored.name.clone());
+        main.vars.push(placeholder(&stored.name, original, &of, stored.storage.clone()));
+    }
+    main.vars.append(&mut outputs);
+    let mut writer = Writer { graph: &graph, ops: Vec::new() };
+    for number in order(&graph, &live) {
+        if let Some(node) = graph.nodes.get(number) {
+            writer.node(node);
+        }
+    }
+    for (save, name, value) in saves {
+        writer.save(save, name, value);
+    }
+    main.ops = writer.ops;
+    let asked = asked(&graph, &live, &main);
+    let parameters =
+        graph.constants.iter().filter(|constant| asked.contains(&constant.stored.name));
+    let parameters = parameters.map(|constant| {
+        let of = graph.type_of(constant.stored.value);
+        let mut tensor = constant.tensor.clone();
+        tensor.attributes = vec![doc_string(&typed(&constant.stored.storage, &of).to_text(true))];
+        tensor.residual = lodstone_model::Residual::default();
+        Parameter { name: constant.stored.name.clone(), tensor }
+    });
+    let parameters = parameters.collect();
+    let program = Program {
+        dialect: Dialect::Glow,
+        version: Some(IR_VERSION),
+        operator_versions: vec![(String::new(), OPSET)],
+        attributes: vec![text("producer_name", PRODUCER)],
+        blocks: vec![main],
+        ..Program::default()
+    };
+    Model {
+        program: Some(program),
+        parameters,
+        residual: lodstone_model::Residual::default(),
+        ..model.clone()
+    }
+}
+
+/// Which nodes outputs depend on, and those that are there for what they do.
+pub(super) fn live(graph: &Graph, saved: &[Saved]) -> Vec<bool> {
+    let mut live = vec![false; graph.nodes.len()];
+    let mut open: Vec<Value> = saved.iter().map(|saved| saved.value).collect();
+    for (node, live) in graph.nodes.iter().zip(&mut live) {
+        if node.results.is_empty()
+            || node.kind.results.iter().all(|result| result.like.is_some()) && node.is_own
+        {
+            *live = true;
+            open.extend(node.reads());
+        }
+    }
+    while let Some(value) = open.pop() {
+        if let Source::Result(number, _) = graph.source(value)
+            && let Some(seen) = live.get_mut(number)
+            && !std::mem::replace(seen, true)
+            && let Some(node) = graph.nodes.get(number)
+        {
+            open.extend(node.reads());
+        }
+    }
+    live
+}
+
+/// Live nodes in an order in which each comes after what it reads: that in which they were made, where
+/// that is one.
+fn order(graph: &Graph, live: &[bool]) -> Vec<usize> {
+    let mut order = Vec::new();
+    let mut is_done = vec![false; graph.nodes.len()];
+    let first = live.iter().enumerate().filter(|(_, live)| **live).map(|(number, _)| number);
+    for number in first {
+        // A node is met again when all that it reads is there.
+        let mut open = vec![(number, false)];
+        while let Some((number, is_ready)) = open.pop() {
+            let (Some(done), Some(node)) = (is_done.get_mut(number), graph.nodes.get(number))
+            else {
+                continue;
+            };
+            if *done {
+                continue;
+            }
+            if is_ready {
+                *done = true;
+                order.push(number);
+                continue;
+            }
+            open.push((number, true));
+            let makers = node.reads().filter_map(|value| match graph.source(value) {
+                Source::Result(maker, _) => Some((maker, false)),
+                _ => None,
+            });
+            open.extend(makers.filter(|(maker, _)| !is_done.get(*maker).is_some_and(|done| *done)));
+        }
+    }
+    order
+}
+
+/// The constants that operators read.
+fn asked(graph: &Graph, live: &[bool], main: &Block) -> HashSet<String> {
+    let nodes = graph.nodes.iter().zip(live).filter(|(_, live)| **live);
+    let read =
+        nodes.flat_map(|(node, _)| node.reads()).filter_map(|value| match graph.source(value) {
+            Source::Constant(number) => graph.constants.get(number).map(|c| c.stored.name.clone()),
+            _ => None,
+        });
+    let saved = main.ops.iter().filter(|op| op.kind == SAVE).flat_map(Op::reads).map(str::to_owned);
+    read.chain(saved).collect()
+}
+
+impl Writer<'_> {
+    fn name(&self, value: Value) -> String {
+        let graph = self.graph;
+        let name = match graph.source(value) {
+            Source::Placeholder(number) => graph.placeholders.get(number).map(|s| s.name.clone()),
+            Source::Constant(number) => graph.constants.get(number).map(|c| c.stored.name.clone()),
+            Source::Result(node, 0) => graph.nodes.get(node).map(|node| node.name.clone()),
+            Source::Result(node, result) => {
+                graph.nodes.get(node).map(|node| format!("{}:{result}", node.name))
+            }
+            Source::Unsaid(_) => None,
+        };
+        name.unwrap_or_default()
+    }
+
+    fn node(&mut self, node: &Node) {
+        let mut attributes = Vec::new();
+        let mut inputs: Vec<Value> = node.inputs.clone();
+        for (_, said) in &node.members {
+            if let Said::Values(values) = said {
+                inputs.extend(values);
+            }
+        }
+        for (index, value) in inputs.iter().enumerate() {
+            say_type(&mut attributes, &format!("i{index}"), &self.graph.type_of(*value));
+        }
+        for (index, value) in node.results.iter().enumerate() {
+            say_type(&mut attributes, &format!("o{index}"), &self.graph.type_of(*value));
+        }
+        let mut position = node.inputs.len();
+        for (name, said) in &node.members {
+            if let Said::Values(values) = said {
+                attributes.push(long(&format!("{name}_Index"), position));
+                attributes.push(long(&format!("{name}Size"), values.len()));
+                position += values.len();
+            }
+        }
+        for (name, member) in &node.kind.members {
+            let said = node.members.iter().find(|(known, _)| known == name);
+            if let Some((_, said)) = said {
+                self.member(&mut attributes, name, *member, said);
+            }
+        }
+        if let Some(predicate) = node.predicate {
+            attributes.push(text("Predicate", &self.name(predicate)));
+        }
+        attributes.extend(node.options.iter().cloned());
+        let args = inputs.iter().map(|value| self.name(*value)).collect();
+        let results = node.results.iter().map(|value| self.name(*value)).collect();
+        self.ops.push(Op {
+            dialect: Dialect::Glow,
+            name: node.name.clone(),
+            kind: format!("{PREFIX}{}", node.kind.kind),
+            inputs: vec![Operand { slot: String::new(), args }],
+            outputs: vec![Operand { slot: String::new(), args: results }],
+            attributes,
+            ..Op::default()
+        });
+    }
+
+    fn member(&self, attributes: &mut Vec<Attribute>, name: &str, member: Member, said: &Said) {
+        let value = match said {
+            Said::Float(number) => AttributeValue::Float(*number),
+            Said::Floats(numbers) => AttributeValue::Floats(numbers.clone()),
+            Said::Int(number) => AttributeValue::Long(*number),
+            Said::Ints(numbers) => AttributeValue::Longs(numbers.clone()),
+            Said::Text(text) => AttributeValue::String(text.as_str().into()),
+            Said::Values(values) => AttributeValue::Strings(
+                values.iter().map(|value| self.name(*value).as_str().into()).collect(),
+            ),
+        };
+        attributes.push(Attribute { name: name.to_owned(), value });
+        if let (Member::Values, Said::Values(values)) = (member, said) {
+            for (index, value) in values.iter().enumerate() {
+                say_type(attributes, &format!("{name}_i{index}"), &self.graph.type_of(*value));
+            }
+        }
+    }
+
+    fn save(&mut self, save: String, name: String, value: Value) {
+        let of = self.graph.type_of(value);
+        let mut attributes = Vec::new();
+        say_type(&mut attributes, "i0", &of);
+        // The placeholder is the second operand of a save node.
+        say_type(&mut attributes, "o1", &of);
+        self.ops.push(Op {
+            dialect: Dialect::Glow,
+            name: save,
+            kind: SAVE.to_owned(),
+            inputs: vec![Operand { slot: String::new(), args: vec![self.name(value)] }],
+            outputs: vec![Operand { slot: String::new(), args: vec![name] }],
+            attributes,
+            ..Op::default()
+        });
+    }
+}
+
+fn say_type(attributes: &mut Vec<Attribute>, of: &str, known: &Type) {
+    attributes.push(text(&format!("{of}_elemKind"), known.kind.name()));
+    let shape = AttributeValue::Longs(known.shape.clone());
+    attributes.push(Attribute { name: format!("{of}_shape"), value: shape });
+    if let Some(strides) = &known.strides {
+        let value = AttributeValue::Longs(strides.clone());
+        attributes.push(Attribute { name: format!("{of}_strides"), value });
+    }
+    if let Some((scale, offset)) = known.quantization {
+        let value = AttributeValue::Float(scale);
+        attributes.push(Attribute { name: format!("{of}_qScale"), value });
+        let value = AttributeValue::Long(offset.into());
+        attributes.push(Attribute { name: format!("{of}_qOffset"), value });
+    }
+}
+
+/// Properties with what follows from the type.
+fn typed(storage: &Storage, of: &Type) -> Storage {
+    Storage {
+        layout: storage.layout.clone().or_else(|| Some("*".to_owned())),
+        kind: Some(of.kind),
+        strides: of.strides.clone(),
+        quantization: of.quantization,
+        ..storage.clone()
+    }
+}
+
+fn placeholder(name: &str, original: &str, of: &Type, storage: Storage) -> Var {
+    let loader_name = (name != original).then(|| original.replace('$', "_"));
+    let storage = Storage {
+        offline: storage.offline.or(Some(false)),
+        trainable: storage.trainable.or(Some(false)),
+        loader_name: storage.loader_name.clone().or(loader_name),
+        ..typed(&storage, of)
+    };
+    let dim = |extent: &i64| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known);
+    let shape = Some(of.shape.iter().map(dim).collect());
+    let value = ValueType::tensor(TensorType { dtype: of.kind.dtype(), shape, lod_level: 0 });
+    let attributes = vec![doc_string(&storage.to_text(false))];
+    Var { name: name.to_owned(), value, attributes, ..Var::default() }
+}
+
+fn doc_string(said: &str) -> Attribute {
+    text("doc_string", said)
+}
+
+fn text(name: &str, value: &str) -> Attribute {
+    Attribute { name: name.to_owned(), value: AttributeValue::String(ByteString::from(value)) }
+}
+
+fn long(name: &str, value: usize) -> Attribute {
+    Attribute { name: name.to_owned(), value: AttributeValue::Long(super::op::long(value)) }
+}

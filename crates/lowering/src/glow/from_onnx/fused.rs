@@ -1,0 +1,424 @@
+//! Numbers that are read from integers, computed with, and quantized again: one node of quantized types.
+//!
+//! | in ONNX | in Glow |
+//! |---|---|
+//! | integers - DequantizeLinear - `Conv`, `MatMul`, `Add` - QuantizeLinear | the node between integers |
+//! | the same with a scale for each channel of the weights | `ChannelwiseQuantizedConvolution` |
+//! | the same around what only moves elements, of one scale | the node between integers |
+//!
+//! What stands between a node and its integers and only moves elements (a transposition, another shape)
+//! moves the integers. A node stays one of numbers where Glow's would say something else: with a bias that
+//! is not of the scale of the products, or where others read the numbers, too.
+
+use std::collections::HashMap;
+
+use lodstone_model::Tensor;
+use lodstone_schema::glow::{ElemKind, Storage, Type, node as kind_of};
+use lodstone_store::Blob;
+
+use super::finish::Saved;
+use super::graph::{Graph, Said, Source, Value, plain};
+use super::quantize::Channels;
+
+/// Which of a node's operands are integers where its result is, and how their types are bound.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operands {
+    /// All of them, of any scale.
+    All,
+    /// All of them, of the scale of the result.
+    Same,
+    /// The first, of the scale of the result.
+    First,
+    /// The first two, and a bias of their product.
+    Biased,
+}
+
+const NODES: &[(&str, Operands)] = &[
+    ("Add", Operands::All),
+    ("AvgPool", Operands::All),
+    ("BatchMatMul", Operands::All),
+    ("Broadcast", Operands::First),
+    ("Concat", Operands::Same),
+    ("Convolution", Operands::Biased),
+    ("Convolution3D", Operands::Biased),
+    ("Div", Operands::All),
+    ("Flip", Operands::First),
+    ("FullyConnected", Operands::Biased),
+    ("Gather", Operands::First),
+    ("MatMul", Operands::All),
+    ("Max", Operands::All),
+    ("MaxPool", Operands::First),
+    ("Min", Operands::All),
+    ("Mul", Operands::All),
+    ("Relu", Operands::All),
+    ("Reshape", Operands::First),
+    ("ResizeNearest", Operands::First),
+    ("Slice", Operands::First),
+    ("Sub", Operands::All),
+    ("Tile", Operands::First),
+    ("TopK", Operands::First),
+    ("Transpose", Operands::First),
+];
+
+/// Nodes that only move elements of their one operand.
+const MOVES: &[&str] = &["Broadcast", "Flip", "Reshape", "Slice", "Tile", "Transpose"];
+
+/// Most moves between a node and its integers.
+const MOST_MOVES: usize = 8;
+
+/// Makes nodes between integers of what is read, computed and quantized.
+pub(super) fn fuse(graph: &mut Graph, saved: &mut [Saved]) {
+    let mut uses: HashMap<Value, usize> = HashMap::new();
+    let read = graph.nodes.iter().flat_map(|node| node.reads());
+    for value in read.chain(saved.iter().map(|saved| saved.value)) {
+        *uses.entry(value).or_default() += 1;
+    }
+    let mut instead: HashMap<Value, Value> = HashMap::new();
+    for number in 0..graph.nodes.len() {
+        // What is read may have been replaced before.
+        if let Some(node) = graph.nodes.get_mut(number) {
+            for value in node.reads_mut() {
+                *value = instead.get(value).copied().unwrap_or(*value);
+            }
+        }
+        if let Some((quantized, value)) = around(graph, &uses, number) {
+            instead.insert(quantized, value);
+        }
+    }
+    put(graph, saved, &instead);
+    // What was moved there and back between numbers may now be so between integers.
+    let mut instead: HashMap<Value, Value> = HashMap::new();
+    for number in 0..graph.nodes.len() {
+        let Some(node) = graph.nodes.get_mut(number) else { continue };
+        for value in node.reads_mut() {
+            *value = instead.get(value).copied().unwrap_or(*value);
+        }
+        let order = match (node.kind.kind, node.members.first()) {
+            ("Transpose", Some((_, Said::Ints(order)))) => order.clone(),
+            _ => continue,
+        };
+        let (Some(result), Some(input)) = (node.results.first(), node.inputs.first()) else {
+            continue;
+        };
+        let (result, input) = (*result, *input);
+        if let Some(before) = graph.turned_back(input, &order) {
+            instead.insert(result, instead.get(&before).copied().unwrap_or(before));
+        }
+    }
+    put(graph, saved, &instead);
+}
+
+/// Lets others read what stands for a value now.
+fn put(graph: &mut Graph, saved: &mut [Saved], instead: &HashMap<Value, Value>) {
+    for node in &mut graph.nodes {
+        for value in node.reads_mut() {
+            *value = instead.get(value).copied().unwrap_or(*value);
+        }
+    }
+    for saved in saved {
+        saved.value = instead.get(&saved.value).copied().unwrap_or(saved.value);
+    }
+}
+
+/// Makes what comes before a node that quantizes one of integers; gives what it gave, and what gives
+/// that now.
+fn around(
+    graph: &mut Graph,
+    uses: &HashMap<Value, usize>,
+    number: usize,
+) -> Option<(Value, Value)> {
+    let quantize = graph.nodes.get(number).filter(|node| node.kind.kind == "Quantize")?;
+    let (result, from) = (*quantize.results.first()?, *quantize.inputs.first()?);
+    let of = graph.type_of(result);
+    // The same integers, if nothing was done between.
+    if let Some((maker, _)) = graph.maker(from)
+        && maker.kind.kind == "Dequantize"
+    {
+        let integers = *maker.inputs.first()?;
+        return (graph.type_of(integers) == of).then_some((result, integers));
+    }
+    let once = |value: Value| uses.get(&value) == Some(&1);
+    // Back over moves that nothing else reads.
+    let mut moved = Vec::new();
+    let mut at = from;
+    loop {
+        if !once(at) || moved.len() > MOST_MOVES {
+            return None;
+        }
+        let Source::Result(maker, place) = graph.source(at) else { return None };
+        let node = graph.nodes.get(maker)?;
+        let operands = NODES.iter().find(|(kind, _)| *kind == node.kind.kind);
+        let (_, operands) = *operands.filter(|_| place == 0)?;
+        let is_move = MOVES.contains(&node.kind.kind);
+        let before = node.inputs.first().copied();
+        if let Some(inputs) = integers(graph, maker, operands, &of) {
+            replace(graph, maker, inputs);
+            break;
+        }
+        if !is_move {
+            return None;
+        }
+        moved.push(at);
+        at = before?;
+    }
+    for value in moved.into_iter().chain([at]) {
+        let shape = graph.shape(value).to_vec();
+        graph.retype(value, Type { shape, ..of.clone() });
+    }
+    Some((result, from))
+}
+
+/// A node's operands as integers.
+enum Integers {
+    /// In the place of its inputs and of the values of its members.
+    Plain(Vec<Value>),
+    /// Of a convolution with a scale for each channel.
+    Channelwise(Vec<Value>),
+}
+
+fn replace(graph: &mut Graph, number: usize, integers: Integers) {
+    let Some(node) = graph.nodes.get_mut(number) else { return };
+    match integers {
+        Integers::Plain(values) => {
+            for (old, new) in node.reads_mut().zip(values) {
+                *old = new;
+            }
+        }
+        Integers::Channelwise(values) => {
+            if let Some(kind) = kind_of("ChannelwiseQuantizedConvolution") {
+                node.kind = kind;
+                node.members.retain(|(name, _)| *name != "Layout");
+                node.inputs = values;
+            }
+        }
+    }
+}
+
+fn integers(graph: &mut Graph, number: usize, operands: Operands, of: &Type) -> Option<Integers> {
+    let node = graph.nodes.get(number)?;
+    let reads: Vec<Value> = node.reads().collect();
+    let is_convolution = node.kind.kind == "Convolution";
+    let name = node.name.clone();
+    let count = if operands == Operands::First { 1 } else { reads.len() };
+    if operands == Operands::Biased {
+        let [input, weights, bias] = *reads else { return None };
+        let input = integers_of(graph, input)?;
+        if let Some(channels) = channels_of(graph, weights).filter(|_| is_convolution) {
+            return channelwise(graph, &name, input, bias, &channels);
+        }
+        let weights = integers_of(graph, weights)?;
+        let bias = bias_of(graph, &name, bias, &[input, weights])?;
+        return Some(Integers::Plain(vec![input, weights, bias]));
+    }
+    // All are looked at before anything is made.
+    for value in reads.iter().take(count) {
+        let (integers, _) = behind(graph, *value)?;
+        let found = graph.type_of(integers);
+        let same = (found.kind, found.quantization) == (of.kind, of.quantization);
+        if operands != Operands::All && !same || found.kind != of.kind {
+            return None;
+        }
+    }
+    let mut values = reads;
+    for value in values.iter_mut().take(count) {
+        *value = integers_of(graph, *value)?;
+    }
+    Some(Integers::Plain(values))
+}
+
+/// The integers that a value is read from, and the nodes that move them after.
+fn behind(graph: &Graph, value: Value) -> Option<(Value, Vec<usize>)> {
+    let (mut at, mut moves) = (value, Vec::new());
+    loop {
+        let Source::Result(number, 0) = graph.source(at) else { return None };
+        let node = graph.nodes.get(number)?;
+        let input = *node.inputs.first()?;
+        match node.kind.kind {
+            "Dequantize" => return Some((input, moves)),
+            kind if MOVES.contains(&kind) && moves.len() < MOST_MOVES => moves.push(number),
+            _ => return None,
+        }
+        at = input;
+    }
+}
+
+/// The same value as integers.
+fn integers_of(graph: &mut Graph, value: Value) -> Option<Value> {
+    let (mut integers, moves) = behind(graph, value)?;
+    for number in moves.into_iter().rev() {
+        integers = again(graph, number, integers)?;
+    }
+    Some(integers)
+}
+
+/// The constant that a value is moved from, and the nodes that move it, the last first.
+pub(super) fn constant_behind(graph: &Graph, value: Value) -> Option<(Tensor, Vec<usize>)> {
+    let (mut at, mut moves) = (value, Vec::new());
+    loop {
+        let number = match graph.source(at) {
+            Source::Constant(number) => {
+                let constant = graph.constants.get(number)?;
+                return Some((constant.tensor.clone(), moves));
+            }
+            Source::Result(number, 0) => number,
+            _ => return None,
+        };
+        let node = graph.nodes.get(number)?;
+        let moves_on = MOVES.contains(&node.kind.kind) && moves.len() < MOST_MOVES;
+        moves_on.then(|| moves.push(number))?;
+        at = *node.inputs.first()?;
+    }
+}
+
+/// A move of other elements.
+pub(super) fn again(graph: &mut Graph, number: usize, value: Value) -> Option<Value> {
+    let node = graph.nodes.get(number)?;
+    let (kind, name, members) = (node.kind.kind, node.name.clone(), node.members.clone());
+    let shape = graph.shape(*node.results.first()?).to_vec();
+    let of = Type { shape, strides: None, ..graph.type_of(value) };
+    let moved = graph.node(kind, &name, vec![value], members, vec![of]).ok()?.first().copied();
+    // The one that goes on to be read keeps the name, which as a rule is the new one.
+    let made = graph.nodes.len().checked_sub(1)?;
+    let given = std::mem::replace(&mut graph.nodes.get_mut(made)?.name, name);
+    graph.nodes.get_mut(number)?.name = given;
+    moved
+}
+
+/// Channels of weights that are constant, and the node that transposes them.
+fn channels_of(graph: &Graph, value: Value) -> Option<(Channels, Option<usize>)> {
+    let (at, number) = match graph.source(value) {
+        Source::Result(number, _) => {
+            let node = graph.nodes.get(number).filter(|node| node.kind.kind == "Transpose")?;
+            (*node.inputs.first()?, Some(number))
+        }
+        _ => (value, None),
+    };
+    let channels = graph.channels.get(&at)?;
+    (channels.axis == 0 && channels.kind == ElemKind::Int8Q).then(|| (channels.clone(), number))
+}
+
+fn scale_of(graph: &Graph, value: Value) -> Option<f32> {
+    graph.type_of(value).quantization.map(|(scale, _)| scale)
+}
+
+/// Whether a value is nothing but zeros.
+fn is_zero(graph: &Graph, value: Value) -> bool {
+    if let Some((node, _)) = graph.maker(value) {
+        let number = node.members.first().map(|(_, said)| said);
+        return node.kind.kind == "Splat" && number == Some(&Said::Float(0.0));
+    }
+    match graph.source(value) {
+        Source::Constant(number) => graph.constants.get(number).is_some_and(|constant| {
+            let bytes = super::known::floats_of(&constant.tensor);
+            bytes.is_some_and(|numbers| numbers.iter().all(|number| *number == 0.0))
+        }),
+        _ => false,
+    }
+}
+
+/// A bias as integers whose scale is that of the products.
+fn bias_of(graph: &mut Graph, name: &str, bias: Value, factors: &[Value; 2]) -> Option<Value> {
+    let [input, weights] = factors;
+    let scale = scale_of(graph, *input)? * scale_of(graph, *weights)?;
+    let shape = graph.shape(bias).to_vec();
+    let of = Type { quantization: Some((scale, 0)), ..plain(ElemKind::Int32Q, shape) };
+    if is_zero(graph, bias) {
+        return zeros(graph, name, of);
+    }
+    if let Some(numbers) = multiples(graph, bias, &[scale]) {
+        return Some(stored(graph, &format!("{name}_bias"), of, numbers));
+    }
+    let (integers, moves) = behind(graph, bias)?;
+    let found = graph.type_of(integers);
+    let (_, offset) = found.quantization?;
+    let fits = found.kind == ElemKind::Int32Q && offset == 0 && moves.is_empty();
+    (fits && close(found.quantization?.0, scale)).then_some(integers)
+}
+
+/// The integers by which a constant is a multiple of scales, if it is exactly that.
+fn multiples(graph: &Graph, value: Value, scales: &[f32]) -> Option<Vec<u8>> {
+    const EXACT: f32 = 16_777_216.0;
+    let Source::Constant(number) = graph.source(value) else { return None };
+    let numbers = super::known::floats_of(&graph.constants.get(number)?.tensor)?;
+    let mut bytes = Vec::new();
+    for (number, scale) in numbers.iter().zip(scales.iter().cycle()) {
+        let count = (number / scale).round();
+        #[expect(clippy::float_cmp, reason = "it has to be the same")]
+        let is_exact = count * scale == *number && count.abs() <= EXACT;
+        #[expect(clippy::cast_possible_truncation, reason = "it was compared")]
+        let integer = is_exact.then_some(count as i32)?;
+        bytes.extend(integer.to_le_bytes());
+    }
+    Some(bytes)
+}
+
+/// Whether two scales are the same up to how they were rounded.
+fn close(one: f32, other: f32) -> bool {
+    (one - other).abs() <= other.abs() * 1e-6
+}
+
+/// Most zeros that are written down.
+const MOST_ZEROS: i64 = 1 << 20;
+
+fn zeros(graph: &mut Graph, name: &str, of: Type) -> Option<Value> {
+    let count = super::graph::count(&of.shape).ok().filter(|count| *count <= MOST_ZEROS)?;
+    let bytes = vec![0; usize::try_from(count).ok()?.checked_mul(4)?];
+    Some(stored(graph, &format!("{name}_bias"), of, bytes))
+}
+
+fn stored(graph: &mut Graph, name: &str, of: Type, bytes: Vec<u8>) -> Value {
+    let extents = of.shape.iter().map(|extent| u64::try_from(*extent).unwrap_or(0)).collect();
+    let tensor = Tensor::dense(of.kind.dtype(), extents, Blob::memory(bytes));
+    graph.constant(name, of, Storage::default(), tensor)
+}
+
+/// A convolution with a scale for each of its filters.
+fn channelwise(
+    graph: &mut Graph,
+    name: &str,
+    input: Value,
+    bias: Value,
+    (channels, transpose): &(Channels, Option<usize>),
+) -> Option<Integers> {
+    let called = |part: &str| format!("{name}_{part}");
+    let depth = i64::try_from(channels.scales.len()).ok()?;
+    let scale = scale_of(graph, input)?;
+    let scales: Vec<f32> = channels.scales.iter().map(|of| of * scale).collect();
+    let integers = |of: Vec<i64>| plain(ElemKind::Int32Q, of);
+    let bias = match graph.channels.get(&bias) {
+        Some(own) => {
+            let fits = own.kind == ElemKind::Int32Q
+                && own.scales.len() == scales.len()
+                && own.offsets.iter().all(|offset| *offset == 0)
+                && own.scales.iter().zip(&scales).all(|(a, b)| close(*a, *b));
+            let tensor = own.tensor.clone();
+            let of = integers(vec![depth]);
+            fits.then(|| graph.constant(&called("bias"), of, Storage::default(), tensor))?
+        }
+        None if is_zero(graph, bias) => zeros(graph, name, integers(vec![depth]))?,
+        None => {
+            let numbers = multiples(graph, bias, &scales)?;
+            stored(graph, &called("bias"), integers(vec![depth]), numbers)
+        }
+    };
+    let shape: Option<Vec<i64>> =
+        channels.tensor.shape.iter().map(|extent| i64::try_from(*extent).ok()).collect();
+    let of = plain(channels.kind, shape?);
+    let filter = graph.constant(&called("filter"), of, Storage::default(), channels.tensor.clone());
+    let filter = match *transpose {
+        Some(transpose) => again(graph, transpose, filter)?,
+        None => filter,
+    };
+    let floats = |numbers: &[f32]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+    let longs = |numbers: &[i32]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+    let none = vec![0; channels.scales.len()];
+    let row = |kind| plain(kind, vec![depth]);
+    let of_filter =
+        stored(graph, &called("filter_scales"), row(ElemKind::Float), floats(&channels.scales));
+    let offsets =
+        stored(graph, &called("filter_offsets"), row(ElemKind::Int32I), longs(&channels.offsets));
+    let of_bias = stored(graph, &called("bias_scales"), row(ElemKind::Float), floats(&scales));
+    let bias_offsets = stored(graph, &called("bias_offsets"), row(ElemKind::Int32I), longs(&none));
+    let values = vec![input, filter, bias, of_filter, offsets, of_bias, bias_offsets];
+    Some(Integers::Channelwise(values))
+}

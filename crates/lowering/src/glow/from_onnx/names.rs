@@ -1,0 +1,71 @@
+//! Names as Glow gives them: legal, and each once.
+
+use std::collections::{HashMap, HashSet};
+
+/// Names of a program.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    taken: HashSet<String>,
+    /// Names of the program that is read, which keep the numbers at their ends.
+    original: HashSet<String>,
+    /// The number to try next, by what is before it, so that giving names is linear.
+    next: HashMap<String, u64>,
+}
+
+/// Glow cuts longer names.
+const LONGEST: usize = 500;
+
+impl Names {
+    pub(super) fn new(original: impl Iterator<Item = String>) -> Self {
+        Self { original: original.collect(), ..Self::default() }
+    }
+
+    /// A legal name like `name` that nothing else has.
+    pub(super) fn give(&mut self, name: &str) -> String {
+        let legal = legal(name);
+        if self.taken.insert(legal.clone()) {
+            return legal;
+        }
+        let stem = match legal.rsplit_once("__") {
+            Some((stem, digits)) if is_number(digits) && !self.original.contains(&legal) => stem,
+            _ => &legal,
+        };
+        let next = self.next.entry(stem.to_owned()).or_insert(1);
+        loop {
+            let name = format!("{stem}__{next}");
+            *next += 1;
+            if self.taken.insert(name.clone()) {
+                return name;
+            }
+        }
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A name of letters, digits and `_` that does not begin with a digit.
+fn legal(name: &str) -> String {
+    let is_legal = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let first = name.chars().next();
+    let mut legal = String::with_capacity(name.len() + 1);
+    if first.is_none_or(|first| first.is_ascii_digit()) {
+        legal.push('A');
+    }
+    // Glow sees bytes, each of which becomes one `_`.
+    for letter in name.chars() {
+        match is_legal(letter) {
+            true => legal.push(letter),
+            false => legal.extend(std::iter::repeat_n('_', letter.len_utf8())),
+        }
+    }
+    if legal.len() > LONGEST {
+        let hash = legal.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        legal.truncate(LONGEST);
+        legal += &format!("_trunc_{hash}");
+    }
+    legal
+}

@@ -1,0 +1,239 @@
+//! Tensors in parts and put together.
+
+use lodstone_schema::glow::{ElemKind, Type};
+
+use super::graph::{Said, Value};
+use super::op::{Cx, Fault, Outcome, Rule, from_front, long, one};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("Concat", concat),
+    ("Pad", pad),
+    ("ReverseSequence", |_| Err("Glow has no node that reverses sequences".into())),
+    ("Slice", slice),
+    ("Split", split),
+    ("Trilu", trilu),
+];
+
+fn concat(cx: &mut Cx<'_>) -> Outcome {
+    let mut values = Vec::new();
+    for index in 0..cx.count() {
+        values.push(cx.input(index)?);
+    }
+    let rank = values.first().map_or(0, |value| cx.rank(*value));
+    let axis = cx.axis("axis", 1, rank)?;
+    // Tensors without elements are no operands of Glow.
+    let filled = |value: &Value| !cx.graph.shape(*value).contains(&0);
+    if values.iter().any(filled) {
+        values.retain(|value| !cx.graph.shape(*value).contains(&0));
+    }
+    one(cx.concat(values, axis, "")?)
+}
+
+fn split(cx: &mut Cx<'_>) -> Outcome {
+    let value = cx.input(0)?;
+    let shape = cx.shape(value);
+    let axis = cx.axis("axis", 0, shape.len())?;
+    let mut results = Vec::new();
+    let mut start = 0_i64;
+    for index in 0..cx.op.output("").len() {
+        let part = cx.shape_out(index)?;
+        let extent = part.get(axis).copied().unwrap_or(0);
+        let mut from = vec![0; shape.len()];
+        if let Some(from) = from.get_mut(axis) {
+            *from = start;
+        }
+        results.push(Some(cx.slice(value, from, part, "out")?));
+        start = start.checked_add(extent).ok_or("the parts do not fit")?;
+    }
+    Ok(results)
+}
+
+/// A part of each axis in steps: steps back are a flip, wider ones leave the rest of each step out.
+fn slice(cx: &mut Cx<'_>) -> Outcome {
+    let value = cx.input(0)?;
+    let shape = cx.shape(value);
+    let (starts, ends) = (cx.ints(1)?, cx.ints(2)?);
+    let axes = match cx.has(3) {
+        true => cx.ints(3)?,
+        false => (0..long(starts.len())).collect(),
+    };
+    let steps = if cx.has(4) { cx.ints(4)? } else { vec![1; starts.len()] };
+    if ends.len() != starts.len() || axes.len() != starts.len() || steps.len() != starts.len() {
+        return Err("expected as many starts as ends, axes and steps".into());
+    }
+    let mut from = vec![0; shape.len()];
+    let mut to = shape.clone();
+    let mut by = vec![1_i64; shape.len()];
+    for ((start, end), (axis, step)) in starts.iter().zip(&ends).zip(axes.iter().zip(&steps)) {
+        // The last of an axis that is named twice counts, as in Glow.
+        let axis = from_front(*axis, shape.len())?;
+        let extent = shape.get(axis).copied().unwrap_or(0);
+        let (first, last) = bounds(*start, *end, *step, extent)?;
+        for (all, one) in [(&mut from, first), (&mut to, last), (&mut by, *step)] {
+            if let Some(place) = all.get_mut(axis) {
+                *place = one;
+            }
+        }
+    }
+    let mut value = value;
+    if by.iter().any(|step| *step != 1) {
+        value = stepped(cx, value, &mut from, &mut to, &by)?;
+        return one(value);
+    }
+    let extents: Vec<i64> = to.iter().zip(&from).map(|(to, from)| (to - from).max(0)).collect();
+    if extents.contains(&0) {
+        return Err("a part without elements, which Glow has no tensors for".into());
+    }
+    one(cx.slice(value, from, extents, "")?)
+}
+
+/// The first element and the one after the last, from the front; of steps back, of the flipped axis.
+fn bounds(start: i64, end: i64, step: i64, extent: i64) -> Result<(i64, i64), Fault> {
+    let from_front = |place: i64| if place < 0 { place.saturating_add(extent) } else { place };
+    match step {
+        1.. => Ok((from_front(start).clamp(0, extent), from_front(end).clamp(0, extent))),
+        0 => Err("expected steps other than 0".into()),
+        _ => {
+            let start = from_front(start).clamp(-1, extent - 1);
+            let end = from_front(end).clamp(-1, extent - 1);
+            Ok((extent - 1 - start, extent - 1 - end))
+        }
+    }
+}
+
+fn stepped(
+    cx: &mut Cx<'_>,
+    value: Value,
+    from: &mut [i64],
+    to: &mut [i64],
+    by: &[i64],
+) -> Result<Value, Fault> {
+    let mut value = value;
+    for (axis, _) in by.iter().enumerate().filter(|(_, step)| **step < 0) {
+        let of = cx.shaped(value, cx.shape(value));
+        let members = vec![("Axis", Said::Int(long(axis)))];
+        value = cx.node("Flip", "flip", &[value], members, of)?;
+    }
+    let extents: Vec<i64> = to.iter().zip(&*from).map(|(to, from)| (to - from).max(0)).collect();
+    if extents.contains(&0) {
+        return Err("a part without elements, which Glow has no tensors for".into());
+    }
+    value = cx.slice(value, from.to_vec(), extents, "slice")?;
+    for (axis, step) in by.iter().enumerate().map(|(axis, step)| (axis, step.saturating_abs())) {
+        if step > 1 {
+            value = every(cx, value, axis, step)?;
+        }
+    }
+    Ok(value)
+}
+
+/// Every so many elements along an axis: the axis is padded to whole steps, cut into them, and the first
+/// of each is taken.
+fn every(cx: &mut Cx<'_>, value: Value, axis: usize, step: i64) -> Result<Value, Fault> {
+    let shape = cx.shape(value);
+    let extent = shape.get(axis).copied().unwrap_or(0);
+    let count = extent / step + i64::from(extent % step != 0);
+    if count <= 1 {
+        let mut first = shape.clone();
+        if let Some(extent) = first.get_mut(axis) {
+            *extent = 1;
+        }
+        return cx.slice(value, vec![0; shape.len()], first, "first");
+    }
+    let whole = count.checked_mul(step).ok_or("the steps are too wide")?;
+    let value = padded_after(cx, value, axis, whole - extent)?;
+    let split_at = |extents: [i64; 2]| {
+        let mut split = shape.clone();
+        split.splice(axis..axis + 1, extents);
+        split
+    };
+    let split = cx.reshape(value, &split_at([count, step]), "steps")?;
+    let first = cx.slice(split, vec![0; shape.len() + 1], split_at([count, 1]), "firsts")?;
+    let mut shape = shape;
+    if let Some(extent) = shape.get_mut(axis) {
+        *extent = count;
+    }
+    cx.reshape(first, &shape, "")
+}
+
+/// Elements after those of an axis; what they are does not matter.
+fn padded_after(cx: &mut Cx<'_>, value: Value, axis: usize, more: i64) -> Result<Value, Fault> {
+    if more == 0 {
+        return Ok(value);
+    }
+    let mut shape = cx.shape(value);
+    if let Some(extent) = shape.get_mut(axis) {
+        *extent = more;
+    }
+    let of = cx.shaped(value, shape);
+    let rest = cx.splat(0.0, of, "rest")?;
+    cx.concat(vec![value, rest], axis, "padded")
+}
+
+fn pad(cx: &mut Cx<'_>) -> Outcome {
+    let mode = cx.text("mode", "constant")?;
+    if mode != "constant" {
+        return Err(format!("Glow pads with a constant only, found `{mode}` as `mode`").into());
+    }
+    let value = cx.input(0)?;
+    let given = cx.ints(1)?;
+    let rank = cx.rank(value);
+    let axes: Vec<usize> = match cx.has(3) {
+        true => {
+            let axes = cx.ints(3)?;
+            axes.iter().map(|axis| from_front(*axis, rank)).collect::<Result<_, _>>()?
+        }
+        false => (0..rank).collect(),
+    };
+    if given.len() != axes.len().saturating_mul(2) {
+        return Err(format!("expected {} numbers, found {}", axes.len() * 2, given.len()).into());
+    }
+    let (before, after) = given.split_at(axes.len());
+    let mut pads = vec![0; rank * 2];
+    for (axis, (before, after)) in axes.iter().zip(before.iter().zip(after)) {
+        for (place, number) in [(*axis, before), (axis + rank, after)] {
+            i32::try_from(*number).map_err(|_| format!("{number} is too much to pad"))?;
+            if let Some(pad) = pads.get_mut(place) {
+                *pad = *number;
+            }
+        }
+    }
+    let number = cx.number(2, 0.0)?;
+    let of = cx.shaped(value, cx.shape_out(0)?);
+    let members =
+        vec![("Mode", Said::Int(0)), ("Pads", Said::Ints(pads)), ("Value", Said::Float(number))];
+    one(cx.node("Pad", "", &[value], members, of)?)
+}
+
+/// Most elements of a triangle that are written down.
+const MOST_TRIANGLE: i64 = 1 << 20;
+
+/// What is in the triangle, and zeros beside it.
+fn trilu(cx: &mut Cx<'_>) -> Outcome {
+    let value = cx.input(0)?;
+    let shape = cx.shape(value);
+    let [.., rows, columns] = *shape else { return Err("expected matrices".into()) };
+    let diagonal = match cx.has(1) {
+        true => cx.ints(1)?.first().copied().unwrap_or(0),
+        false => 0,
+    };
+    if super::graph::count(&[rows, columns])? > MOST_TRIANGLE {
+        return Err(
+            format!("a triangle of {rows} by {columns} is too large to be written down").into()
+        );
+    }
+    let is_upper = cx.flag("upper", true)?;
+    let is_in = |row: i64, column: i64| {
+        let edge = row.saturating_add(diagonal);
+        if is_upper { column >= edge } else { column <= edge }
+    };
+    let rows_of = |row| (0..columns).map(move |column| u8::from(is_in(row, column)));
+    let bytes = (0..rows).flat_map(rows_of).collect();
+    let name = format!("{}_triangle", cx.base);
+    let triangle = cx.graph.constant_of(&name, ElemKind::Bool, vec![rows, columns], bytes)?;
+    let triangle = cx.broadcast(triangle, &shape, "broadcast")?;
+    let of = Type { quantization: None, ..cx.shaped(value, shape.clone()) };
+    let zeros = cx.splat(0.0, of, "zero")?;
+    let of = cx.shaped(value, shape);
+    one(cx.node("Select", "", &[triangle, value, zeros], Vec::new(), of)?)
+}

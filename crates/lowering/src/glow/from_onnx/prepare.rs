@@ -1,0 +1,142 @@
+//! A program of ONNX in the newest operators, with those of Glow's loader that ONNX does not have in a set
+//! of their own.
+//!
+//! Glow's loader takes operators of every set as they are. Here each is handled in one form, its newest;
+//! where that would say something else than Glow does of an old one, the old one is kept.
+
+use std::collections::HashSet;
+
+use lodstone_model::{Attribute, AttributeValue, Model, Op, Program};
+use lodstone_schema::Findings;
+use lodstone_schema::onnx::{self, UpgradeError, domain_name, infer};
+
+use super::{own, rules};
+
+/// The set of operators that Glow's loader knows in ONNX's own set, and ONNX does not.
+pub(super) const LOADER: &str = "com.facebook.glow.loader";
+
+/// An attribute that says which operator of its block an operator is, or was made of.
+const NUMBER: &str = "com.facebook.glow.number";
+
+/// Operators that had `broadcast` and `axis` before there was NumPy's rule.
+const BROADCASTING: &[&str] =
+    &["Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor"];
+
+/// The program of a model in the newest operators.
+pub(super) fn prepare(model: &Model) -> Result<Model, Findings> {
+    let mut prepared = model.clone();
+    if let Some(program) = &mut prepared.program {
+        mark(program);
+    }
+    let newest = onnx::newest_opset("").unwrap_or_default();
+    let types = |values: &std::collections::HashMap<String, infer::ValueInfo>| {
+        values.iter().map(|(name, info)| (name.clone(), info.value.clone())).collect()
+    };
+    let inference = infer::infer(&prepared, &infer::Options::default());
+    let inferred: Vec<_> = inference.blocks.iter().map(types).collect();
+    match onnx::upgrade_with(&mut prepared, newest, &inferred) {
+        Ok(()) => Ok(prepared),
+        Err(UpgradeError::Operators(findings)) => Err(findings),
+        Err(other) => {
+            let mut findings = Findings::default();
+            findings.add("the model", other.to_string());
+            Err(findings)
+        }
+    }
+}
+
+fn mark(program: &mut Program) {
+    let functions: HashSet<(String, String)> = program
+        .functions
+        .iter()
+        .map(|function| (domain_name(&function.domain).to_owned(), function.name.clone()))
+        .collect();
+    let reads = program.ops().flat_map(Op::reads);
+    let outputs = program.blocks.iter().flat_map(|block| &block.outputs).map(String::as_str);
+    let read: HashSet<String> = reads.chain(outputs).map(str::to_owned).collect();
+    for block in &mut program.blocks {
+        for (number, op) in block.ops.iter_mut().enumerate() {
+            let is_own = domain_name(&op.domain) == "ai.onnx";
+            let is_function =
+                functions.contains(&(domain_name(&op.domain).to_owned(), op.kind.clone()));
+            let is_known = onnx::versions(domain_name(&op.domain), &op.kind).next().is_some();
+            // Glow looks at no domains.
+            let is_others = !is_own && !is_known && rules::rule(LOADER, &op.kind).is_some();
+            let is_others = is_others && op.domain != own::DOMAIN;
+            if !is_function && (is_own && is_loaders(op) || is_others) {
+                LOADER.clone_into(&mut op.domain);
+            }
+            if is_own {
+                tidy(op, &read);
+            }
+            let value = AttributeValue::Long(super::op::long(number));
+            op.attributes.push(Attribute { name: NUMBER.to_owned(), value });
+        }
+    }
+}
+
+/// Leaves out what says nothing, and what Glow does not look at.
+fn tidy(op: &mut Op, read: &HashSet<String>) {
+    match op.kind.as_str() {
+        // Statistics of training that nothing reads.
+        "BatchNormalization" => {
+            for operand in &mut op.outputs {
+                while operand.args.len() > 1
+                    && operand.args.last().is_some_and(|name| !read.contains(name))
+                {
+                    operand.args.pop();
+                }
+            }
+        }
+        // Glow does not look at what is added; if it is not said axis by axis, nobody can.
+        "ConvTranspose" => {
+            let axes = match op.attribute("kernel_shape").or(op.attribute("strides")) {
+                Some(AttributeValue::Longs(all)) => Some(all.len()),
+                _ => None,
+            };
+            op.attributes.retain(|attribute| match &attribute.value {
+                AttributeValue::Longs(all) if attribute.name == "output_padding" => {
+                    all.iter().any(|number| *number != 0)
+                        && axes.is_none_or(|axes| axes == all.len())
+                }
+                _ => true,
+            });
+        }
+        _ => {}
+    }
+}
+
+fn is_loaders(op: &Op) -> bool {
+    let broadcasts = op.attribute("broadcast") == Some(&AttributeValue::Long(1));
+    onnx::versions("", &op.kind).next().is_none()
+        || broadcasts && BROADCASTING.contains(&op.kind.as_str())
+}
+
+/// Which operator of its block an operator was, and the operator without the mark.
+pub(super) fn number(op: &Op) -> Option<usize> {
+    match op.attribute(NUMBER) {
+        Some(AttributeValue::Long(number)) => usize::try_from(*number).ok(),
+        _ => None,
+    }
+}
+
+/// The operator as rules see it: without the mark, and with what the function that it is in was given.
+pub(super) fn resolved(op: &Op, given: &super::walk::Given<'_>) -> Op {
+    let mut op = op.clone();
+    op.attributes.retain(|attribute| attribute.name != NUMBER);
+    let mut attributes = Vec::with_capacity(op.attributes.len());
+    for attribute in op.attributes {
+        match &attribute.value {
+            // What was not given is as if it were not there.
+            AttributeValue::Reference { name, .. } => {
+                if let Some(value) = given.get(name.as_str()) {
+                    let value = value.clone();
+                    attributes.push(Attribute { name: attribute.name, value });
+                }
+            }
+            _ => attributes.push(attribute),
+        }
+    }
+    op.attributes = attributes;
+    op
+}

@@ -1,0 +1,326 @@
+//! Numbers as integers with a scale and an offset, and back.
+//!
+//! Operators on integers are said as reading, computing and quantizing again; `fused` makes one node of
+//! that.
+
+use std::sync::Arc;
+
+use lodstone_model::{DType, Tensor};
+use lodstone_schema::glow::{ElemKind, Storage, Type};
+use lodstone_store::{Blob, Derive};
+
+use super::fused::{again, constant_behind};
+use super::graph::{Said, Value, plain};
+use super::known::floats_of;
+use super::op::{Cx, Entry, Fault, Outcome, Rule, from_front, one};
+use super::storage::{is_dense, quantized_kind};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("DequantizeLinear", |cx| {
+        let axis = cx.int("axis", 1)?;
+        let value = dequantized(cx, [0, 1, 2], axis)?;
+        one(value)
+    }),
+    ("QLinearConv", convolution),
+    ("QLinearMatMul", product),
+    ("QuantizeLinear", |cx| {
+        let value = cx.input(0)?;
+        one(quantized(cx, value, [1, 2], "")?)
+    }),
+];
+
+/// Scales and offsets of a constant along an axis.
+#[derive(Clone, Debug)]
+pub(super) struct Channels {
+    /// The integers.
+    pub(super) tensor: Tensor,
+    pub(super) kind: ElemKind,
+    pub(super) axis: usize,
+    pub(super) scales: Vec<f32>,
+    pub(super) offsets: Vec<i32>,
+}
+
+/// Scales, and the offset of each: none said is 0.
+fn parameters(cx: &Cx<'_>, scale: usize, zero: usize) -> Result<(Vec<f32>, Vec<i32>), Fault> {
+    let scales = match cx.tensor(scale) {
+        Some(tensor) => floats_of(tensor).ok_or("expected scales of single precision")?,
+        None => cx.floats(scale)?,
+    };
+    let offsets = match cx.has(zero) {
+        true => integers(cx, zero)?,
+        false => vec![0; scales.len()],
+    };
+    if scales.len() != offsets.len() || scales.is_empty() {
+        let found = (scales.len(), offsets.len());
+        return Err(format!("expected as many offsets as scales, found {found:?}").into());
+    }
+    Ok((scales, offsets))
+}
+
+/// Offsets, of which there may be more than inference follows.
+fn integers(cx: &Cx<'_>, index: usize) -> Result<Vec<i32>, Fault> {
+    const MOST: u64 = 1 << 20;
+    let known = cx.ints(index);
+    let numbers = match (known, cx.tensor(index).filter(|tensor| is_dense(tensor))) {
+        (Ok(numbers), _) => numbers,
+        (Err(_), Some(tensor)) if tensor.data.len() <= MOST => {
+            let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+            match tensor.dtype {
+                DType::Int8 => bytes.iter().map(|b| i64::from(b.cast_signed())).collect(),
+                DType::Uint8 => bytes.iter().map(|b| i64::from(*b)).collect(),
+                DType::Int32 => {
+                    let number = |chunk: &[u8]| chunk.try_into().map(i32::from_le_bytes).ok();
+                    let numbers = bytes.chunks_exact(4).filter_map(number);
+                    numbers.map(i64::from).collect()
+                }
+                dtype => return Err(format!("expected integers as offsets, found {dtype}").into()),
+            }
+        }
+        (Err(fault), _) => return Err(fault),
+    };
+    let narrow: Result<Vec<_>, _> = numbers.into_iter().map(i32::try_from).collect();
+    Ok(narrow.map_err(|_| "expected offsets of 32 bits")?)
+}
+
+/// What integers stand for; `at` are the integers, their scale and their offset.
+pub(super) fn dequantized(cx: &mut Cx<'_>, at: [usize; 3], axis: i64) -> Result<Value, Fault> {
+    let [input, scale, zero] = at;
+    let (scales, offsets) = parameters(cx, scale, zero)?;
+    if cx.int("block_size", 0)? != 0 {
+        return Err("Glow has no scales of blocks".into());
+    }
+    let result = ElemKind::Float;
+    let tensor = cx.tensor(input).cloned();
+    let ([scale], [offset]) = (&*scales, &*offsets) else {
+        return channels(cx, input, tensor, axis, (scales, offsets));
+    };
+    let quantization = Some((*scale, *offset));
+    let mut value = cx.input(input)?;
+    let of = cx.type_of(value);
+    if of.quantization != quantization || !of.kind.is_quantized() {
+        // A constant that is read in several ways is several constants.
+        let (tensor, moves) = constant_behind(cx.graph, value).ok_or_else(|| {
+            let found = of.quantization;
+            let expected = "expected integers of this scale and offset";
+            format!("{expected}, {quantization:?}; found those of {found:?}")
+        })?;
+        let kind = quantized_kind(tensor.dtype)
+            .ok_or_else(|| format!("Glow quantizes to no {}", tensor.dtype))?;
+        let storage = Storage { kind: Some(kind), quantization, ..Storage::default() };
+        let shape = shape_of(&tensor)?;
+        let of = Type { kind, quantization, ..plain(kind, shape) };
+        let name = cx.op.input("").get(input).cloned().unwrap_or_default();
+        value = moved(cx, &name, (of, storage, tensor), moves)?;
+    }
+    let of = plain(result, cx.shape(value));
+    cx.node("Dequantize", "", &[value], Vec::new(), of)
+}
+
+/// A constant with a scale for each of its channels: the numbers that its integers stand for, computed
+/// when they are read. What convolves with it finds the integers again.
+fn channels(
+    cx: &mut Cx<'_>,
+    input: usize,
+    tensor: Option<Tensor>,
+    axis: i64,
+    (scales, offsets): (Vec<f32>, Vec<i32>),
+) -> Result<Value, Fault> {
+    let (tensor, moves) = match tensor {
+        Some(tensor) => (tensor, Vec::new()),
+        None => {
+            let value = cx.input(input)?;
+            let behind = constant_behind(cx.graph, value);
+            behind.ok_or("Glow has scales of channels for constants only")?
+        }
+    };
+    if !is_dense(&tensor) {
+        return Err("expected a constant with its elements".into());
+    }
+    let axis = axis_behind(cx, from_front(axis, tensor.shape.len())?, &moves)?;
+    let extent = tensor.shape.get(axis).and_then(|extent| usize::try_from(*extent).ok());
+    let kind = quantized_kind(tensor.dtype)
+        .ok_or_else(|| format!("Glow quantizes to no {}", tensor.dtype))?;
+    let fits = tensor.dtype.size_of(&tensor.shape) == Some(tensor.data.len());
+    if extent != Some(scales.len()) || !fits {
+        return Err(format!("{} scales do not fit the axis {axis}", scales.len()).into());
+    }
+    let shape = shape_of(&tensor)?;
+    let channels = Channels { tensor: tensor.clone(), kind, axis, scales, offsets };
+    let inner = tensor.shape.iter().skip(axis + 1).product();
+    let numbers = Numbers { channels: channels.clone(), inner };
+    let data = Blob::derived(Arc::new(numbers));
+    let floats = Tensor::dense(DType::Float32, tensor.shape, data);
+    let name = cx.op.input("").get(input).cloned().unwrap_or_default();
+    let of = super::graph::checked(plain(ElemKind::Float, shape))?;
+    let mut value = cx.graph.constant(&format!("{name}_float"), of, Storage::default(), floats);
+    cx.graph.channels.insert(value, channels);
+    for number in moves.into_iter().rev() {
+        value = again(cx.graph, number, value).ok_or("it would become too many nodes")?;
+    }
+    Ok(value)
+}
+
+fn shape_of(tensor: &Tensor) -> Result<Vec<i64>, Fault> {
+    let shape: Result<Vec<i64>, _> = tensor.shape.iter().map(|n| i64::try_from(*n)).collect();
+    Ok(shape.map_err(|_| "the constant is too large")?)
+}
+
+/// A constant, moved as another one is.
+fn moved(
+    cx: &mut Cx<'_>,
+    name: &str,
+    (of, storage, tensor): (Type, Storage, Tensor),
+    moves: Vec<usize>,
+) -> Result<Value, Fault> {
+    let mut value = cx.graph.constant(name, of, storage, tensor);
+    for number in moves.into_iter().rev() {
+        value = again(cx.graph, number, value).ok_or("it would become too many nodes")?;
+    }
+    Ok(value)
+}
+
+/// The axis of a constant that is an axis of what it is transposed to.
+fn axis_behind(cx: &Cx<'_>, axis: usize, moves: &[usize]) -> Result<usize, Fault> {
+    let mut axis = axis;
+    for number in moves {
+        let node = cx.graph.nodes.get(*number).filter(|node| node.kind.kind == "Transpose");
+        let order = node.and_then(|node| node.members.first()).map(|(_, said)| said);
+        let Some(Said::Ints(order)) = order else {
+            return Err("Glow has scales of channels for constants only".into());
+        };
+        let before = order.get(axis).and_then(|axis| usize::try_from(*axis).ok());
+        axis = before.ok_or("expected an axis of the constant")?;
+    }
+    Ok(axis)
+}
+
+/// Integers for numbers; `at` are their scale and their offset.
+pub(super) fn quantized(
+    cx: &mut Cx<'_>,
+    value: Value,
+    at: [usize; 2],
+    suffix: &str,
+) -> Result<Value, Fault> {
+    let [scale, zero] = at;
+    let (scales, offsets) = parameters(cx, scale, zero)?;
+    let ([scale], [offset]) = (&*scales, &*offsets) else {
+        return Err("Glow quantizes with one scale, found one for each channel".into());
+    };
+    let dtype = cx.outputs.first().map_or(DType::Unknown(0), |info| info.dtype());
+    let kind = quantized_kind(dtype).filter(|kind| *kind != ElemKind::Int32Q);
+    let kind = kind.ok_or_else(|| format!("Glow quantizes to no {dtype}"))?;
+    if cx.type_of(value).kind.is_quantized() {
+        return Err("expected numbers, found integers".into());
+    }
+    let quantization = Some((*scale, *offset));
+    let of = Type { quantization, ..plain(kind, cx.shape(value)) };
+    cx.node("Quantize", suffix, &[value], Vec::new(), of)
+}
+
+/// A product of integers is one of numbers, between integers.
+fn product(cx: &mut Cx<'_>) -> Outcome {
+    let (left, right) = (dequantized(cx, [0, 1, 2], 0)?, dequantized(cx, [3, 4, 5], 0)?);
+    let result = super::linear::product(cx, left, right)?;
+    one(quantized(cx, result, [6, 7], "quantize")?)
+}
+
+/// The same for a convolution, whose bias has the scale of the products.
+fn convolution(cx: &mut Cx<'_>) -> Outcome {
+    let (image, filter) = (dequantized(cx, [0, 1, 2], 0)?, dequantized(cx, [3, 4, 5], 0)?);
+    let mut operands = vec![image, filter];
+    if cx.has(8) {
+        let (outer, _) = parameters(cx, 1, 2)?;
+        let (each, _) = parameters(cx, 4, 5)?;
+        let scale = outer.first().copied().unwrap_or(1.0);
+        let scales: Vec<f32> = each.iter().map(|each| each * scale).collect();
+        let tensor = cx.tensor(8).cloned().ok_or("expected a constant bias")?;
+        operands.push(match *scales {
+            [scale] => {
+                let quantization = Some((scale, 0));
+                let shape = cx.info(8).and_then(super::known::extents).unwrap_or_default();
+                let of = Type { quantization, ..plain(ElemKind::Int32Q, shape.clone()) };
+                let storage = Storage::default();
+                let name = cx.op.input("").get(8).cloned().unwrap_or_default();
+                let value = cx.graph.constant(&name, of, storage, tensor);
+                let of = plain(ElemKind::Float, shape);
+                cx.node("Dequantize", "bias", &[value], Vec::new(), of)?
+            }
+            _ => {
+                let offsets = vec![0; scales.len()];
+                channels(cx, 8, Some(tensor), 0, (scales, offsets))?
+            }
+        });
+    }
+    let mut inputs = Vec::new();
+    for value in operands {
+        let info = super::storage::info_of(&cx.graph.type_of(value));
+        inputs.push(Some(cx.entries.len()));
+        cx.entries.push(Entry { info, value: Some(value), ..Entry::default() });
+    }
+    let mut inner = Cx {
+        graph: &mut *cx.graph,
+        entries: &mut *cx.entries,
+        op: cx.op,
+        base: cx.base.clone(),
+        inputs,
+        outputs: cx.outputs.clone(),
+    };
+    let result = super::conv::conv(&mut inner)?.into_iter().flatten().next();
+    let result = result.ok_or("it gives nothing")?;
+    one(quantized(cx, result, [6, 7], "quantize")?)
+}
+
+/// The numbers that integers stand for.
+struct Numbers {
+    channels: Channels,
+    /// Elements between those of one channel and the next.
+    inner: u64,
+}
+
+impl Derive for Numbers {
+    fn len(&self) -> u64 {
+        let width = u64::from(self.channels.tensor.dtype.bits().unwrap_or(8) / 8).max(1);
+        self.channels.tensor.data.len() / width * 4
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> lodstone_store::Result<()> {
+        let tensor = &self.channels.tensor;
+        let width = u64::from(tensor.dtype.bits().unwrap_or(8) / 8).max(1);
+        for (at, byte) in (offset..).zip(buffer) {
+            let element = at / 4;
+            let mut integer = [0; 4];
+            let width_here = usize::try_from(width).unwrap_or(1).min(4);
+            if let Some(part) = integer.get_mut(..width_here) {
+                tensor.data.read_at(element * width, part)?;
+            }
+            let number = self.number(element, integer);
+            let place = usize::try_from(at % 4).unwrap_or(0);
+            *byte = number.to_le_bytes().get(place).copied().unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    fn source(&self) -> Option<&Blob> {
+        Some(&self.channels.tensor.data)
+    }
+}
+
+impl Numbers {
+    /// The number that an integer at a position stands for.
+    #[expect(clippy::cast_precision_loss, reason = "that is how it is computed")]
+    fn number(&self, element: u64, integer: [u8; 4]) -> f32 {
+        let [low, high, ..] = integer;
+        let integer = match self.channels.tensor.dtype {
+            DType::Int8 => i64::from(low.cast_signed()),
+            DType::Uint8 => i64::from(low),
+            DType::Int16 => i64::from(i16::from_le_bytes([low, high])),
+            _ => i64::from(i32::from_le_bytes(integer)),
+        };
+        let count = self.channels.scales.len().max(1) as u64;
+        let channel = element.checked_div(self.inner).unwrap_or(0) % count;
+        let channel = usize::try_from(channel).unwrap_or(0);
+        let scale = self.channels.scales.get(channel).copied().unwrap_or(1.0);
+        let offset = self.channels.offsets.get(channel).copied().unwrap_or(0);
+        (integer - i64::from(offset)) as f32 * scale
+    }
+}

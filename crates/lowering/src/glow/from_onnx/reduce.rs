@@ -1,0 +1,186 @@
+//! Many numbers made one along axes.
+
+use lodstone_schema::glow::ElemKind;
+
+use super::elementwise::filled;
+use super::graph::{Said, Value, plain};
+use super::op::{Cx, Fault, Outcome, Rule, from_front, long, one};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("ArgMax", |cx| position(cx, "ArgMax")),
+    ("ArgMin", |cx| position(cx, "ArgMin")),
+    ("CumSum", cumulative),
+    ("ReduceL1", l1),
+    ("ReduceL2", l2),
+    ("ReduceLogSum", log_sum),
+    ("ReduceLogSumExp", log_sum_exp),
+    ("ReduceMax", |cx| together(cx, "BatchedReduceMax")),
+    ("ReduceMean", |cx| together(cx, "BatchedReduceMean")),
+    ("ReduceMin", |cx| together(cx, "BatchedReduceMin")),
+    ("ReduceProd", |cx| one_by_one(cx, "BatchedReduceProd")),
+    ("ReduceSum", |cx| one_by_one(cx, "BatchedReduceAdd")),
+    ("ReduceSumSquare", sum_square),
+];
+
+/// The axes, ascending, and whether they stay as ones; no axes if all is left as it is.
+fn axes(cx: &Cx<'_>, rank: usize) -> Result<(Vec<usize>, bool), Fault> {
+    let keeps = cx.flag("keepdims", true)?;
+    let said = cx.ints_by("axes", 1)?.unwrap_or_default();
+    if said.is_empty() {
+        let does_nothing = cx.flag("noop_with_empty_axes", false)?;
+        return Ok((if does_nothing { Vec::new() } else { (0..rank).collect() }, keeps));
+    }
+    let axes: Result<Vec<_>, _> = said.iter().map(|axis| from_front(*axis, rank)).collect();
+    let mut axes = axes?;
+    axes.sort_unstable();
+    axes.dedup();
+    Ok((axes, keeps))
+}
+
+/// A shape without some axes.
+fn without(shape: &[i64], axes: &[usize]) -> Vec<i64> {
+    let kept = shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
+    kept.map(|(_, extent)| *extent).collect()
+}
+
+/// The same with ones in their places.
+fn with_ones(shape: &[i64], axes: &[usize]) -> Vec<i64> {
+    let one = |(axis, extent): (usize, &i64)| if axes.contains(&axis) { 1 } else { *extent };
+    shape.iter().enumerate().map(one).collect()
+}
+
+fn together(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
+    let value = cx.input(0)?;
+    let (axes, keeps) = axes(cx, cx.rank(value))?;
+    if axes.is_empty() {
+        return one(value);
+    }
+    one(reduced(cx, kind, value, &axes, keeps)?)
+}
+
+/// All axes by one node.
+fn reduced(
+    cx: &mut Cx<'_>,
+    kind: &'static str,
+    value: Value,
+    axes: &[usize],
+    keeps: bool,
+) -> Result<Value, Fault> {
+    let shape = cx.shape(value);
+    let of = cx.shaped(value, without(&shape, axes));
+    let said = axes.iter().map(|axis| long(*axis)).collect();
+    let result = cx.node(kind, "", &[value], vec![("Axes", Said::Ints(said))], of)?;
+    match keeps {
+        true => cx.reshape_always(result, &with_ones(&shape, axes), "keepdims"),
+        false => Ok(result),
+    }
+}
+
+/// An axis a node, the last first.
+fn chain(
+    cx: &mut Cx<'_>,
+    kind: &'static str,
+    value: Value,
+    axes: &[usize],
+    keeps: bool,
+) -> Result<Value, Fault> {
+    let mut result = value;
+    for axis in axes.iter().rev() {
+        let shape = cx.shape(result);
+        let of = cx.shaped(result, without(&shape, &[*axis]));
+        let members = vec![("Axis", Said::Int(long(*axis)))];
+        result = cx.node(kind, "", &[result], members, of)?;
+        if keeps {
+            result = cx.reshape_always(result, &with_ones(&shape, &[*axis]), "expanddims")?;
+        }
+    }
+    Ok(result)
+}
+
+fn one_by_one(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
+    let value = cx.input(0)?;
+    let (axes, keeps) = axes(cx, cx.rank(value))?;
+    one(chain(cx, kind, value, &axes, keeps)?)
+}
+
+fn sum_square(cx: &mut Cx<'_>) -> Outcome {
+    let value = cx.input(0)?;
+    let (axes, keeps) = axes(cx, cx.rank(value))?;
+    if let [_] = *axes {
+        return one(chain(cx, "BatchedReduceSumSquare", value, &axes, keeps)?);
+    }
+    let square = cx.pair("Mul", value, value, "square")?;
+    one(chain(cx, "BatchedReduceAdd", square, &axes, keeps)?)
+}
+
+fn l1(cx: &mut Cx<'_>) -> Outcome {
+    let value = cx.input(0)?;
+    let (axes, keeps) = axes(cx, cx.rank(value))?;
+    let sizes = cx.each("Abs", value, "abs")?;
+    one(chain(cx, "BatchedReduceAdd", sizes, &axes, keeps)?)
+}
+
+fn l2(cx: &mut Cx<'_>) -> Outcome {
+    let value = cx.input(0)?;
+    let (axes, keeps) = axes(cx, cx.rank(value))?;
+    let square = cx.pair("Mul", value, value, "square")?;
+    let sum = chain(cx, "BatchedReduceAdd", square, &axes, keeps)?;
+    let half = filled(cx, 0.5, sum, "half")?;
+    one(cx.pair("Pow", sum, half, "root")?)
+}
+
+fn log_sum(cx: &mut Cx<'_>) -> Outcome {
+    let value = cx.input(0)?;
+    let (axes, keeps) = axes(cx, cx.rank(value))?;
+    let sum = chain(cx, "BatchedReduceAdd", value, &axes, keeps)?;
+    one(cx.each("Log", sum, "")?)
+}
+
+/// Relative to the largest, so that powers do not overflow.
+fn log_sum_exp(cx: &mut Cx<'_>) -> Outcome {
+    let value = cx.input(0)?;
+    let shape = cx.shape(value);
+    let (axes, keeps) = axes(cx, shape.len())?;
+    if axes.is_empty() {
+        return one(value);
+    }
+    let most = reduced(cx, "BatchedReduceMax", value, &axes, true)?;
+    let repeated = cx.broadcast(most, &shape, "broadcast")?;
+    let less = cx.pair("Sub", value, repeated, "less")?;
+    let powers = cx.each("Exp", less, "exp")?;
+    let sum = chain(cx, "BatchedReduceAdd", powers, &axes, true)?;
+    let logarithm = cx.each("Log", sum, "log")?;
+    let result = cx.pair("Add", logarithm, most, "")?;
+    let kept = if keeps { with_ones(&shape, &axes) } else { without(&shape, &axes) };
+    one(cx.reshape(result, &kept, "shape")?)
+}
+
+fn position(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
+    let value = cx.input(0)?;
+    let axis = cx.axis("axis", 0, cx.rank(value))?;
+    let keeps = cx.flag("keepdims", true)?;
+    if cx.flag("select_last_index", false)? {
+        return Err(
+            "Glow takes the first of those that are equal, found `select_last_index`".into()
+        );
+    }
+    let of = plain(ElemKind::Int64I, cx.shape_out(0)?);
+    let members = vec![("Axis", Said::Int(long(axis))), ("KeepDims", Said::Int(keeps.into()))];
+    one(cx.node(kind, "", &[value], members, of)?)
+}
+
+fn cumulative(cx: &mut Cx<'_>) -> Outcome {
+    let value = cx.input(0)?;
+    let axis = match cx.ints_by("axis", 1)?.as_deref() {
+        Some([axis]) => from_front(*axis, cx.rank(value))?,
+        Some(other) => return Err(format!("expected one axis, found {}", other.len()).into()),
+        None => 0,
+    };
+    let of = cx.shaped(value, cx.shape(value));
+    let members = vec![
+        ("Dim", Said::Int(long(axis))),
+        ("Exclusive", Said::Int(cx.flag("exclusive", false)?.into())),
+        ("Reverse", Said::Int(cx.flag("reverse", false)?.into())),
+    ];
+    one(cx.node("CumSum", "", &[value], members, of)?)
+}

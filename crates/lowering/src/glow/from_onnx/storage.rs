@@ -1,0 +1,143 @@
+//! What goes into a program and its constants: types with scales and offsets, and properties of storage.
+//!
+//! ONNX says scale and offset where integers are read (`DequantizeLinear`), Glow where they are stored. A
+//! text that Glow wrote for the storage says it, too, and counts if it fits the elements.
+
+use std::collections::HashMap;
+
+use lodstone_model::{Attribute, AttributeValue, Block, DType, Dim, Kind, Model, Op, Tensor, Var};
+use lodstone_schema::glow::{ElemKind, Storage, Type};
+use lodstone_schema::onnx::domain_name;
+use lodstone_schema::onnx::infer::ValueInfo;
+
+use super::graph::{Graph, Value, checked, kind_of};
+use super::known::{extents, floats_of};
+
+/// Scales and offsets of values by name, where all that reads them agrees.
+pub(super) type Hints<'p> = HashMap<&'p str, (f32, i32)>;
+
+/// The scales and offsets by which what goes into a graph is read.
+pub(super) fn hints<'p>(model: &'p Model, main: &'p Block) -> Hints<'p> {
+    let constants: HashMap<&str, &Tensor> =
+        model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect();
+    let mut found: HashMap<&str, Option<(f32, i32)>> = HashMap::new();
+    for op in &main.ops {
+        let reads: &[usize] = match (domain_name(&op.domain), op.kind.as_str()) {
+            ("ai.onnx", "DequantizeLinear") => &[0],
+            ("ai.onnx", "QLinearConv" | "QLinearMatMul") => &[0, 3],
+            _ => &[],
+        };
+        for (index, name) in op.input("").iter().enumerate() {
+            let reads = reads.contains(&index);
+            let parameters = reads.then(|| read_by(op, index, &constants)).flatten();
+            match found.get_mut(name.as_str()) {
+                Some(known) if *known != parameters => *known = None,
+                Some(_) => {}
+                None => drop(found.insert(name, parameters)),
+            }
+        }
+    }
+    found.into_iter().filter_map(|(name, parameters)| Some((name, parameters?))).collect()
+}
+
+/// The scale and the offset that follow an operand.
+fn read_by(op: &Op, operand: usize, constants: &HashMap<&str, &Tensor>) -> Option<(f32, i32)> {
+    let input = |after: usize| op.input("").get(operand + after).map(String::as_str);
+    let [scale] = floats_of(constants.get(input(1)?)?)?.try_into().ok()?;
+    let offset = match input(2).filter(|name| !name.is_empty()) {
+        Some(zero) => match ValueInfo::of(constants.get(zero)?).ints()?.as_slice() {
+            [zero] => i32::try_from(*zero).ok()?,
+            _ => return None,
+        },
+        None => 0,
+    };
+    Some((scale, offset))
+}
+
+/// The kind of elements that have a scale and an offset.
+pub(super) fn quantized_kind(dtype: DType) -> Option<ElemKind> {
+    Some(match dtype {
+        DType::Int8 => ElemKind::Int8Q,
+        DType::Uint8 => ElemKind::UInt8Q,
+        DType::Int16 => ElemKind::Int16Q,
+        DType::Int32 => ElemKind::Int32Q,
+        _ => return None,
+    })
+}
+
+/// The properties that a text says of storage; nothing if it is another text.
+fn said(attributes: &[Attribute], dtype: DType) -> Option<Storage> {
+    let text = attributes.iter().find(|attribute| attribute.name == "doc_string")?;
+    let AttributeValue::String(text) = &text.value else { return None };
+    let text = text.to_string();
+    let storage = Storage::parse(&text).ok().filter(|_| text.starts_with('$'))?;
+    let kind = storage.kind?;
+    (kind.dtype() == dtype && kind.is_quantized() == storage.quantization.is_some())
+        .then_some(storage)
+}
+
+/// The properties of a constant.
+pub(super) fn of_tensor(tensor: &Tensor, hint: Option<&(f32, i32)>) -> Storage {
+    if let Some(storage) = said(&tensor.attributes, tensor.dtype) {
+        return storage;
+    }
+    let hinted = hint.and_then(|hint| Some((quantized_kind(tensor.dtype)?, *hint)));
+    let (kind, quantization) = hinted.unzip();
+    Storage { kind, quantization, ..Storage::default() }
+}
+
+/// The properties of what comes out, as a text says them.
+pub(super) fn of_output(var: Option<&Var>, of: &Type) -> Storage {
+    let storage = var.and_then(|var| said(&var.attributes, of.kind.dtype())).unwrap_or_default();
+    Storage {
+        kind: Some(of.kind),
+        quantization: of.quantization,
+        strides: of.strides.clone(),
+        ..storage
+    }
+}
+
+/// Makes what goes in a placeholder.
+pub(super) fn placeholder(
+    graph: &mut Graph,
+    name: &str,
+    var: Option<&Var>,
+    info: &ValueInfo,
+    hints: &Hints<'_>,
+) -> Result<Value, String> {
+    let dtype = info.dtype();
+    let Some(dims) = info.shape() else {
+        return Err("expected a tensor of a declared shape".to_owned());
+    };
+    let Some(shape) = extents(info) else {
+        let unknown = dims.iter().find(|dim| !matches!(dim, Dim::Known(_)));
+        let unknown = unknown.map(ToString::to_string).unwrap_or_default();
+        return Err(format!(
+            "expected extents that are numbers, found `{unknown}`: shapes of Glow are fixed, declare one"
+        ));
+    };
+    let said = var.and_then(|var| said(&var.attributes, dtype));
+    let hint = hints.get(name).copied();
+    let storage = said.unwrap_or_else(|| {
+        let quantized = hint.zip(quantized_kind(dtype));
+        let kind = quantized.map(|(_, kind)| kind).or_else(|| kind_of(dtype));
+        Storage { kind, quantization: quantized.map(|(hint, _)| hint), ..Storage::default() }
+    });
+    let no_kind = || format!("Glow has no elements of the type {dtype}");
+    let kind = storage.kind.ok_or_else(no_kind)?;
+    let quantization = kind.is_quantized().then_some(storage.quantization.unwrap_or((1.0, 0)));
+    let of = checked(Type { kind, shape, strides: storage.strides.clone(), quantization })?;
+    Ok(graph.placeholder(name, of, storage))
+}
+
+/// What is known of a value of a type of Glow.
+pub(super) fn info_of(of: &Type) -> ValueInfo {
+    let dims =
+        of.shape.iter().map(|extent| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known));
+    ValueInfo::tensor(of.kind.dtype(), Some(dims.collect()))
+}
+
+/// Whether a tensor has all its elements at hand.
+pub(super) fn is_dense(tensor: &Tensor) -> bool {
+    matches!(tensor.kind, Kind::Dense)
+}

@@ -1,0 +1,507 @@
+//! Through a program of ONNX, operator by operator, in the order in which they run.
+//!
+//! Functions are said where they are called, branches where they are taken, loops as often as they run.
+//! What each value is is asked of the rules of ONNX as the walk goes: what shapes are computed from is
+//! known then, and needs no nodes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lodstone_model::{AttributeValue, DType, Function, Model, Op, Parameter, Program, VarKind};
+use lodstone_schema::Findings;
+use lodstone_schema::glow::Storage;
+use lodstone_schema::onnx::infer::{self, Bodies, ValueInfo};
+use lodstone_schema::onnx::{domain_name, newest_opset, place_of, quoted};
+
+use super::finish::Saved;
+use super::graph::{Graph, Source, Value};
+use super::known::{extents, is_known, known_type, value_of};
+use super::names::Names;
+use super::op::{Cx, Entry, Fault};
+use super::{prepare, rules, storage};
+
+/// What a function was given, by name.
+pub(super) type Given<'p> = HashMap<&'p str, AttributeValue>;
+
+/// An operator that cannot be said.
+#[derive(Debug)]
+struct Failure {
+    place: String,
+    /// Nothing if it is only because of what is before it.
+    what: Option<String>,
+    needs: Vec<usize>,
+}
+
+struct Scope<'p> {
+    names: HashMap<&'p str, Option<usize>>,
+    block: usize,
+    /// Whether what is around it is not seen.
+    is_closed: bool,
+    given: Arc<Given<'p>>,
+}
+
+/// Deepest nesting of blocks and calls.
+const DEEPEST: usize = 64;
+
+/// Operators that may be gone through, beside some for each of the program: functions and loops are gone
+/// through each time.
+const MOST_STEPS: usize = 200_000;
+
+pub(super) struct Walk<'p> {
+    program: &'p Program,
+    functions: HashMap<(&'p str, &'p str, &'p str), &'p Function>,
+    opset: i64,
+    pub(super) graph: Graph,
+    pub(super) entries: Vec<Entry>,
+    scopes: Vec<Scope<'p>>,
+    failures: Vec<Failure>,
+    steps: usize,
+    /// How many calls of functions were said in full.
+    pub(super) calls: usize,
+    findings: Findings,
+}
+
+/// Operators that only move elements.
+const MOVES: &[&str] = &[
+    "Concat",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+];
+
+/// Whether a value is of a type that shapes are computed in.
+fn is_wide(info: &ValueInfo) -> bool {
+    !matches!(info.dtype(), DType::Int8 | DType::Uint8 | DType::Int16)
+}
+
+/// Blocks are gone through by the walk itself.
+struct NoBodies;
+
+impl Bodies for NoBodies {
+    fn body(&mut self, _: i32, _: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String> {
+        Err("Glow has no operators that run graphs, but for If and Loop".to_owned())
+    }
+}
+
+/// What a program becomes.
+pub(super) struct Walked {
+    pub(super) graph: Graph,
+    /// What is saved.
+    pub(super) outputs: Vec<Saved>,
+    pub(super) calls: usize,
+}
+
+/// Goes through the program of a model that [`prepare`](super::prepare) gave.
+pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
+    let mut findings = Findings::default();
+    let Some(program) = &model.program else { return Err(findings) };
+    let Some(main) = program.blocks.first() else {
+        findings.add("the model", "expected a graph, found none");
+        return Err(findings);
+    };
+    let mut walk = Walk::new(program);
+    // The names of what goes in and comes out are those that people know it by.
+    let inputs = walk.inputs(model, main);
+    let names: Vec<_> = main.outputs.iter().map(|name| walk.graph.names.give(name)).collect();
+    let outputs = match walk.block(0, "the graph", inputs, true, Arc::default()) {
+        Ok(outputs) => outputs,
+        Err(fault) => {
+            let what = match fault {
+                Fault::What(what) => what,
+                Fault::Before(_) => "cannot be said".to_owned(),
+            };
+            walk.findings.add("the graph", what);
+            return Err(walk.findings);
+        }
+    };
+    let mut saved = Vec::new();
+    let mut reached = Vec::new();
+    for ((original, name), entry) in main.outputs.iter().zip(names).zip(outputs) {
+        let value = match entry {
+            Some(entry) => value_of(&mut walk.graph, &mut walk.entries, entry),
+            None => Err(Fault::What("there is no such value".to_owned())),
+        };
+        match value {
+            Ok(value) => saved.push(Saved { original: original.clone(), name, value }),
+            Err(Fault::Before(place)) => reached.push(place),
+            Err(Fault::What(what)) => {
+                walk.findings.add(format!("the graph, output {}", quoted(original)), what);
+            }
+        }
+    }
+    walk.tell(reached, saved.iter().map(|saved| saved.value).collect());
+    if !walk.findings.is_empty() {
+        return Err(walk.findings);
+    }
+    Ok(Walked { graph: walk.graph, outputs: saved, calls: walk.calls })
+}
+
+impl<'p> Walk<'p> {
+    fn new(program: &'p Program) -> Self {
+        let key = |function: &'p Function| {
+            let domain = domain_name(&function.domain);
+            ((domain, function.name.as_str(), function.overload.as_str()), function)
+        };
+        let operators = program.ops().count();
+        let names = program.ops().map(|op| op.name.clone()).filter(|name| !name.is_empty());
+        Self {
+            program,
+            functions: program.functions.iter().map(key).collect(),
+            opset: newest_opset("").unwrap_or_default(),
+            graph: Graph::new(Names::new(names), operators),
+            entries: Vec::new(),
+            scopes: Vec::new(),
+            failures: Vec::new(),
+            steps: operators.saturating_mul(64).saturating_add(MOST_STEPS),
+            calls: 0,
+            findings: Findings::default(),
+        }
+    }
+
+    /// What goes into the graph. Tensors that are inputs, too, are constants.
+    fn inputs(&mut self, model: &'p Model, main: &'p lodstone_model::Block) -> Vec<Option<usize>> {
+        let hints = storage::hints(model, main);
+        let vars: HashMap<_, _> = main.vars.iter().map(|var| (var.name.as_str(), var)).collect();
+        let constants: HashMap<_, _> =
+            model.parameters.iter().map(|p| (p.name.as_str(), p)).collect();
+        let mut entries = Vec::new();
+        for name in &main.inputs {
+            if let Some(parameter) = constants.get(name.as_str()) {
+                entries.push(Some(self.tensor(parameter, &hints)));
+                continue;
+            }
+            let var = vars.get(name.as_str()).copied();
+            let info = var.map(|var| ValueInfo::from(var.value.clone())).unwrap_or_default();
+            let entry = match storage::placeholder(&mut self.graph, name, var, &info, &hints) {
+                Ok(value) => {
+                    Entry { name: name.clone(), info, value: Some(value), ..Entry::default() }
+                }
+                Err(what) => {
+                    let place = format!("the graph, input {}", quoted(name));
+                    self.findings.add(&place, what);
+                    let fault = Some(self.fail(place, None, Vec::new()));
+                    Entry { name: name.clone(), info, fault, ..Entry::default() }
+                }
+            };
+            entries.push(Some(self.add(entry)));
+        }
+        let mut scope = HashMap::new();
+        for parameter in &model.parameters {
+            if !main.inputs.contains(&parameter.name) {
+                scope.insert(parameter.name.as_str(), Some(self.tensor(parameter, &hints)));
+            }
+        }
+        // Constants are around the graph, which sees them.
+        let given = Arc::default();
+        self.scopes.push(Scope { names: scope, block: usize::MAX, is_closed: true, given });
+        entries
+    }
+
+    fn tensor(&mut self, parameter: &Parameter, hints: &storage::Hints<'_>) -> usize {
+        let (name, info) = (parameter.name.clone(), ValueInfo::of(&parameter.tensor));
+        let tensor = Some(parameter.tensor.clone());
+        let storage = storage::of_tensor(&parameter.tensor, hints.get(parameter.name.as_str()));
+        self.add(Entry { name, info, tensor, storage, ..Entry::default() })
+    }
+
+    pub(super) fn add(&mut self, entry: Entry) -> usize {
+        self.entries.push(entry);
+        self.entries.len() - 1
+    }
+
+    fn fail(&mut self, place: String, what: Option<String>, needs: Vec<usize>) -> usize {
+        self.failures.push(Failure { place, what, needs });
+        self.failures.len() - 1
+    }
+
+    /// Goes through a block; gives what comes out.
+    pub(super) fn block(
+        &mut self,
+        number: usize,
+        place: &str,
+        inputs: Vec<Option<usize>>,
+        is_closed: bool,
+        given: Arc<Given<'p>>,
+    ) -> Result<Vec<Option<usize>>, Fault> {
+        let block = self.program.blocks.get(number).ok_or("expected a graph, found none")?;
+        if self.scopes.len() >= DEEPEST {
+            return Err(format!("expected blocks at most {DEEPEST} deep, found more").into());
+        }
+        if self.scopes.iter().any(|open| open.block == number) {
+            return Err("expected a block that does not run itself".into());
+        }
+        let is_main = number == 0;
+        // What a function is not given is left out; what a branch is not given it sees around it.
+        let left_out = std::iter::repeat(None).take_while(|_| is_closed);
+        let mut names: HashMap<&'p str, Option<usize>> = block
+            .inputs
+            .iter()
+            .map(String::as_str)
+            .zip(inputs.into_iter().chain(left_out))
+            .collect();
+        for parameter in &block.initializers {
+            names.insert(&parameter.name, Some(self.tensor(parameter, &HashMap::new())));
+        }
+        let is_closed = is_closed && !is_main;
+        self.scopes.push(Scope { names, block: number, is_closed, given });
+        let mut last = 0;
+        let mut done = Ok(());
+        for op in &block.ops {
+            last = prepare::number(op).unwrap_or(last);
+            let Some(steps) = self.steps.checked_sub(1) else {
+                done = Err(Fault::from("it asks for more work than its size warrants"));
+                break;
+            };
+            self.steps = steps;
+            self.operator(place, last, op);
+        }
+        let outputs = block.outputs.iter().map(|name| self.see(name).flatten()).collect();
+        self.scopes.pop();
+        done.map(|()| outputs)
+    }
+
+    /// What a name stands for: nothing if there is none, none if it is left out.
+    fn see(&self, name: &str) -> Option<Option<usize>> {
+        for scope in self.scopes.iter().rev() {
+            if let Some(entry) = scope.names.get(name) {
+                return Some(*entry);
+            }
+            if scope.is_closed {
+                break;
+            }
+        }
+        None
+    }
+
+    fn keep(&mut self, name: &'p str, entry: usize) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.names.insert(name, Some(entry));
+        }
+    }
+
+    fn operator(&mut self, place: &str, number: usize, original: &'p Op) {
+        let given = self.scopes.last().map(|scope| Arc::clone(&scope.given)).unwrap_or_default();
+        let op = prepare::resolved(original, &given);
+        let place = place_of(place, number, &op);
+        let mut inputs = Vec::new();
+        let mut absent = None;
+        for name in op.input("") {
+            match (name.as_str(), self.see(name)) {
+                ("", _) => inputs.push(None),
+                (_, Some(entry)) => inputs.push(entry),
+                (name, None) => {
+                    absent = Some(format!("there is no value {}", quoted(name)));
+                    inputs.push(None);
+                }
+            }
+        }
+        let needs: Vec<usize> = inputs.iter().copied().flatten().collect();
+        let outputs = match absent {
+            Some(what) => Err(Fault::What(what)),
+            None => self.outputs(&op, &place, &inputs),
+        };
+        let names = original.output("");
+        match outputs {
+            Ok(outputs) => {
+                for (name, entry) in names.iter().zip(outputs) {
+                    if let Some(entry) = entry.filter(|_| !name.is_empty()) {
+                        self.keep(name, entry);
+                    }
+                }
+            }
+            Err(fault) => {
+                let (what, infos) = match fault {
+                    Fault::What(what) => (Some(what), self.infer(&op, &inputs).unwrap_or_default()),
+                    Fault::Before(_) => (None, self.infer(&op, &inputs).unwrap_or_default()),
+                };
+                let failure = self.fail(place, what, needs);
+                let mut infos = infos.into_iter();
+                for name in names.iter() {
+                    let info = infos.next().unwrap_or_default();
+                    let value = known_type(&info).map(|of| self.graph.unsaid(failure, of));
+                    let entry = Entry {
+                        name: name.clone(),
+                        info,
+                        value,
+                        fault: Some(failure),
+                        ..Entry::default()
+                    };
+                    let entry = self.add(entry);
+                    self.keep(name, entry);
+                }
+            }
+        }
+    }
+
+    /// What comes out by the rules of ONNX.
+    fn infer(&self, op: &Op, inputs: &[Option<usize>]) -> Result<Vec<ValueInfo>, String> {
+        let info = |entry: &Option<usize>| entry.and_then(|e| self.entries.get(e)).map(|e| &e.info);
+        let inputs: Vec<_> = inputs.iter().map(info).collect();
+        infer::infer_op(op, self.opset, &inputs, &mut NoBodies)
+    }
+
+    /// What an operator gives, by position.
+    fn outputs(
+        &mut self,
+        op: &Op,
+        place: &str,
+        inputs: &[Option<usize>],
+    ) -> Result<Vec<Option<usize>>, Fault> {
+        let domain = domain_name(&op.domain);
+        let key = (domain, op.kind.as_str(), op.overload.as_str());
+        if let Some(function) = self.functions.get(&key).copied() {
+            return self.call(op, function, inputs);
+        }
+        match (domain, op.kind.as_str()) {
+            // Another name for the same value.
+            ("ai.onnx", "Identity") => return Ok(inputs.to_vec()),
+            ("ai.onnx", "If") => return self.branch(op, place, inputs),
+            ("ai.onnx", "Loop") => return self.unroll(op, place, inputs),
+            _ => {}
+        }
+        let infos = self.infer(op, inputs)?;
+        if let Some(tensor) = rules::constant(op)? {
+            let info = ValueInfo::of(&tensor);
+            let name = op.output("").first().cloned().unwrap_or_default();
+            let storage = Storage::default();
+            let entry = Entry { name, info, tensor: Some(tensor), storage, ..Entry::default() };
+            return Ok(vec![Some(self.add(entry))]);
+        }
+        let is_made = rules::is_made_even_if_known(domain, &op.kind);
+        let is_plain = |entry: &usize| {
+            self.entries.get(*entry).is_none_or(|entry| entry.storage.quantization.is_none())
+        };
+        // Integers that stand for numbers go on doing so where they are only moved.
+        let is_moved = MOVES.contains(&op.kind.as_str());
+        let folds = !is_made && (!is_moved || inputs.iter().flatten().all(is_plain));
+        if folds && !infos.is_empty() && infos.iter().all(|info| is_known(info) && is_wide(info)) {
+            let names = op.output("").iter();
+            let known = infos.into_iter().zip(names).map(|(info, name)| {
+                Some(self.add(Entry { name: name.clone(), info, ..Entry::default() }))
+            });
+            return Ok(known.collect());
+        }
+        let Some(rule) = rules::rule(domain, &op.kind) else {
+            return Err(format!("Glow has no operator {}", quoted(&op.kind)).into());
+        };
+        let base = match op.name.as_str() {
+            "" => format!("{}_{}", op.kind, op.output("").first().map_or("", String::as_str)),
+            name => name.to_owned(),
+        };
+        let (inputs, outputs) = (inputs.to_vec(), infos.clone());
+        let mut cx =
+            Cx { graph: &mut self.graph, entries: &mut self.entries, op, base, inputs, outputs };
+        let values = rule(&mut cx)?;
+        let mut infos = infos.into_iter();
+        let mut entries = Vec::new();
+        for (index, name) in op.output("").iter().enumerate() {
+            let info = infos.next().unwrap_or_default();
+            let Some(value) = values.get(index).copied().flatten() else {
+                if name.is_empty() {
+                    entries.push(None);
+                    continue;
+                }
+                return Err(
+                    format!("Glow does not give its output {index}, {}", quoted(name)).into()
+                );
+            };
+            let of = self.graph.type_of(value);
+            if let Some(shape) = extents(&info).filter(|shape| *shape != of.shape) {
+                let found = of.shape;
+                return Err(
+                    format!("expected it to give the shape {shape:?}, found {found:?}").into()
+                );
+            }
+            let info = match info.value.kind {
+                VarKind::Tensor if extents(&info).is_some() => info,
+                _ => ValueInfo { contents: info.contents, ..storage::info_of(&of) },
+            };
+            let entry = Entry { name: name.clone(), info, value: Some(value), ..Entry::default() };
+            entries.push(Some(self.add(entry)));
+        }
+        Ok(entries)
+    }
+
+    /// What a function gives.
+    fn call(
+        &mut self,
+        op: &Op,
+        function: &'p Function,
+        inputs: &[Option<usize>],
+    ) -> Result<Vec<Option<usize>>, Fault> {
+        let mut given: Given<'p> = HashMap::new();
+        for default in &function.defaults {
+            given.insert(&default.name, default.value.clone());
+        }
+        for name in function.required.iter().chain(function.defaults.iter().map(|d| &d.name)) {
+            if let Some(value) = op.attribute(name) {
+                given.insert(name, value.clone());
+            }
+        }
+        let number = usize::try_from(function.block).unwrap_or(usize::MAX);
+        let place = format!("the function {}", quoted(&function.name));
+        self.calls += 1;
+        self.block(number, &place, inputs.to_vec(), true, Arc::new(given))
+    }
+
+    /// A block that an operator runs, which sees what is around it.
+    pub(super) fn body(
+        &mut self,
+        block: i32,
+        place: &str,
+        inputs: Vec<Option<usize>>,
+    ) -> Result<Vec<Option<usize>>, Fault> {
+        let number = usize::try_from(block).unwrap_or(usize::MAX);
+        let expected = self.program.blocks.get(number).map_or(0, |block| block.inputs.len());
+        if expected < inputs.len() {
+            let (expected, found) = (inputs.len(), expected);
+            return Err(format!("expected a graph of {expected} inputs, found {found}").into());
+        }
+        let given = self.scopes.last().map(|scope| Arc::clone(&scope.given)).unwrap_or_default();
+        self.block(number, place, inputs, false, given)
+    }
+
+    /// Tells what cannot be said of all that is asked for.
+    fn tell(&mut self, mut failed: Vec<usize>, mut values: Vec<Value>) {
+        let mut seen_nodes = vec![false; self.graph.nodes.len()];
+        let mut seen = vec![false; self.failures.len()];
+        loop {
+            while let Some(value) = values.pop() {
+                match self.graph.source(value) {
+                    Source::Result(node, _) => {
+                        let node_seen = seen_nodes.get_mut(node);
+                        if node_seen.is_some_and(|seen| !std::mem::replace(seen, true))
+                            && let Some(node) = self.graph.nodes.get(node)
+                        {
+                            values.extend(node.reads());
+                        }
+                    }
+                    Source::Unsaid(failure) => failed.push(failure),
+                    Source::Placeholder(_) | Source::Constant(_) => {}
+                }
+            }
+            let Some(number) = failed.pop() else { break };
+            if seen.get_mut(number).is_none_or(|seen| std::mem::replace(seen, true)) {
+                continue;
+            }
+            let Some(failure) = self.failures.get(number) else { continue };
+            for entry in failure.needs.iter().filter_map(|entry| self.entries.get(*entry)) {
+                values.extend(entry.value);
+                failed.extend(entry.fault);
+            }
+        }
+        let told = self.failures.iter().zip(seen).filter(|(_, seen)| *seen);
+        for (failure, _) in told {
+            if let Some(what) = &failure.what {
+                self.findings.add(&failure.place, what);
+            }
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Glow's own operators and those of ONNX.
+
+mod from_onnx;
+mod to_onnx;
+
+pub(crate) use from_onnx::from_onnx;
+pub(crate) use to_onnx::to_onnx;

@@ -1,0 +1,150 @@
+//! Convolutions.
+//!
+//! Glow's channels are last: `[batch, height, width, channel]`, and filters `[out, height, width, in]`.
+//! ONNX's come after the batch, so that there is a transposition before and behind; that of a filter
+//! that is constant is folded by every runtime.
+
+use lodstone_model::Attribute;
+
+use super::elementwise::clipped;
+use super::linear::{by_row, dequantized_by_row};
+use super::node::{Node, Outcome, Rule};
+use crate::onnx::{Value, float, int, ints};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("ChannelwiseQuantizedConvolution", channelwise),
+    ("ConvTranspose", transposed),
+    ("Convolution", convolution),
+    ("Convolution3D", convolution),
+];
+
+/// With the channels after the batch.
+pub(super) fn channels_first(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
+    let rank = i64::try_from(value.rank()?).unwrap_or(0);
+    let order: Vec<i64> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
+    match rank {
+        ..3 => Err(format!("expected channels behind extents, found {rank} extents").into()),
+        _ => Ok(n.transpose(value, &order)?),
+    }
+}
+
+/// With the channels last.
+pub(super) fn channels_last(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
+    let rank = i64::try_from(value.rank()?).unwrap_or(0);
+    let order: Vec<i64> = [0].into_iter().chain(2..rank).chain([1]).collect();
+    match rank {
+        ..3 => Err(format!("expected extents behind channels, found {rank} extents").into()),
+        _ => Ok(n.transpose(value, &order)?),
+    }
+}
+
+/// Whether channels are after the batch for Glow, too.
+pub(super) fn is_channels_first(n: &Node<'_>) -> bool {
+    n.text("Layout").is_ok_and(|layout| layout == "NCHW" || layout == "NCTHW")
+}
+
+/// Kernels, strides and pads, which begin at the first extent, and end at the first; dilations, if the
+/// kind has them.
+fn window(n: &Node<'_>) -> Outcome<Vec<Attribute>> {
+    let mut attributes = vec![
+        ints("kernel_shape", n.ints("Kernels")?),
+        ints("strides", n.ints("Strides")?),
+        ints("pads", &pads(n)?),
+        int("group", n.int("Group")?),
+    ];
+    if n.op.attribute("Dilation").is_some() {
+        attributes.push(ints("dilations", n.ints("Dilation")?));
+    }
+    Ok(attributes)
+}
+
+/// Pads as ONNX has them: all that are in front, then all that are behind. Of three extents, Glow has
+/// them pair by pair.
+pub(super) fn pads(n: &Node<'_>) -> Outcome<Vec<i64>> {
+    let pads = n.ints("Pads")?;
+    Ok(match *pads {
+        [near, far, top, bottom, left, right] => vec![near, top, left, far, bottom, right],
+        _ => pads.to_vec(),
+    })
+}
+
+fn convolution(n: &mut Node<'_>) -> Outcome {
+    let dtype = n.computed(0)?;
+    let filter = arranged(n, 1)?;
+    let filter = n.dequantized(&filter, n.ty(1)?)?;
+    let filter = n.cast(&filter, dtype)?;
+    let bias = n.added(2, Some([0, 1]))?;
+    let bias = n.cast(&bias, dtype)?;
+    convolved(n, &filter, &bias)
+}
+
+/// An input as ONNX has its extents. What is quantized is so arranged before it is dequantized:
+/// runtimes look for `DequantizeLinear` just before a convolution.
+fn arranged(n: &mut Node<'_>, index: usize) -> Outcome<Value> {
+    let value = n.raw(index)?;
+    if is_channels_first(n) { Ok(value) } else { channels_first(n, &value) }
+}
+
+fn channelwise(n: &mut Node<'_>) -> Outcome {
+    let filter = arranged(n, 1)?;
+    let (scales, offsets) = (n.raw(3)?, n.raw(4)?);
+    let filter = dequantized_by_row(n, &filter, &scales, &offsets)?;
+    let bias = if n.ty(2)?.kind.is_quantized() {
+        let (bias, scales, offsets) = (n.raw(2)?, n.raw(5)?, n.raw(6)?);
+        by_row(n, &bias, &scales, &offsets)?
+    } else {
+        n.raw(2)?
+    };
+    convolved(n, &filter, &bias)
+}
+
+fn convolved(n: &mut Node<'_>, filter: &Value, bias: &Value) -> Outcome {
+    let attributes = window(n)?;
+    let input = arranged(n, 0)?;
+    let input = n.dequantized(&input, n.ty(0)?)?;
+    let input = n.cast(&input, filter.dtype())?;
+    let inputs = [Some(&input), Some(filter), Some(bias)];
+    let outputs = n.emit("Conv", &inputs, attributes, 1)?;
+    let [value] = &outputs[..] else { return Ok(()) };
+    let value = activated(n, value)?;
+    let result = n.out(0)?;
+    let value = n.quantized(&value, &result)?;
+    let value = if is_channels_first(n) { value } else { channels_last(n, &value)? };
+    n.put_raw(0, &value)
+}
+
+/// What a node does to its result, if it does something.
+fn activated(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
+    let Ok(activation) = n.text("FusedActivation") else { return Ok(value.clone()) };
+    let numbers = n.floats("FusedActivationArgs")?;
+    Ok(match (activation.as_str(), numbers) {
+        ("NONE", _) => value.clone(),
+        ("RELU", _) => n.call("Relu", &[value], [])?,
+        ("TANH", _) => n.call("Tanh", &[value], [])?,
+        ("SIGMOID", _) => n.call("Sigmoid", &[value], [])?,
+        ("CLIP", [least, most]) => clipped(n, value, *least, *most)?,
+        ("LEAKY_RELU", [alpha]) => n.call("LeakyRelu", &[value], [float("alpha", *alpha)])?,
+        (other, numbers) => {
+            let count = numbers.len();
+            let what = format!("`FusedActivation` is `{other}`, which has not {count} numbers");
+            return Err(what.into());
+        }
+    })
+}
+
+/// A filter is `[out, height, width, in]` for Glow, and `[in, out, height, width]` for ONNX.
+fn transposed(n: &mut Node<'_>) -> Outcome {
+    let dtype = n.computed(0)?;
+    let (input, filter) = (n.real_as(0, dtype)?, n.real_as(1, dtype)?);
+    let bias = n.added(2, Some([0, 1]))?;
+    let bias = n.cast(&bias, dtype)?;
+    let input = channels_first(n, &input)?;
+    n.ranked::<4>(1)?;
+    let filter = n.transpose(&filter, &[3, 0, 1, 2])?;
+    let attributes = window(n)?;
+    let inputs = [Some(&input), Some(&filter), Some(&bias)];
+    let outputs = n.emit("ConvTranspose", &inputs, attributes, 1)?;
+    let [value] = &outputs[..] else { return Ok(()) };
+    let value = channels_last(n, value)?;
+    n.put(0, &value)
+}

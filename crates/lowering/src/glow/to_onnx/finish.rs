@@ -1,0 +1,107 @@
+//! The program that was made, as a model.
+
+use std::collections::{HashMap, HashSet};
+
+use lodstone_model::{
+    Attribute, AttributeValue, Block, ByteString, Dialect, Loss, Model, Op, Program, Report,
+};
+use lodstone_schema::glow::SAVE;
+
+use super::{DOMAIN, Work};
+use crate::onnx::{IR_VERSION, OPSET};
+
+/// Who wrote the program that is made; Glow's name would tell its reader that it has Glow's operators.
+const PRODUCER: &str = "lodstone";
+
+impl Work<'_> {
+    /// The model, and what it loses.
+    pub(super) fn finish(mut self, report: &mut Report) -> Model {
+        let metadata = self.model.metadata.iter().filter(|(key, _)| {
+            let is_partition = *key == "numPartitions" || key.starts_with("partition_");
+            if is_partition {
+                self.losses.entry(Loss::Hints).or_default().push(format!("`{key}`"));
+            }
+            !is_partition
+        });
+        let metadata = metadata.map(|(key, value)| (key.clone(), value.clone())).collect();
+        for (loss, places) in self.losses {
+            places.into_iter().for_each(|place| report.lose(loss, place));
+        }
+        let (ops, outputs) = (unsaved(self.graph.ops, &self.main.outputs), &self.main.outputs);
+        let read: HashSet<&str> =
+            ops.iter().flat_map(Op::reads).chain(outputs.iter().map(String::as_str)).collect();
+        let was_read: HashSet<&str> = self.main.ops.iter().flat_map(Op::reads).collect();
+        let is_needed = |name: &str| read.contains(name) || !was_read.contains(name);
+        let kept = self.model.parameters.iter().filter(|p| is_needed(&p.name)).cloned();
+        let made = self.graph.constants.into_iter().filter(|p| read.contains(p.name.as_str()));
+        let parameters: Vec<_> = kept.chain(made).collect();
+        // Variables of constants that are gone, and of values that are gone, go.
+        let names: HashSet<&str> = (parameters.iter().map(|p| p.name.as_str()))
+            .chain(ops.iter().flat_map(Op::writes))
+            .chain(self.main.inputs.iter().map(String::as_str))
+            .collect();
+        self.vars.retain(|var| names.contains(var.name.as_str()));
+        let text = |value: &str| AttributeValue::String(ByteString::from(value));
+        let producer = Attribute { name: "producer_name".to_owned(), value: text(PRODUCER) };
+        let mut operator_versions = vec![(String::new(), OPSET)];
+        operator_versions.extend(self.keeps.then(|| (DOMAIN.to_owned(), 1)));
+        let main = Block {
+            vars: self.vars,
+            inputs: self.main.inputs.clone(),
+            outputs: self.main.outputs.clone(),
+            name: self.main.name.clone(),
+            parent: self.main.parent,
+            ops,
+            ..Block::default()
+        };
+        let program = Program {
+            dialect: Dialect::Onnx,
+            version: Some(IR_VERSION),
+            operator_versions,
+            attributes: vec![producer],
+            blocks: vec![main],
+            ..Program::default()
+        };
+        Model {
+            format: self.model.format.clone(),
+            program: Some(program),
+            parameters,
+            metadata,
+            files: self.model.files.clone(),
+            checksums: self.model.checksums.clone(),
+            ..Model::default()
+        }
+    }
+}
+
+/// Leaves out copies that only give a value the name of an output: its writer can give it that name.
+fn unsaved(ops: Vec<Op>, outputs: &[String]) -> Vec<Op> {
+    let outputs: HashSet<&str> = outputs.iter().map(String::as_str).collect();
+    let written: HashSet<&str> = ops.iter().flat_map(Op::writes).collect();
+    let mut names: HashMap<String, String> = HashMap::new();
+    let mut gone = HashSet::new();
+    for (number, op) in ops.iter().enumerate() {
+        let (Some(from), Some(to)) = (op.input("").first(), op.output("").first()) else {
+            continue;
+        };
+        let is_save = op.kind == SAVE && op.domain.is_empty() && outputs.contains(to.as_str());
+        let is_free = written.contains(from.as_str())
+            && !outputs.contains(from.as_str())
+            && !names.contains_key(from);
+        if is_save && is_free {
+            names.insert(from.clone(), to.clone());
+            gone.insert(number);
+        }
+    }
+    let kept = ops.iter().enumerate().filter(|(number, _)| !gone.contains(number));
+    let mut kept: Vec<Op> = kept.map(|(_, op)| op.clone()).collect();
+    for op in &mut kept {
+        let operands = op.inputs.iter_mut().chain(&mut op.outputs);
+        for name in operands.flat_map(|operand| &mut operand.args) {
+            if let Some(new) = names.get(name) {
+                name.clone_from(new);
+            }
+        }
+    }
+    kept
+}

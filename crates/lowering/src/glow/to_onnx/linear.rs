@@ -1,0 +1,211 @@
+//! Products of matrices.
+
+use lodstone_model::DType;
+
+use super::node::{Node, Outcome, Rule};
+use crate::onnx::{Value, float, int};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("BatchMatMul", product),
+    ("BatchedPairwiseDotProduct", pairwise),
+    ("DynamicQuantizedFullyConnected", dynamic),
+    ("DynamicRowwiseQuantizedFullyConnected", dynamic_rowwise),
+    ("FullyConnected", fully_connected),
+    ("Gemm", gemm),
+    ("LSTMUnit", lstm_unit),
+    ("MatMul", product),
+    ("RowwiseQuantizedFullyConnected", rowwise),
+];
+
+fn product(n: &mut Node<'_>) -> Outcome {
+    let dtype = n.computed(0)?;
+    let (left, right) = (n.real_as(0, dtype)?, n.real_as(1, dtype)?);
+    let value = n.call("MatMul", &[&left, &right], [])?;
+    n.put(0, &value)
+}
+
+fn gemm(n: &mut Node<'_>) -> Outcome {
+    let dtype = n.computed(0)?;
+    let attributes = [
+        float("alpha", n.float("Alpha")?),
+        float("beta", n.float("Beta")?),
+        int("transA", n.int("TransposeA")?),
+        int("transB", n.int("TransposeB")?),
+    ];
+    let mut values = vec![n.real_as(0, dtype)?, n.real_as(1, dtype)?];
+    if n.inputs.len() > 2 {
+        let added = n.added(2, Some([0, 1]))?;
+        values.push(n.cast(&added, dtype)?);
+    }
+    let value = n.call("Gemm", &values.iter().collect::<Vec<_>>(), attributes)?;
+    n.put(0, &value)
+}
+
+/// `[rows, in]` by `[in, out]`, and `[out]` added.
+fn fully_connected(n: &mut Node<'_>) -> Outcome {
+    // What is given in several precisions is computed in the greater one.
+    let dtype = n.computed(0)?;
+    let given = [n.real(0)?, n.real(1)?, n.added(2, Some([0, 1]))?];
+    let dtype =
+        if given.iter().all(|value| value.dtype() == dtype) { dtype } else { DType::Float32 };
+    let [input, weights, bias] = given;
+    let (input, weights) = (n.cast(&input, dtype)?, n.cast(&weights, dtype)?);
+    let bias = n.cast(&bias, dtype)?;
+    let value = n.call("Gemm", &[&input, &weights, &bias], [])?;
+    n.put(0, &value)
+}
+
+/// Integers with a scale and an offset for each of the first extent, as numbers: `[rows, ..]`.
+pub(super) fn by_row(
+    n: &mut Node<'_>,
+    value: &Value,
+    scales: &Value,
+    offsets: &Value,
+) -> Outcome<Value> {
+    // `DequantizeLinear` has zero points of the type of the integers alone; offsets of Glow are wider.
+    let rank = value.rank()?;
+    let mut dims = vec![1; rank];
+    if let (Some(rows), Some(first)) = (value.dims()?.first(), dims.first_mut()) {
+        *first = *rows;
+    }
+    let wide = n.cast(value, DType::Int32)?;
+    let offsets = n.cast(offsets, DType::Int32)?;
+    let offsets = n.reshape(&offsets, &dims)?;
+    let scales = n.reshape(scales, &dims)?;
+    let steps = n.sub(&wide, &offsets)?;
+    let steps = n.cast(&steps, DType::Float32)?;
+    Ok(n.mul(&steps, &scales)?)
+}
+
+/// The same, by `DequantizeLinear` where it is known that its zero points can hold the offsets.
+pub(super) fn dequantized_by_row(
+    n: &mut Node<'_>,
+    value: &Value,
+    scales: &Value,
+    offsets: &Value,
+) -> Outcome<Value> {
+    let fit = |offsets: Vec<i64>| offsets.iter().all(|offset| i8::try_from(*offset).is_ok());
+    if value.dtype() == DType::Int8 && offsets.known_ints().is_some_and(fit) {
+        let zeros = n.cast(offsets, DType::Int8)?;
+        let inputs = [value, scales, &zeros];
+        return Ok(n.call("DequantizeLinear", &inputs, [int("axis", 0)])?);
+    }
+    by_row(n, value, scales, offsets)
+}
+
+/// `[rows, in]` by the rows of `[out, in]`, each of which has a scale and an offset.
+fn rowwise(n: &mut Node<'_>) -> Outcome {
+    let input = n.real(0)?;
+    let (weights, scales, offsets) = (n.raw(1)?, n.raw(2)?, n.raw(3)?);
+    let weights = dequantized_by_row(n, &weights, &scales, &offsets)?;
+    let bias = n.added(4, None)?;
+    let value = n.call("Gemm", &[&input, &weights, &bias], [int("transB", 1)])?;
+    n.put(0, &value)
+}
+
+/// What quantizing the input at run time does to it: a scale for all of it or for each row, from its
+/// extrema.
+fn dynamically(n: &mut Node<'_>, input: &Value) -> Outcome<Value> {
+    let (symmetric, by_row) = (n.flag("IsSymmetric")?, n.flag("IsPerBatchElement")?);
+    let axes: &[i64] = if by_row { &[1] } else { &[0, 1] };
+    let least = n.reduce("ReduceMin", input, axes, true)?;
+    let most = n.reduce("ReduceMax", input, axes, true)?;
+    // Zero has to be a quantized number.
+    let zero = n.number(DType::Float32, 0.0)?;
+    let mut least = n.call("Min", &[&least, &zero], [])?;
+    let mut most = n.call("Max", &[&most, &zero], [])?;
+    if symmetric {
+        let other = n.call("Neg", &[&least], [])?;
+        most = n.call("Max", &[&most, &other], [])?;
+        least = n.call("Neg", &[&most], [])?;
+    }
+    let range = n.sub(&most, &least)?;
+    // With zero in the middle, -128 is not used.
+    let steps = n.number(DType::Float32, if symmetric { 254.0 } else { 255.0 })?;
+    let scale = n.div(&range, &steps)?;
+    // All are zero, and any scale will do.
+    let is_none = n.call("Equal", &[&scale, &zero], [])?;
+    let any = n.number(DType::Float32, 0.1)?;
+    let scale = n.choose(&is_none, &any, &scale)?;
+    let offset = if symmetric {
+        zero
+    } else {
+        let start = n.div(&least, &scale)?;
+        let start = n.call("Round", &[&start], [])?;
+        let first = n.number(DType::Float32, -128.0)?;
+        n.sub(&first, &start)?
+    };
+    let steps = n.div(input, &scale)?;
+    let steps = n.add(&steps, &offset)?;
+    let steps = n.call("Round", &[&steps], [])?;
+    let steps = super::elementwise::clipped(n, &steps, -128.0, 127.0)?;
+    let steps = n.sub(&steps, &offset)?;
+    Ok(n.mul(&steps, &scale)?)
+}
+
+fn dynamic(n: &mut Node<'_>) -> Outcome {
+    let input = n.real_as(0, DType::Float32)?;
+    let input = dynamically(n, &input)?;
+    let (weights, bias) = (n.real_as(1, DType::Float32)?, n.real_as(2, DType::Float32)?);
+    let value = n.call("Gemm", &[&input, &weights, &bias], [])?;
+    n.put(0, &value)
+}
+
+fn dynamic_rowwise(n: &mut Node<'_>) -> Outcome {
+    let input = n.real_as(0, DType::Float32)?;
+    let input = dynamically(n, &input)?;
+    let (weights, scales, offsets) = (n.raw(1)?, n.raw(3)?, n.raw(4)?);
+    let weights = dequantized_by_row(n, &weights, &scales, &offsets)?;
+    let bias = n.real_as(2, DType::Float32)?;
+    let value = n.call("Gemm", &[&input, &weights, &bias], [int("transB", 1)])?;
+    n.put(0, &value)
+}
+
+/// The product of each vector with each one before it.
+fn pairwise(n: &mut Node<'_>) -> Outcome {
+    let count = n.inputs.len();
+    let dtype = n.computed(0)?;
+    let mut stacked = Vec::new();
+    for index in 0..count {
+        let vector = n.real_as(index, dtype)?;
+        stacked.push(n.unsqueeze(&vector, &[1])?);
+    }
+    let [batch, _] = n.ranked::<2>(0)?;
+    let vectors = n.concat(&stacked.iter().collect::<Vec<_>>(), 1)?;
+    let other = n.transpose(&vectors, &[0, 2, 1])?;
+    let products = n.call("MatMul", &[&vectors, &other], [])?;
+    let many = i64::try_from(count).unwrap_or(0);
+    let pairs = many.checked_mul(many).ok_or_else(|| "there are too many vectors".to_owned())?;
+    let products = n.reshape(&products, &[batch, pairs])?;
+    // Row by row, what is below the diagonal.
+    let ones = n.filled(DType::Int64, 1.0, &[many, many])?;
+    let diagonal = n.long(-1);
+    let below = n.call("Trilu", &[&ones, &diagonal], [int("upper", 0)])?;
+    let below = n.cast(&below, DType::Bool)?;
+    let below = n.reshape(&below, &[pairs])?;
+    let value = n.call("Compress", &[&products, &below], [int("axis", 1)])?;
+    n.put(0, &value)
+}
+
+/// What gates and a cell make: `[batch, 4 * hidden]` has the gates for input and forgetting, what is
+/// new, and the gate for output.
+fn lstm_unit(n: &mut Node<'_>) -> Outcome {
+    let gates = n.real(0)?;
+    let cell = n.real(1)?;
+    let [_, hidden] = n.ranked::<2>(1)?;
+    let mut gate = |number: i64, kind: &str| -> Outcome<Value> {
+        let ends = hidden.checked_mul(number).zip(hidden.checked_mul(number + 1));
+        let (start, end) = ends.ok_or_else(|| "the gates have no such extent".to_owned())?;
+        let gate = n.slice(&gates, 1, start, end)?;
+        Ok(n.call(kind, &[&gate], [])?)
+    };
+    let (input, forget) = (gate(0, "Sigmoid")?, gate(1, "Sigmoid")?);
+    let (new, output) = (gate(2, "Tanh")?, gate(3, "Sigmoid")?);
+    let kept = n.mul(&forget, &cell)?;
+    let added = n.mul(&input, &new)?;
+    let cell = n.add(&kept, &added)?;
+    let shown = n.call("Tanh", &[&cell], [])?;
+    let hidden = n.mul(&output, &shown)?;
+    n.put(0, &cell)?;
+    n.put(1, &hidden)
+}

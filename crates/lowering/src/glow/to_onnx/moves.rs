@@ -1,0 +1,217 @@
+//! Elements moved, not computed: extents, pieces, repetitions.
+
+use super::node::{Node, Outcome, Rule, no_words};
+use crate::onnx::{int, ints, text};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("Broadcast", broadcast),
+    ("ChannelShuffle", channel_shuffle),
+    ("Concat", concat),
+    ("Flip", flip),
+    ("InsertTensor", insert),
+    ("Pad", pad),
+    ("Reshape", reshape),
+    ("Slice", slice),
+    ("SpaceToDepth", space_to_depth),
+    ("Splat", splat),
+    ("Tile", tile),
+    ("Touch", touch),
+    ("Transpose", transpose),
+];
+
+/// Aligned at an axis, then repeated.
+fn broadcast(n: &mut Node<'_>) -> Outcome {
+    let result = n.out(0)?;
+    let value = n.raw_like(0, &result)?;
+    let (dims, axis) = (n.dims(0)?, n.int("Axis")?);
+    let Some(behind) = usize::try_from(axis)
+        .ok()
+        .and_then(|axis| result.shape.len().checked_sub(axis.checked_add(dims.len())?))
+    else {
+        let what = format!("`Axis` {axis} and {} extents do not fit the result", dims.len());
+        return Err(what.into());
+    };
+    let aligned: Vec<i64> = dims.iter().copied().chain(std::iter::repeat_n(1, behind)).collect();
+    let value = n.reshape(&value, &aligned)?;
+    let value = n.expand(&value, &result.shape)?;
+    n.put_raw(0, &value)
+}
+
+/// Channels are `Group` groups of as many; the first of each come first, then the second.
+fn channel_shuffle(n: &mut Node<'_>) -> Outcome {
+    let dims = n.dims(0)?;
+    let (group, axis) = (n.int("Group")?, n.axis("Kernel", 0)?);
+    let at = usize::try_from(axis).unwrap_or(usize::MAX);
+    let (Some(before), Some(channels), Some(behind)) =
+        (dims.get(..at), dims.get(at), dims.get(at.saturating_add(1)..))
+    else {
+        return Ok(());
+    };
+    let Some(each) = channels.checked_div(group) else {
+        return Err("expected groups, found none".to_owned().into());
+    };
+    let split: Vec<i64> = [before, &[group, each], behind].concat();
+    let mut order: Vec<i64> = (0..).take(split.len()).collect();
+    order.swap(at, at + 1);
+    let value = n.raw_like(0, &n.out(0)?)?;
+    let value = n.reshape(&value, &split)?;
+    let value = n.transpose(&value, &order)?;
+    let value = n.reshape(&value, dims)?;
+    n.put_raw(0, &value)
+}
+
+fn concat(n: &mut Node<'_>) -> Outcome {
+    let result = n.out(0)?;
+    let values = (0..n.inputs.len()).map(|index| n.raw_like(index, &result));
+    let values = values.collect::<Outcome<Vec<_>>>()?;
+    let axis = n.axis("Dim", 0)?;
+    let value = n.concat(&values.iter().collect::<Vec<_>>(), axis)?;
+    n.put_raw(0, &value)
+}
+
+fn flip(n: &mut Node<'_>) -> Outcome {
+    let axis = n.axis("Axis", 0)?;
+    let (first, end, axes) = (n.longs(&[-1]), n.longs(&[i64::MIN]), n.longs(&[axis]));
+    let step = n.longs(&[-1]);
+    n.moved("Slice", &[&first, &end, &axes, &step], [])
+}
+
+/// `Small`, `Count` times behind itself along an axis, written into `Big`.
+fn insert(n: &mut Node<'_>) -> Outcome {
+    let result = n.out(0)?;
+    let (big, small) = (n.raw_like(0, &result)?, n.raw_like(1, &result)?);
+    let (start, count, axis) = (n.ints("Start")?, n.int("Count")?, n.axis("Axis", 1)?);
+    let rank = n.dims(1)?.len();
+    let repeats: Vec<i64> =
+        (0..).take(rank).map(|place| if place == axis { count } else { 1 }).collect();
+    let repeats = n.longs(&repeats);
+    let small = n.call("Tile", &[&small, &repeats], [])?;
+    let inner = small.dims()?;
+    if start.len() != inner.len() || inner.len() != result.shape.len() {
+        return Err(format!("expected {} places as `Start`", inner.len()).into());
+    }
+    // From inside out: what is in front of it along each axis, it, and what is behind.
+    let mut middle = small;
+    for at in (0..inner.len()).rev() {
+        let axis = i64::try_from(at).unwrap_or(i64::MAX);
+        let (Some(first), Some(many), Some(all)) =
+            (start.get(at).copied(), inner.get(at).copied(), result.shape.get(at).copied())
+        else {
+            continue;
+        };
+        let Some(end) = first.checked_add(many).filter(|end| first >= 0 && *end <= all) else {
+            return Err(format!("what is inserted is outside along axis {axis}").into());
+        };
+        if first == 0 && end == all {
+            continue;
+        }
+        // The part of `Big` that has the place of what is inserted along the axes in front.
+        let mut around = big.clone();
+        let in_front: Vec<i64> = (0..axis).collect();
+        if !in_front.is_empty() {
+            let starts = start.get(..at).unwrap_or_default();
+            let ends: Vec<i64> = starts.iter().zip(&inner).map(|(start, n)| start + n).collect();
+            around = n.slices(&around, &in_front, starts, &ends)?;
+        }
+        let before = n.slice(&around, axis, 0, first)?;
+        let behind = n.slice(&around, axis, end, all)?;
+        middle = n.concat(&[&before, &middle, &behind], axis)?;
+    }
+    n.put_raw(0, &middle)
+}
+
+fn pad(n: &mut Node<'_>) -> Outcome {
+    let result = n.out(0)?;
+    let mode = match n.int("Mode")? {
+        0 => "constant",
+        1 => "reflect",
+        2 => "edge",
+        other => return Err(format!("expected 0 to 2 as `Mode`, found {other}").into()),
+    };
+    let pads = n.ints("Pads")?;
+    let number = f64::from(n.float("Value")?);
+    let value = n.raw_like(0, &result)?;
+    let number = stored(n, &result, number)?;
+    let pads = n.longs(pads);
+    let value = n.call("Pad", &[&value, &pads, &number], [text("mode", mode)])?;
+    n.put_raw(0, &value)
+}
+
+/// A number as an element of a type has it.
+fn stored(
+    n: &mut Node<'_>,
+    ty: &lodstone_schema::glow::Type,
+    number: f64,
+) -> Outcome<crate::onnx::Value> {
+    let steps = match ty.quantization {
+        Some(_) if ty.kind.is_fused() => {
+            return no_words("its rows end with scales of their own");
+        }
+        Some((scale, offset)) => number / f64::from(scale) + f64::from(offset),
+        None => number,
+    };
+    let steps = if ty.kind.is_quantized() { steps.round_ties_even() } else { steps };
+    Ok(n.number(ty.kind.dtype(), steps)?)
+}
+
+fn reshape(n: &mut Node<'_>) -> Outcome {
+    let result = n.out(0)?;
+    let value = n.raw_like(0, &result)?;
+    let value = n.reshape(&value, &result.shape)?;
+    n.put_raw(0, &value)
+}
+
+fn slice(n: &mut Node<'_>) -> Outcome {
+    let (start, result) = (n.ints("Start")?, n.out(0)?);
+    let ends: Option<Vec<i64>> =
+        start.iter().zip(&result.shape).map(|(start, size)| start.checked_add(*size)).collect();
+    let Some(ends) = ends.filter(|ends| ends.len() == start.len()) else {
+        return Err("`Start` does not fit the result".to_owned().into());
+    };
+    let axes: Vec<i64> = (0..).take(start.len()).collect();
+    let value = n.raw_like(0, &result)?;
+    if axes.is_empty() {
+        return n.put_raw(0, &value);
+    }
+    let value = n.slices(&value, &axes, start, &ends)?;
+    n.put_raw(0, &value)
+}
+
+/// Blocks become channels, of `[batch, height, width, channel]`.
+fn space_to_depth(n: &mut Node<'_>) -> Outcome {
+    let value = n.raw_like(0, &n.out(0)?)?;
+    let size = n.int("BlockSize")?;
+    n.ranked::<4>(0)?;
+    let value = n.transpose(&value, &[0, 3, 1, 2])?;
+    let value = n.call("SpaceToDepth", &[&value], [int("blocksize", size)])?;
+    let value = n.transpose(&value, &[0, 2, 3, 1])?;
+    n.put_raw(0, &value)
+}
+
+fn splat(n: &mut Node<'_>) -> Outcome {
+    let result = n.out(0)?;
+    let number = f64::from(n.float("Value")?);
+    let value = stored(n, &result, number)?;
+    let value = n.expand(&value, &result.shape)?;
+    n.put_raw(0, &value)
+}
+
+fn tile(n: &mut Node<'_>) -> Outcome {
+    let (count, axis, rank) = (n.int("Count")?, n.axis("Axis", 0)?, n.dims(0)?.len());
+    let repeats: Vec<i64> =
+        (0..).take(rank).map(|place| if place == axis { count } else { 1 }).collect();
+    let repeats = n.longs(&repeats);
+    n.moved("Tile", &[&repeats], [])
+}
+
+/// What nobody says anything about: zeros are as good as anything.
+fn touch(n: &mut Node<'_>) -> Outcome {
+    let result = n.out(0)?;
+    let value = n.filled(result.kind.dtype(), 0.0, &result.shape)?;
+    n.put_raw(0, &value)
+}
+
+fn transpose(n: &mut Node<'_>) -> Outcome {
+    let order = ints("perm", n.ints("Shuffle")?);
+    n.moved("Transpose", &[], [order])
+}

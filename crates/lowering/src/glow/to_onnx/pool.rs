@@ -1,0 +1,118 @@
+//! Pools: the greatest, or the mean, of what is in a window.
+
+use lodstone_model::DType;
+
+use super::conv::{channels_first, channels_last};
+use super::node::{Node, Outcome, Rule};
+use crate::onnx::{Value, int, ints};
+
+pub(super) const RULES: &[(&str, Rule)] =
+    &[("AdaptiveAvgPool", adaptive), ("AvgPool", average), ("MaxPool", greatest)];
+
+/// Layouts of pools are numbers: `NHWC`, `NCHW`, `NTHWC`, `NCTHW`.
+fn is_first(n: &Node<'_>) -> Outcome<bool> {
+    Ok(n.int("Layout")? % 2 == 1)
+}
+
+fn windows(n: &Node<'_>) -> Outcome<[lodstone_model::Attribute; 3]> {
+    Ok([
+        ints("kernel_shape", n.ints("Kernels")?),
+        ints("strides", n.ints("Strides")?),
+        ints("pads", &super::conv::pads(n)?),
+    ])
+}
+
+fn greatest(n: &mut Node<'_>) -> Outcome {
+    let result = n.out(0)?;
+    let value = n.raw_like(0, &result)?;
+    let first = is_first(n)?;
+    let value = if first { value } else { channels_first(n, &value)? };
+    let wants_places = n.is_read(1);
+    let outputs = 1 + usize::from(wants_places);
+    let attributes = windows(n)?;
+    let outputs = n.emit("MaxPool", &[Some(&value)], attributes, outputs)?;
+    if let Some(greatest) = outputs.first() {
+        let greatest = if first { greatest.clone() } else { channels_last(n, greatest)? };
+        n.put_raw(0, &greatest)?;
+    }
+    let Some(places) = outputs.get(1) else { return Ok(()) };
+    let places = if first {
+        places.clone()
+    } else {
+        let places = renumbered(n, places)?;
+        channels_last(n, &places)?
+    };
+    n.put(1, &places)
+}
+
+/// Places of elements that are counted with the channels first, counted with the channels last.
+fn renumbered(n: &mut Node<'_>, places: &Value) -> Outcome<Value> {
+    let [_, height, width, channels] = n.ranked::<4>(0)?;
+    let Some(area) = height.checked_mul(width) else {
+        return Err("the extents are too large".to_owned().into());
+    };
+    let (area, channels) = (n.long(area), n.long(channels));
+    let within = n.call("Mod", &[places, &area], [])?;
+    let planes = n.div(places, &area)?;
+    let channel = n.call("Mod", &[&planes, &channels], [])?;
+    let image = n.div(&planes, &channels)?;
+    let image = n.mul(&image, &area)?;
+    let pixel = n.add(&image, &within)?;
+    let pixel = n.mul(&pixel, &channels)?;
+    Ok(n.add(&pixel, &channel)?)
+}
+
+fn average(n: &mut Node<'_>) -> Outcome {
+    let value = n.raw(0)?;
+    let first = is_first(n)?;
+    let value = if first { value } else { channels_first(n, &value)? };
+    let value = n.dequantized(&value, n.ty(0)?)?;
+    let [kernels, strides, pads] = windows(n)?;
+    let counted = int("count_include_pad", n.int("CountIncludePads")?);
+    let value = n.call("AveragePool", &[&value], [kernels, strides, pads, counted])?;
+    let result = n.out(0)?;
+    let value = n.quantized(&value, &result)?;
+    let value = if first { value } else { channels_last(n, &value)? };
+    n.put_raw(0, &value)
+}
+
+/// Windows that begin and end at the nearest elements around equal parts of an extent.
+fn adaptive(n: &mut Node<'_>) -> Outcome {
+    let [_, height, width, _] = n.ranked::<4>(0)?;
+    let [_, rows, columns, _] = n.out_ranked::<4>(0)?;
+    let value = n.real_as(0, DType::Float32)?;
+    let value = channels_first(n, &value)?;
+    let (rows, columns) = (weights(n, rows, height)?, weights(n, columns, width)?);
+    let columns = n.transpose(&columns, &[1, 0])?;
+    let value = n.call("MatMul", &[&rows, &value], [])?;
+    let value = n.call("MatMul", &[&value, &columns], [])?;
+    let value = channels_last(n, &value)?;
+    n.put(0, &value)
+}
+
+/// How much each of `many` elements counts in each of `parts` means: computed at run time, because it may be
+/// large.
+pub(super) fn weights(n: &mut Node<'_>, parts: i64, many: i64) -> Outcome<Value> {
+    if parts < 1 {
+        return Err("expected parts, found none".to_owned().into());
+    }
+    let (count, all) = (n.long(parts), n.long(many));
+    let part = n.range(parts)?;
+    let part = n.reshape(&part, &[parts, 1])?;
+    let start = n.mul(&part, &all)?;
+    // The end is rounded up.
+    let end = n.plus(&part, 1.0)?;
+    let end = n.mul(&end, &all)?;
+    let rest = n.long(parts - 1);
+    let end = n.add(&end, &rest)?;
+    let (start, end) = (n.div(&start, &count)?, n.div(&end, &count)?);
+    let element = n.range(many)?;
+    let element = n.reshape(&element, &[1, many])?;
+    let behind = n.call("GreaterOrEqual", &[&element, &start], [])?;
+    let before = n.call("Less", &[&element, &end], [])?;
+    let inside = n.call("And", &[&behind, &before], [])?;
+    let inside = n.cast(&inside, DType::Float32)?;
+    let size = n.sub(&end, &start)?;
+    let size = n.cast(&size, DType::Float32)?;
+    Ok(n.div(&inside, &size)?)
+}

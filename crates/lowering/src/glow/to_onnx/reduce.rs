@@ -1,0 +1,87 @@
+//! Along axes: sums, extrema, positions of extrema, what is largest.
+
+use lodstone_model::DType;
+
+use super::node::{Node, Outcome, Rule};
+use crate::onnx::int;
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("ArgMax", |n| position(n, "ArgMax")),
+    ("ArgMin", |n| position(n, "ArgMin")),
+    ("BatchedReduceAdd", |n| one(n, "ReduceSum")),
+    ("BatchedReduceMax", |n| several(n, "ReduceMax")),
+    ("BatchedReduceMean", |n| several(n, "ReduceMean")),
+    ("BatchedReduceMin", |n| several(n, "ReduceMin")),
+    ("BatchedReduceProd", |n| one(n, "ReduceProd")),
+    ("BatchedReduceSumSquare", |n| one(n, "ReduceSumSquare")),
+    ("CumSum", cumulated),
+    ("TopK", largest),
+    ("VectorNorm", norm),
+];
+
+fn one(n: &mut Node<'_>, kind: &str) -> Outcome {
+    let axis = n.axis("Axis", 0)?;
+    reduced(n, kind, &[axis])
+}
+
+fn several(n: &mut Node<'_>, kind: &str) -> Outcome {
+    let axes = n.ints("Axes")?;
+    reduced(n, kind, axes)
+}
+
+/// Extents that are reduced are gone, unless the result has them.
+fn reduced(n: &mut Node<'_>, kind: &str, axes: &[i64]) -> Outcome {
+    let value = n.real(0)?;
+    let keep = n.out(0)?.shape.len() == n.dims(0)?.len();
+    let value = n.reduce(kind, &value, axes, keep)?;
+    n.put(0, &value)
+}
+
+fn position(n: &mut Node<'_>, kind: &str) -> Outcome {
+    let axis = n.axis_attribute("Axis", 0)?;
+    let keep = int("keepdims", n.int("KeepDims")?);
+    let mut value = n.raw(0)?;
+    if n.ty(0)?.kind.is_quantized() {
+        // Integers are in the order of what they stand for; not all runtimes look for the narrow ones.
+        value = n.cast(&value, DType::Int32)?;
+    }
+    let value = n.call(kind, &[&value], [axis, keep])?;
+    n.put(0, &value)
+}
+
+fn cumulated(n: &mut Node<'_>) -> Outcome {
+    let value = n.real(0)?;
+    let axis = n.axis("Dim", 0)?;
+    let (exclusive, reverse) = (n.int("Exclusive")?, n.int("Reverse")?);
+    let axis = n.long(axis);
+    let attributes = [int("exclusive", exclusive), int("reverse", reverse)];
+    let value = n.call("CumSum", &[&value, &axis], attributes)?;
+    n.put(0, &value)
+}
+
+fn largest(n: &mut Node<'_>) -> Outcome {
+    let mut value = n.raw_like(0, &n.out(0)?)?;
+    if n.ty(0)?.kind.is_quantized() {
+        value = n.cast(&value, DType::Int32)?;
+    }
+    let count = n.int("K")?;
+    let count = n.longs(&[count]);
+    let outputs = n.emit("TopK", &[Some(&value), Some(&count)], [int("axis", -1)], 2)?;
+    let [values, places] = &outputs[..] else { return Ok(()) };
+    let dtype = n.out(0)?.kind.dtype();
+    let values = n.cast(values, dtype)?;
+    n.put_raw(0, &values)?;
+    n.put(1, places)
+}
+
+/// The root of the sum of squares; Glow has no other power.
+fn norm(n: &mut Node<'_>) -> Outcome {
+    let value = n.real(0)?;
+    let axis = n.axis("Axis", 0)?;
+    if n.int("P")? != 2 {
+        return super::node::no_words("norms of other powers than 2 are nowhere defined");
+    }
+    let axes = n.longs(&[axis]);
+    let value = n.call("ReduceL2", &[&value, &axes], [int("keepdims", 0)])?;
+    n.put(0, &value)
+}

@@ -1,0 +1,199 @@
+//! Gradients of what slides a window: convolutions and pools.
+
+use lodstone_model::DType;
+
+use super::conv::{channels_first, channels_last, pads};
+use super::node::{Node, Outcome, Rule, no_words};
+use super::pool::weights;
+use crate::onnx::{Value, int, ints, text};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("AdaptiveAvgPoolGrad", adaptive),
+    ("AvgPoolGrad", average),
+    ("Convolution3DGrad", convolution),
+    ("ConvolutionGrad", convolution),
+    ("MaxPoolGrad", greatest),
+];
+
+/// What is known of windows.
+struct Window {
+    kernels: Vec<i64>,
+    strides: Vec<i64>,
+    pads: Vec<i64>,
+    dilations: Vec<i64>,
+}
+
+fn window(n: &Node<'_>) -> Outcome<Window> {
+    let kernels = n.ints("Kernels")?.to_vec();
+    let dilations = match n.op.attribute("Dilation") {
+        Some(_) => n.ints("Dilation")?.to_vec(),
+        None => vec![1; kernels.len()],
+    };
+    let (strides, pads) = (n.ints("Strides")?.to_vec(), pads(n)?);
+    let extents = kernels.len();
+    if [strides.len(), dilations.len()] != [extents; 2] || pads.len() != 2 * extents {
+        return Err("kernels, strides, pads and dilations are not of as many extents"
+            .to_owned()
+            .into());
+    }
+    Ok(Window { kernels, strides, pads, dilations })
+}
+
+impl Window {
+    /// How many elements of the input no window reaches, along each extent.
+    fn rest(&self, input: &[i64], output: &[i64]) -> Option<Vec<i64>> {
+        let (before, behind) = self.pads.split_at_checked(self.kernels.len())?;
+        let windows = self.kernels.iter().zip(&self.strides).zip(&self.dilations);
+        let extents = input.iter().zip(output).zip(before.iter().zip(behind));
+        let rest = windows.zip(extents).map(|(((kernel, stride), dilation), extent)| {
+            let ((input, output), (before, behind)) = extent;
+            let span = kernel.checked_sub(1)?.checked_mul(*dilation)?.checked_add(1)?;
+            let reach = output.checked_sub(1)?.checked_mul(*stride)?.checked_add(span)?;
+            input.checked_add(*before)?.checked_add(*behind)?.checked_sub(reach)
+        });
+        rest.collect()
+    }
+}
+
+fn convolution(n: &mut Node<'_>) -> Outcome {
+    if super::conv::is_channels_first(n) {
+        return no_words("Glow has gradients for channels that are last");
+    }
+    let window = window(n)?;
+    let group = n.int("Group")?;
+    let grad = n.real(4)?;
+    let grad = channels_first(n, &grad)?;
+    let (input, filter) = (n.real(0)?, n.real(1)?);
+    let (input, filter) = (channels_first(n, &input)?, channels_first(n, &filter)?);
+    let (input_dims, grad_dims) = (input.dims()?, grad.dims()?);
+    let extents = input_dims.get(2..).zip(grad_dims.get(2..));
+    let rest = extents.and_then(|(input, output)| window.rest(input, output));
+    let Some(rest) = rest.filter(|rest| rest.iter().all(|rest| *rest >= 0)) else {
+        return Err("the windows do not fit the image".to_owned().into());
+    };
+    if n.is_read(0) {
+        let attributes = [
+            ints("kernel_shape", &window.kernels),
+            ints("strides", &window.strides),
+            ints("pads", &window.pads),
+            ints("dilations", &window.dilations),
+            ints("output_padding", &rest),
+            int("group", group),
+        ];
+        let of_input = n.call("ConvTranspose", &[&grad, &filter], attributes)?;
+        let of_input = channels_last(n, &of_input)?;
+        n.put(0, &of_input)?;
+    }
+    if n.is_read(1) {
+        if group != 1 {
+            return no_words("the gradient of the filter is that of groups");
+        }
+        // Channels and batch change places: images are convolved with gradients, whose steps are strides.
+        let order: Vec<i64> = [1, 0].into_iter().chain((2..).take(window.kernels.len())).collect();
+        let (images, gradients) = (n.transpose(&input, &order)?, n.transpose(&grad, &order)?);
+        // What no window reaches is left out behind.
+        let extents = window.kernels.len();
+        let (before, behind) = window.pads.split_at(extents);
+        let behind = behind.iter().zip(&rest).map(|(pad, rest)| pad - rest);
+        let pads: Vec<i64> = before.iter().copied().chain(behind).collect();
+        let (images, pads) = cut(n, &images, pads, extents)?;
+        let attributes = [
+            ints("strides", &window.dilations),
+            ints("pads", &pads),
+            ints("dilations", &window.strides),
+        ];
+        let of_filter = n.call("Conv", &[&images, &gradients], attributes)?;
+        let of_filter = n.transpose(&of_filter, &order)?;
+        let of_filter = channels_last(n, &of_filter)?;
+        n.put(1, &of_filter)?;
+    }
+    if n.is_read(2) {
+        let axes: Vec<i64> = [0].into_iter().chain((2..).take(window.kernels.len())).collect();
+        let of_bias = n.reduce("ReduceSum", &grad, &axes, false)?;
+        n.put(2, &of_bias)?;
+    }
+    Ok(())
+}
+
+/// Pads that are negative cut the image instead.
+fn cut(
+    n: &mut Node<'_>,
+    images: &Value,
+    pads: Vec<i64>,
+    extents: usize,
+) -> Outcome<(Value, Vec<i64>)> {
+    let mut images = images.clone();
+    for (axis, pad) in (2i64..).zip(pads.iter().skip(extents)) {
+        if *pad < 0 {
+            images = n.slice(&images, axis, 0, *pad)?;
+        }
+    }
+    Ok((images, pads.iter().map(|pad| (*pad).max(0)).collect()))
+}
+
+/// The gradient of each mean goes to all that it was made of.
+fn average(n: &mut Node<'_>) -> Outcome {
+    if n.int("Layout")? != 0 {
+        return no_words("Glow has gradients for channels that are last");
+    }
+    let window = window(n)?;
+    let [_, height, width, channels] = n.ranked::<4>(0)?;
+    let grad = n.real_as(2, DType::Float32)?;
+    let grad = channels_first(n, &grad)?;
+    let kernels = &window.kernels;
+    let [rows, columns] = kernels[..] else {
+        return Err("expected kernels of two extents".to_owned().into());
+    };
+    let area = if n.flag("CountIncludePads")? {
+        let area = n.filled(DType::Float32, 1.0, &[1, 1, rows, columns])?;
+        n.reduce("ReduceSum", &area, &[0, 1, 2, 3], true)?
+    } else {
+        // How many elements are in each window.
+        let image = n.filled(DType::Float32, 1.0, &[1, 1, height, width])?;
+        let kernel = n.filled(DType::Float32, 1.0, &[1, 1, rows, columns])?;
+        let attributes = [ints("strides", &window.strides), ints("pads", &window.pads)];
+        n.call("Conv", &[&image, &kernel], attributes)?
+    };
+    let share = n.div(&grad, &area)?;
+    let dims = grad.dims()?;
+    let rest = dims.get(2..).and_then(|output| window.rest(&[height, width], output));
+    let rest = rest.ok_or_else(|| "the windows do not fit the image".to_owned())?;
+    let kernel = n.filled(DType::Float32, 1.0, &[channels, 1, rows, columns])?;
+    let attributes = [
+        ints("kernel_shape", kernels),
+        ints("strides", &window.strides),
+        ints("pads", &window.pads),
+        ints("output_padding", &rest),
+        int("group", channels),
+    ];
+    let value = n.call("ConvTranspose", &[&share, &kernel], attributes)?;
+    let value = channels_last(n, &value)?;
+    n.put(0, &value)
+}
+
+/// The gradient of each greatest goes to where that was.
+fn greatest(n: &mut Node<'_>) -> Outcome {
+    let (grad, places) = (n.real(2)?, n.raw(3)?);
+    let dims = n.out(0)?.shape;
+    let count = dims.iter().try_fold(1i64, |count, extent| count.checked_mul(*extent));
+    let count = count.ok_or_else(|| "the image is too large".to_owned())?;
+    let zeros = n.filled(grad.dtype(), 0.0, &[count])?;
+    let (grad, places) = (n.reshape(&grad, &[-1])?, n.reshape(&places, &[-1])?);
+    let attributes = [int("axis", 0), text("reduction", "add")];
+    let value = n.call("ScatterElements", &[&zeros, &places, &grad], attributes)?;
+    let value = n.reshape(&value, &dims)?;
+    n.put(0, &value)
+}
+
+fn adaptive(n: &mut Node<'_>) -> Outcome {
+    let [_, height, width, _] = n.ranked::<4>(0)?;
+    let [_, rows, columns, _] = n.ranked::<4>(2)?;
+    let grad = n.real_as(2, DType::Float32)?;
+    let grad = channels_first(n, &grad)?;
+    let (rows, columns) = (weights(n, rows, height)?, weights(n, columns, width)?);
+    let rows = n.transpose(&rows, &[1, 0])?;
+    let value = n.call("MatMul", &[&rows, &grad], [])?;
+    let value = n.call("MatMul", &[&value, &columns], [])?;
+    let value = channels_last(n, &value)?;
+    n.put(0, &value)
+}

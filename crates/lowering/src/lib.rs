@@ -1,0 +1,55 @@
+//! Programs of one framework in the operators of another.
+//!
+//! What the other has no words for is lost by name, or stops it: nothing is guessed, and every operator
+//! that stops it is told at once.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+pub mod glow;
+mod onnx;
+
+use std::fmt;
+
+use lodstone_model::{Dialect, Model, Report};
+use lodstone_schema::Findings;
+
+/// A program that cannot be said in other operators.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LowerError {
+    /// Whose operators it would have had.
+    pub to: Dialect,
+    /// What stands in the way, with its place.
+    pub findings: Findings,
+}
+
+impl fmt::Display for LowerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.findings.told.len() + self.findings.more;
+        write!(f, "{count} operators cannot be said in those of {}", self.to.name())?;
+        self.findings.told.iter().try_for_each(|finding| write!(f, "; {finding}"))
+    }
+}
+
+impl std::error::Error for LowerError {}
+
+/// Makes the program of a model one of `to`, and its parameters what that needs; what is lost is told in
+/// `report`. A model without a program, or with one of `to`, stays as it is.
+///
+/// `None` if there is no way from the one to the other; then nothing is changed.
+///
+/// # Errors
+/// If operators, or what they are given, cannot be said; then nothing is changed.
+pub fn lower(
+    model: &mut Model,
+    to: Dialect,
+    report: &mut Report,
+) -> Option<Result<(), LowerError>> {
+    let from = model.program.as_ref()?.dialect;
+    let way = match (from, to) {
+        (Dialect::Glow, Dialect::Onnx) => glow::to_onnx,
+        (Dialect::Onnx, Dialect::Glow) => glow::from_onnx,
+        _ => return None,
+    };
+    let lowered = way(model, report).map_err(|findings| LowerError { to, findings });
+    Some(lowered.map(|lowered| *model = lowered))
+}

@@ -1,0 +1,93 @@
+//! Small constants: numbers that operators are given. Those that are equal are one.
+
+use bytes::Bytes;
+use half::{bf16, f16};
+use lodstone_model::{DType, Parameter, Tensor};
+use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_store::Blob;
+
+use super::{Graph, Value};
+
+/// What makes constants equal.
+pub(super) type Key = (DType, Vec<u64>, Bytes);
+
+impl Graph {
+    /// A list of integers.
+    pub(crate) fn longs(&mut self, values: &[i64]) -> Value {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.constant(DType::Int64, vec![values.len() as u64], bytes)
+    }
+
+    /// A list of numbers with fractions.
+    pub(crate) fn singles(&mut self, values: &[f32]) -> Value {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.constant(DType::Float32, vec![values.len() as u64], bytes)
+    }
+
+    /// One integer without extents.
+    pub(crate) fn long(&mut self, value: i64) -> Value {
+        self.constant(DType::Int64, Vec::new(), value.to_le_bytes().to_vec())
+    }
+
+    /// One number of a type, without extents; what the type cannot hold is rounded, or its nearest limit.
+    ///
+    /// # Errors
+    /// If it is no type of numbers.
+    pub(crate) fn number(&mut self, dtype: DType, value: f64) -> Result<Value, String> {
+        let bytes = encoded(dtype, value)
+            .ok_or_else(|| format!("expected a type of numbers, found {dtype}"))?;
+        Ok(self.constant(dtype, Vec::new(), bytes))
+    }
+
+    /// One number of a type, as a list.
+    ///
+    /// # Errors
+    /// If it is no type of numbers.
+    pub(crate) fn one_number(&mut self, dtype: DType, value: f64) -> Result<Tensor, String> {
+        let bytes = encoded(dtype, value)
+            .ok_or_else(|| format!("expected a type of numbers, found {dtype}"))?;
+        Ok(Tensor::dense(dtype, vec![1], Blob::memory(bytes)))
+    }
+
+    fn constant(&mut self, dtype: DType, shape: Vec<u64>, bytes: Vec<u8>) -> Value {
+        let bytes = Bytes::from(bytes);
+        let key = (dtype, shape.clone(), bytes.clone());
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let value = self.tensor(Tensor::dense(dtype, shape, Blob::memory(bytes)), "constant");
+        self.recent.push(key.clone());
+        self.known.insert(key, value.clone());
+        value
+    }
+
+    /// A tensor, called after `base`.
+    pub(crate) fn tensor(&mut self, tensor: Tensor, base: &str) -> Value {
+        let name = self.names.fresh(base);
+        let value = Value::new(&name, ValueInfo::of(&tensor));
+        self.constants.push(Parameter { name, tensor });
+        value
+    }
+}
+
+/// The bytes of a number of a type.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "casts of numbers with fractions saturate, which is meant"
+)]
+fn encoded(dtype: DType, value: f64) -> Option<Vec<u8>> {
+    Some(match dtype {
+        DType::Bool => vec![u8::from(value != 0.0)],
+        DType::Int8 => (value as i8).to_le_bytes().to_vec(),
+        DType::Uint8 => (value as u8).to_le_bytes().to_vec(),
+        DType::Int16 => (value as i16).to_le_bytes().to_vec(),
+        DType::Int32 => (value as i32).to_le_bytes().to_vec(),
+        DType::Int64 => (value as i64).to_le_bytes().to_vec(),
+        DType::Float16 => f16::from_f64(value).to_le_bytes().to_vec(),
+        DType::BFloat16 => bf16::from_f64(value).to_le_bytes().to_vec(),
+        DType::Float32 => (value as f32).to_le_bytes().to_vec(),
+        DType::Float64 => value.to_le_bytes().to_vec(),
+        _ => return None,
+    })
+}

@@ -1,0 +1,277 @@
+//! Makes programs of ONNX's operators: emits operators and constants, names them, and knows the type of
+//! every value, because the rules of [`infer`](lodstone_schema::onnx::infer) are asked at each.
+//!
+//! What comes out of a lowering that contradicts itself is therefore found where it is made, and no
+//! lowering computes shapes of its own.
+
+mod constants;
+mod shapes;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use lodstone_model::{
+    Attribute, AttributeValue, ByteString, DType, Dialect, Dim, Op, Operand, Parameter, ValueType,
+};
+use lodstone_schema::onnx::admits;
+use lodstone_schema::onnx::infer::{Bodies, ValueInfo, infer_op};
+
+/// The version of ONNX's operators that lowerings emit: what runtimes open today.
+pub(crate) const OPSET: i64 = 21;
+
+/// The version of the representation that belongs to it.
+pub(crate) const IR_VERSION: i64 = 10;
+
+/// Most characters of a name that names made from it begin with. Names come out of the file and may
+/// be of any length.
+const LONGEST: usize = 200;
+
+/// A value of the program that is made, and what is known of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Value {
+    name: Arc<str>,
+    info: Arc<ValueInfo>,
+}
+
+impl Value {
+    /// A value that something else than an operator gives.
+    pub(crate) fn new(name: &str, info: ValueInfo) -> Self {
+        Self { name: Arc::from(name), info: Arc::new(info) }
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The type of its elements.
+    pub(crate) fn dtype(&self) -> DType {
+        self.info.dtype()
+    }
+
+    /// Its type.
+    pub(crate) fn value_type(&self) -> &ValueType {
+        &self.info.value
+    }
+
+    /// Its extents, if all of them are known.
+    pub(crate) fn known_dims(&self) -> Option<Vec<i64>> {
+        let known = |dim: &Dim| match dim {
+            Dim::Known(extent) => i64::try_from(*extent).ok(),
+            _ => None,
+        };
+        self.info.shape()?.iter().map(known).collect()
+    }
+
+    /// Its extents.
+    pub(crate) fn dims(&self) -> Result<Vec<i64>, String> {
+        self.known_dims().ok_or_else(|| "expected extents that are known".to_owned())
+    }
+
+    /// Its elements, if they are few integers and known.
+    pub(crate) fn known_ints(&self) -> Option<Vec<i64>> {
+        self.info.ints()
+    }
+
+    /// How many extents it has.
+    pub(crate) fn rank(&self) -> Result<usize, String> {
+        self.dims().map(|dims| dims.len())
+    }
+}
+
+/// Names that are taken, and such that are not.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    taken: HashSet<String>,
+    next: HashMap<String, u64>,
+}
+
+impl Names {
+    /// No new name will be this one.
+    pub(crate) fn take(&mut self, name: &str) {
+        self.taken.insert(name.to_owned());
+    }
+
+    /// A name that nothing has: `base`, or with a number behind it.
+    pub(crate) fn fresh(&mut self, base: &str) -> String {
+        let end = base.char_indices().nth(LONGEST).map_or(base.len(), |(end, _)| end);
+        let base = base.get(..end).unwrap_or_default();
+        let next = self.next.entry(base.to_owned()).or_default();
+        loop {
+            let name = match *next {
+                0 => base.to_owned(),
+                number => format!("{base}_{number}"),
+            };
+            *next += 1;
+            if self.taken.insert(name.clone()) {
+                return name;
+            }
+        }
+    }
+}
+
+/// What a program is made of so far.
+#[derive(Debug, Default)]
+pub(crate) struct Graph {
+    /// Operators, in the order in which they run.
+    pub(crate) ops: Vec<Op>,
+    /// Constants that were made.
+    pub(crate) constants: Vec<Parameter>,
+    /// Names of all values and operators.
+    pub(crate) names: Names,
+    /// Constants by what they are, so that each is there once.
+    known: HashMap<constants::Key, Value>,
+    /// What is emitted now belongs to this.
+    base: String,
+    /// Where that begins.
+    first: usize,
+    first_constant: usize,
+    /// Constants that were first needed there.
+    recent: Vec<constants::Key>,
+    /// Values of it that have got their final names.
+    named: HashMap<Arc<str>, Arc<str>>,
+}
+
+/// Operators with blocks are not emitted.
+struct NoBodies;
+
+impl Bodies for NoBodies {
+    fn body(&mut self, block: i32, _: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String> {
+        Err(format!("there is no graph {block}"))
+    }
+}
+
+impl Graph {
+    /// What is emitted from now on belongs to what is called `base`.
+    pub(crate) fn begin(&mut self, base: &str) {
+        base.clone_into(&mut self.base);
+        (self.first, self.first_constant) = (self.ops.len(), self.constants.len());
+        self.named.clear();
+        self.recent.clear();
+    }
+
+    /// Takes back what was emitted since then.
+    pub(crate) fn take_back(&mut self) {
+        self.ops.truncate(self.first);
+        self.constants.truncate(self.first_constant);
+        for key in self.recent.drain(..) {
+            self.known.remove(&key);
+        }
+        self.named.clear();
+    }
+
+    /// Emits an operator with so many outputs; an input that is `None` is left out.
+    ///
+    /// # Errors
+    /// What the rule of the operator says is wrong with it.
+    pub(crate) fn emit(
+        &mut self,
+        kind: &str,
+        inputs: &[Option<&Value>],
+        attributes: impl IntoIterator<Item = Attribute>,
+        outputs: usize,
+    ) -> Result<Vec<Value>, String> {
+        let names = inputs.iter().map(|input| input.map_or("", |value| self.name_of(value)));
+        let args = names.map(str::to_owned).collect();
+        let base = format!("{}_{kind}", self.base);
+        let results: Vec<String> = (0..outputs).map(|_| self.names.fresh(&base)).collect();
+        let op = Op {
+            dialect: Dialect::Onnx,
+            name: results.first().cloned().unwrap_or_default(),
+            kind: kind.to_owned(),
+            inputs: vec![Operand { slot: String::new(), args }],
+            outputs: vec![Operand { slot: String::new(), args: results.clone() }],
+            attributes: attributes.into_iter().collect(),
+            ..Op::default()
+        };
+        let types: Vec<Option<&ValueType>> =
+            inputs.iter().map(|input| input.map(Value::value_type)).collect();
+        admits(&op, OPSET, &types).map_err(|what| format!("as `{kind}`: {what}"))?;
+        let infos: Vec<Option<&ValueInfo>> =
+            inputs.iter().map(|input| input.map(|value| &*value.info)).collect();
+        let told = infer_op(&op, OPSET, &infos, &mut NoBodies)
+            .map_err(|what| format!("as `{kind}`: {what}"))?;
+        self.ops.push(op);
+        let told = told.into_iter().chain(std::iter::repeat_with(ValueInfo::default));
+        Ok(results.iter().zip(told).map(|(name, info)| Value::new(name, info)).collect())
+    }
+
+    /// Emits an operator with one output and no input that is left out.
+    ///
+    /// # Errors
+    /// What the rule of the operator says is wrong with it.
+    pub(crate) fn call<const N: usize>(
+        &mut self,
+        kind: &str,
+        inputs: &[&Value],
+        attributes: [Attribute; N],
+    ) -> Result<Value, String> {
+        let inputs: Vec<Option<&Value>> = inputs.iter().copied().map(Some).collect();
+        let outputs = self.emit(kind, &inputs, attributes, 1)?;
+        outputs.into_iter().next().ok_or_else(|| format!("`{kind}` gives nothing"))
+    }
+
+    /// Gives a value its final name, and the operator that writes it `op_name` if that is not empty; one
+    /// that was not made since [`begin`](Self::begin), or has another name already, is copied.
+    pub(crate) fn name(
+        &mut self,
+        value: &Value,
+        name: &str,
+        op_name: &str,
+    ) -> Result<Value, String> {
+        if !self.is_made(value) {
+            let copied = self.call("Identity", &[value], [])?;
+            return self.name(&copied, name, op_name);
+        }
+        for op in self.ops.iter_mut().skip(self.first) {
+            let writes = op.writes().any(|written| written == value.name());
+            if writes && !op_name.is_empty() {
+                op_name.clone_into(&mut op.name);
+            }
+            let operands = op.inputs.iter_mut().chain(&mut op.outputs);
+            let args = operands.flat_map(|operand| &mut operand.args);
+            args.filter(|arg| **arg == value.name()).for_each(|arg| name.clone_into(arg));
+        }
+        let name = Arc::<str>::from(name);
+        self.named.insert(Arc::clone(&value.name), Arc::clone(&name));
+        Ok(Value { name, info: Arc::clone(&value.info) })
+    }
+
+    /// Whether a value was made since [`begin`](Self::begin), and has no final name yet.
+    fn is_made(&self, value: &Value) -> bool {
+        let mut ops = self.ops.iter().skip(self.first);
+        !self.named.contains_key(&value.name)
+            && !self.named.values().any(|name| *name == value.name)
+            && ops.any(|op| op.writes().any(|name| name == value.name()))
+    }
+
+    fn name_of<'v>(&'v self, value: &'v Value) -> &'v str {
+        self.named.get(&value.name).unwrap_or(&value.name)
+    }
+}
+
+/// An attribute that is an integer.
+pub(crate) fn int(name: &str, value: i64) -> Attribute {
+    attribute(name, AttributeValue::Long(value))
+}
+
+/// An attribute that is a list of integers.
+pub(crate) fn ints(name: &str, values: &[i64]) -> Attribute {
+    attribute(name, AttributeValue::Longs(values.to_vec()))
+}
+
+/// An attribute that is a number with a fraction.
+pub(crate) fn float(name: &str, value: f32) -> Attribute {
+    attribute(name, AttributeValue::Float(value))
+}
+
+/// An attribute that is a text.
+pub(crate) fn text(name: &str, value: &str) -> Attribute {
+    attribute(name, AttributeValue::String(ByteString::from(value)))
+}
+
+fn attribute(name: &str, value: AttributeValue) -> Attribute {
+    Attribute { name: name.to_owned(), value }
+}

@@ -1,0 +1,83 @@
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "tests fail so")]
+
+use lodstone_model::{DType, Dim};
+use lodstone_schema::onnx::infer::ValueInfo;
+
+use super::{Graph, Value, ints};
+
+fn floats(name: &str, dims: &[u64]) -> Value {
+    let dims = dims.iter().map(|extent| Dim::Known(*extent)).collect();
+    Value::new(name, ValueInfo::tensor(DType::Float32, Some(dims)))
+}
+
+#[test]
+fn new_names_are_those_of_nothing_else() {
+    let mut graph = Graph::default();
+    ["relu_Relu", "relu_Relu_1"].iter().for_each(|name| graph.names.take(name));
+    graph.begin("relu");
+    let x = floats("x", &[2]);
+    let made = graph.call("Relu", &[&x], []).expect("right");
+    assert_eq!(made.name(), "relu_Relu_2");
+    let long = graph.names.fresh(&"n".repeat(100_000));
+    assert_eq!(long.len(), 200, "names of a file may be of any length");
+}
+
+#[test]
+fn a_value_gets_its_final_name_where_it_was_read_already() {
+    let mut graph = Graph::default();
+    graph.begin("node");
+    let x = floats("x", &[2]);
+    let one = graph.call("Relu", &[&x], []).expect("right");
+    let two = graph.call("Neg", &[&one], []).expect("right");
+    graph.name(&one, "first", "node").expect("named");
+    graph.name(&two, "second", "").expect("named");
+    let three = graph.call("Abs", &[&one], []).expect("right");
+    let names: Vec<_> =
+        graph.ops.iter().map(|op| (op.input("")[0].as_str(), op.output("")[0].as_str())).collect();
+    assert_eq!(names, [("x", "first"), ("first", "second"), ("first", three.name())]);
+    assert_eq!(graph.ops[0].name, "node");
+}
+
+#[test]
+fn what_was_not_made_here_or_has_a_name_already_is_copied() {
+    let mut graph = Graph::default();
+    graph.begin("node");
+    let x = floats("x", &[2]);
+    graph.name(&x, "out", "node").expect("named");
+    let made = graph.call("Relu", &[&x], []).expect("right");
+    graph.name(&made, "one", "").expect("named");
+    graph.name(&made, "two", "").expect("named");
+    let kinds: Vec<&str> = graph.ops.iter().map(|op| op.kind.as_str()).collect();
+    assert_eq!(kinds, ["Identity", "Relu", "Identity"]);
+    assert_eq!(graph.ops[2].input(""), ["one"]);
+}
+
+#[test]
+fn equal_constants_are_one_and_go_with_what_needed_them_first() {
+    let mut graph = Graph::default();
+    graph.begin("first");
+    let one = graph.longs(&[1, 2]);
+    assert_eq!(graph.longs(&[1, 2]).name(), one.name());
+    assert_ne!(graph.longs(&[2, 1]).name(), one.name());
+    graph.begin("second");
+    let kept = graph.constants.len();
+    graph.longs(&[3]);
+    graph.take_back();
+    assert_eq!(graph.constants.len(), kept);
+    let again = graph.longs(&[3]);
+    assert!(graph.constants.iter().any(|constant| constant.name == again.name()));
+}
+
+#[test]
+fn an_operator_that_contradicts_its_inputs_is_refused() {
+    let mut graph = Graph::default();
+    let (x, y) = (floats("x", &[2, 3]), floats("y", &[2, 3]));
+    let error = graph.call("MatMul", &[&x, &y], []).expect_err("3 is not 2");
+    assert!(error.starts_with("as `MatMul`: "), "{error}");
+    let error = graph.call("Transpose", &[&x], [ints("perm", &[0, 0])]).expect_err("twice");
+    assert!(error.starts_with("as `Transpose`: "), "{error}");
+    let number = graph.long(1);
+    let error = graph.add(&x, &number).expect_err("of two types");
+    assert!(error.contains("tensor(int64)"), "{error}");
+    assert!(graph.ops.is_empty());
+}
