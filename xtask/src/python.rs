@@ -35,7 +35,7 @@ pub(crate) fn test_package() -> Result<(), Outcome> {
     let (_, first) = pythons.first().ok_or_else(|| {
         Outcome::CouldNotRun("there is no Python from 3.11 on, with venv".to_owned())
     })?;
-    let wheel = wheel(first)?;
+    let wheel = wheel(first, &[])?;
     for (_, python) in &pythons {
         let python = environment(python, PACKAGE)?;
         install(&python, &wheel)?;
@@ -49,12 +49,15 @@ pub(crate) fn test_package() -> Result<(), Outcome> {
 /// What the Python package is built and tested with.
 const PACKAGE: &str = "crates/python/requirements-test.txt";
 
-/// The Python package, built as it is now.
-pub(crate) fn wheel(python: &Path) -> Result<PathBuf, Outcome> {
+/// The Python package, built as it is now; `arguments` are for maturin.
+pub(crate) fn wheel(python: &Path, arguments: &[&str]) -> Result<PathBuf, Outcome> {
     let wheels = target().join("wheels");
     let _ = fs::remove_dir_all(&wheels);
     let mut build = Command::new(environment(python, PACKAGE)?);
-    build.args(["-m", "maturin", "build", "--quiet", "--locked", "--out"]).arg(&wheels);
+    build
+        .args(["-m", "maturin", "build", "--quiet", "--locked", "--out"])
+        .arg(&wheels)
+        .args(arguments);
     run(build.current_dir(root().join("crates/python")))?;
     let built = fs::read_dir(&wheels).map_err(cannot("list what was built"))?.flatten().next();
     let missing = || Outcome::Failed("maturin built no wheel".to_owned());

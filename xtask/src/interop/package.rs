@@ -41,7 +41,7 @@ const FRAMEWORKS: [Beside; 4] = [
 ];
 
 pub(super) fn package(python: &Path) -> Result<(), Outcome> {
-    let wheel = wheel(python)?;
+    let wheel = wheel(python, &[])?;
     let mut outcomes = Vec::new();
     for (name, requirements, files) in FRAMEWORKS {
         let python = environment(python, requirements)?;
