@@ -1,98 +1,92 @@
-"""Tensors of files and to files, with the names that safetensors has for that."""
+"""Tensors of files and to files, with the names that safetensors has for that.
+
+    >>> import array
+    >>> lodstone.save_file({"x": array.array("f", [1, 2])}, tmp / "x.safetensors")
+    >>> lodstone.load_file(tmp / "x.safetensors")
+    {'x': <lodstone.Tensor "x" float32[2]>}
+"""
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from types import ModuleType
-from typing import Any, BinaryIO
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Generic, TypeVar
 
 from . import _lodstone
 from ._lodstone import Tensor
 from ._model import Model, Path, open
 from ._work import Progress, converting
 
-Convert = Callable[[str, Any], Tensor]
-"""Makes a tensor of a value that has a name."""
+Array = TypeVar("Array")
 
 
-def load_file(file: Path | BinaryIO, **options: Any) -> dict[str, Tensor]:
-    """The tensors of a model, in memory.
+@dataclass(frozen=True)
+class Files(Generic[Array]):
+    """What reads and writes files as arrays of one framework."""
 
-    `lodstone.numpy.load_file`, `lodstone.torch.load_file` and `lodstone.paddle.load_file` give arrays.
-    """
-    return dict(Model(open(file, **options)._model._loaded()))
+    read: Callable[[Model], dict[str, Array]]
+    """All tensors of a model, in memory that is the caller's."""
+    tensor: Callable[[str, Array], Tensor]
+    """A tensor of an array that has a name."""
 
+    def load_file(self, file: Path | BinaryIO | bytes, **options: Any) -> dict[str, Array]:
+        """The tensors of a model, in memory that is yours. `options` are those of `lodstone.open`."""
+        return self.read(open(file, **options))
 
-def load(data: bytes) -> dict[str, Tensor]:
-    """The tensors of a model that is bytes."""
-    return load_file(data)
+    def load(self, data: bytes) -> dict[str, Array]:
+        """The tensors of a model that is bytes."""
+        return self.load_file(data)
 
+    def save_file(
+        self,
+        tensors: Mapping[str, Array | Tensor],
+        file: Path,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> None:
+        """Writes tensors. The format is told by the name of the file, or by `to`.
 
-def save_file(
-    tensors: Mapping[str, Any],
-    file: Path,
-    metadata: Mapping[str, str] | None = None,
-    *,
-    progress: Progress | None = None,
-    **options: Any,
-) -> None:
-    """Writes tensors: those of this package, or whatever has a buffer with a type.
+        `options` are those of `lodstone.convert`.
+        """
+        self._write(tensors, file, metadata, progress, options)
 
-    The format is told by the name of the file, or by `to`. `options` are those of `convert`.
+    def save(
+        self,
+        tensors: Mapping[str, Array | Tensor],
+        metadata: Mapping[str, str] | None = None,
+        *,
+        to: str = "safetensors",
+        **options: Any,
+    ) -> bytes:
+        """The bytes of a file of a format that is one file."""
+        with tempfile.TemporaryDirectory(prefix="lodstone") as directory:
+            path = os.path.join(directory, "model")
+            done = self._write(tensors, path, metadata, None, {**options, "to": to})
+            files = done["files"]
+            if len(files) != 1:
+                raise ValueError(f"{to} is {len(files)} files here, which are not one string of bytes")
+            with builtins.open(files[0], "rb") as file:
+                return file.read()
 
-    >>> import array
-    >>> lodstone.save_file({"x": array.array("f", [1, 2])}, tmp / "x.safetensors")
-    >>> lodstone.open(tmp / "x.safetensors")["x"]
-    <lodstone.Tensor "x" float32[2]>
-    """
-    write(of_buffer, tensors, file, metadata, progress, options)
-
-
-def save(
-    tensors: Mapping[str, Any],
-    metadata: Mapping[str, str] | None = None,
-    *,
-    to: str = "safetensors",
-    **options: Any,
-) -> bytes:
-    """The bytes of a file of a format that is one file."""
-    return encode(of_buffer, tensors, metadata, to, options)
-
-
-def write(
-    convert: Convert,
-    tensors: Mapping[str, Any],
-    file: Path,
-    metadata: Mapping[str, str] | None,
-    progress: Progress | None,
-    options: dict[str, Any],
-) -> dict[str, Any]:
-    """Writes values, each made a tensor by `convert`."""
-    values = [
-        value.renamed(name) if isinstance(value, Tensor) else convert(name, value)
-        for name, value in tensors.items()
-    ]
-    return _lodstone.save(values, dict(metadata or {}), file, converting(**options), progress)
-
-
-def encode(
-    convert: Convert,
-    tensors: Mapping[str, Any],
-    metadata: Mapping[str, str] | None,
-    to: str,
-    options: dict[str, Any],
-) -> bytes:
-    """The same in memory."""
-    with tempfile.TemporaryDirectory(prefix="lodstone") as directory:
-        path = os.path.join(directory, "model")
-        done = write(convert, tensors, path, metadata, None, {**options, "to": to})
-        if len(done["files"]) != 1:
-            raise ValueError(f"{to} is {len(done['files'])} files here, which are not one string of bytes")
-        with os.fdopen(os.open(done["files"][0], os.O_RDONLY), "rb") as file:
-            return file.read()
+    def _write(
+        self,
+        tensors: Mapping[str, Array | Tensor],
+        file: Path,
+        metadata: Mapping[str, str] | None,
+        progress: Progress | None,
+        options: dict[str, Any],
+    ) -> dict[str, Any]:
+        values = [
+            value.renamed(name) if isinstance(value, Tensor) else self.tensor(name, value)
+            for name, value in tensors.items()
+        ]
+        return _lodstone.save(values, dict(metadata or {}), file, converting(**options), progress)
 
 
 FORMATS = {
@@ -116,13 +110,19 @@ def of_buffer(name: str, value: Any) -> Tensor:
     """A tensor of whatever has a buffer with a type."""
     view = memoryview(value)
     kind = view.format.lstrip("@=<")
-    if kind in ("l", "q", "L", "Q", "n", "N"):
-        dtype = ("int" if kind in "lqn" else "uint") + str(8 * view.itemsize)
-    else:
-        dtype = FORMATS.get(kind)
+    dtype = FORMATS.get(kind)
+    if kind in ("l", "q", "n", "L", "Q", "N"):
+        dtype = f"{'int' if kind in 'lqn' else 'uint'}{8 * view.itemsize}"
     if dtype is None:
         raise TypeError(f"`{name}` has elements of the type {view.format!r}, which is not known")
-    return Tensor(name, dtype, view.shape, view if view.c_contiguous else view.tobytes())
+    return Tensor(name, dtype, view.shape or (), view if view.c_contiguous else view.tobytes())
+
+
+_files: Files[Any] = Files(lambda model: dict(Model(model._model._loaded())), of_buffer)
+load_file = _files.load_file
+load = _files.load
+save_file = _files.save_file
+save = _files.save
 
 
 class safe_open:
@@ -199,5 +199,6 @@ def array_of(framework: str | None) -> Callable[[Tensor], Any]:
         return lambda tensor: tensor
     if framework not in FRAMEWORKS:
         raise ValueError(f"{framework!r} is none of the frameworks: {', '.join(FRAMEWORKS)}")
-    module: ModuleType = importlib.import_module(f".{FRAMEWORKS[framework]}", __package__)
-    return module.array
+    module = importlib.import_module(f".{FRAMEWORKS[framework]}", __package__)
+    array: Callable[[Tensor], Any] = module.array
+    return array

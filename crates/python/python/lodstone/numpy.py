@@ -7,18 +7,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
-from . import _files
+from ._files import Files
 from ._lodstone import Buffer, Tensor
-from ._model import Path, open
-from ._work import Progress
+from ._model import Model
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def dtype(name: str) -> np.dtype | None:
+def dtype(name: str) -> np.dtype[Any] | None:
     """The element type that NumPy, or `ml_dtypes` where that is installed, calls `name`."""
     try:
         return np.dtype(name)
@@ -32,7 +32,7 @@ def dtype(name: str) -> np.dtype | None:
     return None if kind is None else np.dtype(kind)
 
 
-def array(tensor: Tensor) -> np.ndarray:
+def array(tensor: Tensor) -> Array:
     """The elements of a tensor: those of the file, which are not copied and read-only.
 
     Of a sparse tensor they are those that are stored. Types that neither NumPy nor `ml_dtypes` has are raw
@@ -41,14 +41,14 @@ def array(tensor: Tensor) -> np.ndarray:
     return view(tensor, tensor.data())
 
 
-def view(tensor: Tensor, data: Buffer) -> np.ndarray:
+def view(tensor: Tensor, data: Buffer) -> Array:
     """An array of bytes that a tensor has."""
     if tensor.values is not None:
         texts = np.empty(tensor.shape, object)
         texts.reshape(-1)[:] = tensor.values
         return texts
     kind, shape = dtype(tensor.dtype), tensor.stored_shape
-    raw = np.frombuffer(data, np.uint8)
+    raw: Array = np.frombuffer(memoryview(data), np.uint8)
     if kind is None:
         return raw
     bits = BITS.get(tensor.dtype)
@@ -61,40 +61,10 @@ BITS = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4, "float
 """Types of which several share a byte. NumPy has one in each."""
 
 
-def unpacked(raw: np.ndarray, bits: int, count: int) -> np.ndarray:
+def unpacked(raw: Array, bits: int, count: int) -> Array:
     """Elements of so many bits, lowest first, each in a byte of its own."""
     all_bits = np.unpackbits(raw, bitorder="little")[: bits * count].reshape(count, bits)
     return np.packbits(all_bits, axis=1, bitorder="little").reshape(-1)
-
-
-def load_file(file: Path | BinaryIO | bytes, **options: Any) -> dict[str, np.ndarray]:
-    """The tensors of a model, in memory that is yours."""
-    model = open(file, **options)
-    return {tensor.name: view(tensor, data) for tensor, data in model._model._load(list(model))}
-
-
-def load(data: bytes) -> dict[str, np.ndarray]:
-    """The tensors of a model that is bytes."""
-    return load_file(data)
-
-
-def save_file(
-    tensors: Mapping[str, Any],
-    file: Path,
-    metadata: Mapping[str, str] | None = None,
-    *,
-    progress: Progress | None = None,
-    **options: Any,
-) -> None:
-    """Writes arrays. The format is told by the name of the file, or by `to`; `options` are those of `convert`."""
-    _files.write(tensor, tensors, file, metadata, progress, options)
-
-
-def save(
-    tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None, *, to: str = "safetensors", **options: Any
-) -> bytes:
-    """The bytes of a file of a format that is one file."""
-    return _files.encode(tensor, tensors, metadata, to, options)
 
 
 def tensor(name: str, value: Any) -> Tensor:
@@ -108,3 +78,14 @@ def tensor(name: str, value: Any) -> Tensor:
     else:
         data = plain.reshape(-1).view(np.uint8)
     return Tensor(name, kind.name, plain.shape, data)
+
+
+def _read(model: Model) -> dict[str, Array]:
+    return {tensor.name: view(tensor, data) for tensor, data in model._model._load(list(model))}
+
+
+_files = Files(_read, tensor)
+load_file = _files.load_file
+load = _files.load
+save_file = _files.save_file
+save = _files.save

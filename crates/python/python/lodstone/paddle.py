@@ -7,16 +7,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, BinaryIO
-
 import paddle
 from paddle.utils import dlpack
 
-from . import _files, numpy
-from ._lodstone import Buffer, Tensor
-from ._model import Path, open
-from ._work import Progress
+from . import numpy
+from ._files import Files
+from ._lodstone import Tensor
+from ._model import Model
 
 
 def array(tensor: Tensor) -> paddle.Tensor:
@@ -34,35 +31,6 @@ def array(tensor: Tensor) -> paddle.Tensor:
         return paddle.to_tensor(numpy.array(tensor))
 
 
-def load_file(file: Path | BinaryIO | bytes, **options: Any) -> dict[str, paddle.Tensor]:
-    """The tensors of a model, in memory that is yours."""
-    return {name: array(tensor) for name, tensor in _files.load_file(file, **options).items()}
-
-
-def load(data: bytes) -> dict[str, paddle.Tensor]:
-    """The tensors of a model that is bytes."""
-    return load_file(data)
-
-
-def save_file(
-    tensors: Mapping[str, Any],
-    file: Path,
-    metadata: Mapping[str, str] | None = None,
-    *,
-    progress: Progress | None = None,
-    **options: Any,
-) -> None:
-    """Writes tensors. The format is told by the name of the file, or by `to`; `options` are those of `convert`."""
-    _files.write(tensor, tensors, file, metadata, progress, options)
-
-
-def save(
-    tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None, *, to: str = "safetensors", **options: Any
-) -> bytes:
-    """The bytes of a file of a format that is one file."""
-    return _files.encode(tensor, tensors, metadata, to, options)
-
-
 def tensor(name: str, value: paddle.Tensor) -> Tensor:
     """A tensor of one of PaddlePaddle."""
     kind = str(value.dtype).removeprefix("paddle.")
@@ -71,3 +39,15 @@ def tensor(name: str, value: paddle.Tensor) -> Tensor:
         # NumPy has the bits of it.
         return Tensor(name, kind, tuple(value.shape), raw.reshape(-1).view("uint8"))
     return numpy.tensor(name, raw)
+
+
+def _read(model: Model) -> dict[str, paddle.Tensor]:
+    loaded = Model(model._model._loaded())
+    return {name: array(tensor) for name, tensor in loaded.items()}
+
+
+_files = Files(_read, tensor)
+load_file = _files.load_file
+load = _files.load
+save_file = _files.save_file
+save = _files.save

@@ -7,15 +7,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, BinaryIO
-
 import torch
 
-from . import _files
+from ._files import Files
 from ._lodstone import Buffer, Tensor
-from ._model import Path, open
-from ._work import Progress
+from ._model import Model
 
 
 def dtype(name: str) -> torch.dtype | None:
@@ -55,36 +51,6 @@ def view(tensor: Tensor, data: Buffer) -> torch.Tensor:
     return torch.frombuffer(data, dtype=kind).reshape(shape)
 
 
-def load_file(file: Path | BinaryIO | bytes, **options: Any) -> dict[str, torch.Tensor]:
-    """The tensors of a model, in memory that is yours."""
-    model = open(file, **options)
-    return {tensor.name: view(tensor, data) for tensor, data in model._model._load(list(model))}
-
-
-def load(data: bytes) -> dict[str, torch.Tensor]:
-    """The tensors of a model that is bytes."""
-    return load_file(data)
-
-
-def save_file(
-    tensors: Mapping[str, Any],
-    file: Path,
-    metadata: Mapping[str, str] | None = None,
-    *,
-    progress: Progress | None = None,
-    **options: Any,
-) -> None:
-    """Writes tensors. The format is told by the name of the file, or by `to`; `options` are those of `convert`."""
-    _files.write(tensor, tensors, file, metadata, progress, options)
-
-
-def save(
-    tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None, *, to: str = "safetensors", **options: Any
-) -> bytes:
-    """The bytes of a file of a format that is one file."""
-    return _files.encode(tensor, tensors, metadata, to, options)
-
-
 def tensor(name: str, value: torch.Tensor) -> Tensor:
     """A tensor of one of PyTorch. Its bytes are not copied if they are row-major and not on a device."""
     kind = str(value.dtype).removeprefix("torch.")
@@ -95,3 +61,14 @@ def tensor(name: str, value: torch.Tensor) -> Tensor:
         if kind == name_there:
             kind, shape[-1] = name_here, 2 * shape[-1]
     return Tensor(name, kind, shape, data)
+
+
+def _read(model: Model) -> dict[str, torch.Tensor]:
+    return {tensor.name: view(tensor, data) for tensor, data in model._model._load(list(model))}
+
+
+_files = Files(_read, tensor)
+load_file = _files.load_file
+load = _files.load
+save_file = _files.save_file
+save = _files.save
