@@ -1,6 +1,6 @@
 """Times one framework on files: a request on a line of stdin, an answer on a line of stdout.
 
-    peer.py safetensors | torch | paddle | mxnet | onnx
+    peer.py lodstone.numpy | lodstone.torch | safetensors | torch | paddle | mxnet | onnx
 
 A request is `{"operation": "open" | "load" | "check" | "save", "path": ..., "out": ..., "tensors": ...,
 "shape": [...]}`, an answer `{"seconds": ..., "resident": ...}`, the latter in bytes. What is timed is what
@@ -9,10 +9,31 @@ loaded is freed outside of the time.
 """
 
 import gc
+import importlib
 import json
 import os
 import sys
 import time
+
+
+class Lodstone:
+    """The Python package, with arrays of a framework."""
+
+    def __init__(self, module):
+        import lodstone
+
+        self.version = lodstone.__version__
+        self.open_model = lodstone.open
+        self.arrays = importlib.import_module(module)
+
+    def open(self, request):
+        return [(t.name, t.dtype, t.shape) for t in self.open_model(request["path"]).tensors]
+
+    def load(self, request):
+        return self.arrays.load_file(request["path"])
+
+    def save(self, loaded, path):
+        self.arrays.save_file(loaded, path)
 
 
 class Safetensors:
@@ -163,7 +184,8 @@ def main():
     # Frameworks print what they like; answers alone go to whoever asked.
     os.dup2(2, 1)
     peers = {"safetensors": Safetensors, "torch": Torch, "paddle": Paddle, "mxnet": Mxnet, "onnx": Onnx}
-    peer = peers[sys.argv[1]]()
+    name = sys.argv[1]
+    peer = Lodstone(name) if name.startswith("lodstone.") else peers[name]()
     print(json.dumps({"version": peer.version}), file=answers, flush=True)
     for line in sys.stdin:
         answer = {"seconds": seconds(peer, json.loads(line))}

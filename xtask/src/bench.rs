@@ -12,11 +12,13 @@
 use std::fs;
 use std::process::Command;
 
-use crate::python::{environment, python_3_11};
+use crate::python::{environment, install, python_3_11, wheel};
 use crate::run::{Outcome, cannot, root, run, target};
 
 /// The other libraries, and what each of them needs.
-const PEERS: [(&str, &str); 5] = [
+const PEERS: [(&str, &str); 7] = [
+    ("lodstone.numpy", TORCH),
+    ("lodstone.torch", TORCH),
     ("safetensors", TORCH),
     ("torch", TORCH),
     ("paddle", "interop/requirements-paddle-2.6.2.txt"),
@@ -61,6 +63,8 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
     }
     if !alone {
         let python = python_3_11()?;
+        // Our own package is measured beside the others, as it is released.
+        install(&environment(&python, TORCH)?, &wheel(&python, &["--release"])?)?;
         let peer = |(name, requirements)| {
             Ok(format!("{name}={}", environment(&python, requirements)?.display()))
         };

@@ -6,6 +6,7 @@
 mod glow;
 mod mxnet;
 mod onnx;
+mod package;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,12 +23,13 @@ const RELEASES: [(&str, bool); 2] = [("2.6.2", false), ("3.3.1", true)];
 /// Lets the frameworks of a family load what we write.
 type Suite = fn(&Path) -> Result<(), Outcome>;
 
-const SUITES: [(&str, Suite); 3] = [("paddle", paddle), ("mxnet", mxnet), ("onnx", onnx)];
+const SUITES: [(&str, Suite); 4] =
+    [("paddle", paddle), ("mxnet", mxnet), ("onnx", onnx), ("package", package::package)];
 
 /// Runs the suites that are named, or all; one that fails does not keep the others from it.
 pub(crate) fn interop(names: &[String]) -> Result<(), Outcome> {
     if let Some(other) = names.iter().find(|name| SUITES.iter().all(|(suite, _)| suite != name)) {
-        let usage = "interop [paddle] [mxnet] [onnx]";
+        let usage = "interop [paddle] [mxnet] [onnx] [package]";
         return Err(Outcome::CouldNotRun(format!("`{other}`? usage: {usage}")));
     }
     cargo(&["build", "--quiet", "--package", "lodstone-cli"], &[])?;

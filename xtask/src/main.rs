@@ -2,7 +2,7 @@
 //!
 //! | task | what it does |
 //! |---|---|
-//! | `test` | all tests of the workspace |
+//! | `test` | all tests, those of the Python package too (or alone: `test python`) |
 //! | `interop` | writes files with `lodstone` and loads them with the real frameworks |
 //! | `fuzz` | runs the fuzz targets, or one of them, for a while |
 //! | `bench` | the benchmarks, beside their physical limits and the other libraries |
@@ -48,8 +48,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// Everything else that is given is passed on: `cargo xtask test -p lodstone-store`.
+/// All tests, or those of the Python package. Everything else that is given is passed on: `cargo xtask test -p
+/// lodstone-store`.
 fn test(rest: &[String]) -> Result<(), Outcome> {
-    let workspace: &[&str] = if rest.is_empty() { &["test", "--workspace"] } else { &["test"] };
-    cargo(workspace, rest)
+    match rest {
+        [] => {
+            cargo(&["test", "--workspace"], rest)?;
+            python::test_package()
+        }
+        [only] if only == "python" => python::test_package(),
+        _ => cargo(&["test"], rest),
+    }
 }

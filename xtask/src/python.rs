@@ -8,22 +8,83 @@ use crate::run::{Outcome, cannot, root, run, target};
 
 /// A Python that the pinned packages have wheels for.
 pub(crate) fn python_3_11() -> Result<PathBuf, Outcome> {
-    let check = "import sys, venv; sys.exit(sys.version_info[:2] != (3, 11))";
-    ["python3.11", "python3", "python"]
-        .into_iter()
-        .find(|python| {
-            let status = Command::new(python).args(["-c", check]).status();
-            status.is_ok_and(|status| status.success())
-        })
-        .map(PathBuf::from)
-        .ok_or_else(|| Outcome::CouldNotRun("there is no Python 3.11 with venv".to_owned()))
+    let found = pythons().into_iter().find(|(version, _)| version == "3.11");
+    let missing = || Outcome::CouldNotRun("there is no Python 3.11 with venv".to_owned());
+    found.map(|(_, python)| python).ok_or_else(missing)
+}
+
+/// Every Python from 3.11 on that has venv: its version, and how to call it.
+pub(crate) fn pythons() -> Vec<(String, PathBuf)> {
+    let say =
+        "import sys, venv; print('%d.%d' % sys.version_info[:2] * (sys.version_info >= (3, 11)))";
+    let names = (11..30).map(|minor| format!("python3.{minor}"));
+    let mut found: Vec<(String, PathBuf)> = Vec::new();
+    for name in names.chain(["python3", "python"].map(str::to_owned)) {
+        let Ok(output) = Command::new(&name).args(["-c", say]).output() else { continue };
+        let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if !version.is_empty() && found.iter().all(|(known, _)| *known != version) {
+            found.push((version, PathBuf::from(name)));
+        }
+    }
+    found
+}
+
+/// Builds the Python package, and tests it with every Python that there is.
+pub(crate) fn test_package() -> Result<(), Outcome> {
+    let pythons = pythons();
+    let (_, first) = pythons.first().ok_or_else(|| {
+        Outcome::CouldNotRun("there is no Python from 3.11 on, with venv".to_owned())
+    })?;
+    let wheel = wheel(first, &[])?;
+    for (_, python) in &pythons {
+        let python = environment(python, PACKAGE)?;
+        install(&python, &wheel)?;
+        let mut tests = Command::new(&python);
+        tests.args(["-B", "-m", "pytest", "--quiet", "-p", "no:cacheprovider", "tests"]);
+        run(tests.current_dir(root().join("crates/python")))?;
+    }
+    Ok(())
+}
+
+/// What the Python package is built and tested with.
+const PACKAGE: &str = "crates/python/requirements-test.txt";
+
+/// The Python package, built as it is now; `arguments` are for maturin.
+pub(crate) fn wheel(python: &Path, arguments: &[&str]) -> Result<PathBuf, Outcome> {
+    let wheels = target().join("wheels");
+    let _ = fs::remove_dir_all(&wheels);
+    let mut build = Command::new(environment(python, PACKAGE)?);
+    build
+        .args(["-m", "maturin", "build", "--quiet", "--locked", "--out"])
+        .arg(&wheels)
+        .args(arguments);
+    run(build.current_dir(root().join("crates/python")))?;
+    let built = fs::read_dir(&wheels).map_err(cannot("list what was built"))?.flatten().next();
+    let missing = || Outcome::Failed("maturin built no wheel".to_owned());
+    built.map(|entry| entry.path()).ok_or_else(missing)
+}
+
+/// Installs the package beside what is there.
+pub(crate) fn install(python: &Path, wheel: &Path) -> Result<(), Outcome> {
+    let mut install = Command::new(python);
+    install.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--force-reinstall",
+    ]);
+    run(install.arg(wheel))
 }
 
 /// A virtual environment with the packages of a requirements file of the project; gives its Python.
 pub(crate) fn environment(python: &Path, requirements: &str) -> Result<PathBuf, Outcome> {
     let requirements = root().join(requirements);
     let name = requirements.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-    let directory = target().join("interop").join(format!("venv-{name}"));
+    let python_name = python.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let directory = target().join("interop").join(format!("venv-{name}-{python_name}"));
     let (inside, installed) = (directory.join("bin/python"), directory.join("installed.txt"));
     let wanted = fs::read(&requirements).map_err(cannot("read the requirements"))?;
     if fs::read(&installed).is_ok_and(|installed| installed == wanted) {

@@ -1,6 +1,7 @@
 //! Where words go: data to stdout, everything else to stderr.
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
@@ -47,8 +48,8 @@ pub(crate) fn error(failure: &(dyn Error + 'static)) {
 }
 
 /// Reports what is wrong with the arguments, or answers what they ask for, and ends.
-pub(crate) fn usage(error: &clap::Error) -> ! {
-    let harmless = std::env::args_os().map(|argument| plain(&argument.to_string_lossy()));
+pub(crate) fn usage(arguments: &[OsString], error: &clap::Error) -> ! {
+    let harmless = arguments.iter().map(|argument| plain(&argument.to_string_lossy()));
     // It says arguments as they are. Those that do nothing to a terminal are as wrong, unless all that
     // is wrong is that they are not UTF-8, and then it says none.
     Arguments::try_parse_from(harmless).err().as_ref().unwrap_or(error).exit()

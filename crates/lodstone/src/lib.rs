@@ -58,7 +58,7 @@ pub use lodstone_model::{
 };
 pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
 pub use lodstone_store::{
-    Blob, Error as StoreError, Links, Progress, Recovery, Step, StepKind, recover,
+    Blob, Error as StoreError, Links, Memory, Progress, Recovery, Step, StepKind, recover,
 };
 pub use open::{open, open_with};
 pub use scan::{Danger, DangerKind, Scan, scan};

@@ -2,13 +2,14 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::memory::Memory;
-use crate::{Error, PIECE, Result, SourceFile, parallel};
+use crate::{Error, Result, SourceFile};
 
 /// Bytes that need not be in memory: cheap to clone, slice and hand around.
 #[derive(Clone)]
@@ -60,9 +61,6 @@ pub(crate) const CHUNK: usize = 1 << 20;
 
 /// Ranges of a file up to this size are read rather than mapped.
 const READ_RATHER_THAN_MAP: u64 = 64 << 10;
-
-/// What the bytes of tensors begin at multiples of: the widest vectors of a processor.
-const ALIGNMENT: u64 = 64;
 
 impl Blob {
     /// Bytes in memory.
@@ -242,30 +240,27 @@ impl Blob {
     /// # Errors
     /// As [`read`](Self::read).
     pub fn read_all(blobs: &[Blob]) -> Result<Vec<Bytes>> {
-        let room = |blob: &Blob| blob.len().checked_next_multiple_of(ALIGNMENT);
-        let len = blobs.iter().try_fold(0_u64, |sum, blob| sum.checked_add(room(blob)?));
-        let mut memory = Memory::new(len.unwrap_or(u64::MAX).saturating_add(ALIGNMENT))?;
-        let begin = memory.as_ptr().align_offset(to_usize(ALIGNMENT));
-        let (_, mut rest) = memory.split_at_mut(begin);
-        let mut pieces = Vec::new();
-        for blob in blobs {
-            let (now, later) = rest.split_at_mut(to_usize(room(blob).unwrap_or(0)));
-            let (now, _) = now.split_at_mut(to_usize(blob.len()));
-            // What is computed need not be computed faster in pieces.
-            let size = if blob.file_range().is_some() { to_usize(PIECE) } else { now.len() };
-            let starts = (0..blob.len()).step_by(size.max(1));
-            pieces.extend(starts.zip(now.chunks_mut(size.max(1))).map(|piece| (blob, piece)));
-            rest = later;
+        let (memory, places) = Memory::read(blobs)?;
+        let memory = memory.freeze();
+        Ok(places.into_iter().map(|place| memory.slice(place)).collect())
+    }
+
+    /// All the bytes in memory of one's own, which may be written to: nothing else sees that. What is in
+    /// a file that may be mapped is not read before it is used.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn private(&self) -> Result<(Memory, Range<usize>)> {
+        if let Repr::File { file, offset, len } = &self.0
+            && *len > READ_RATHER_THAN_MAP
+            && let Some(memory) = file.map_private(*offset, *len)
+        {
+            file.check(*offset, *len)?;
+            let len = memory.len();
+            return Ok((memory, 0..len));
         }
-        let read = |(): &mut (), (blob, (start, piece)): (&Blob, _)| blob.read_at(start, piece);
-        parallel::for_each(pieces, || (), read)?;
-        let (memory, mut offset) = (memory.freeze(), begin);
-        let all = blobs.iter().map(|blob| {
-            let start = offset;
-            offset += to_usize(room(blob).unwrap_or(0));
-            memory.slice(start..start + to_usize(blob.len()))
-        });
-        Ok(all.collect())
+        let (memory, mut places) = Memory::read(std::slice::from_ref(self))?;
+        Ok((memory, places.pop().unwrap_or_default()))
     }
 
     /// Calls `each` with all the bytes in order, a bounded piece at a time.

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use crate::checks::SEAL;
 use crate::commit::waiting::{check_path, is_expected, is_expected_beside, waiting_entries};
 use crate::commit::{attributes, is_hidden};
+use crate::memory::Memory;
 use crate::{Checks, Error, Result};
 
 /// A regular file that is read.
@@ -205,6 +206,20 @@ impl SourceFile {
             let _ = cell.set(Bytes::from_owner(map));
         }
         cell.get()
+    }
+
+    /// Pages of the file, of which those that are written to become copies; `None` if it may not be
+    /// mapped, or is shorter than that.
+    pub(crate) fn map_private(&self, offset: u64, len: u64) -> Option<Memory> {
+        self.map.as_ref()?;
+        let map = |file: &File| {
+            let end = file.metadata().ok()?.len();
+            let len = usize::try_from(len).ok().filter(|_| offset.checked_add(len) <= Some(end))?;
+            // SAFETY: as in `map`; what is written stays in this process.
+            #[expect(unsafe_code, reason = "mapping a file is unsafe by nature")]
+            unsafe { memmap2::MmapOptions::new().offset(offset).len(len).map_copy(file) }.ok()
+        };
+        self.with(map).ok()?.map(Memory::of_file)
     }
 
     /// Fails if the file is not what it was when it was opened. A file that took its place under

@@ -34,6 +34,7 @@ pub use file::{
     Entry, SourceFile, directories_above, exists, is_dir, is_shared, is_there, link_target,
     list_dir,
 };
+pub use memory::Memory;
 pub use output::Output;
 pub use permuted::Permuted;
 pub use progress::Progress;

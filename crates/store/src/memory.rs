@@ -1,16 +1,19 @@
-//! Memory that is filled once and shared after that.
+//! Memory that is filled once, and shared or written to after that.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 
 use bytes::Bytes;
 use memmap2::MmapMut;
 
 use crate::blob::to_usize;
-use crate::{Error, Result};
+use crate::{Blob, Error, PIECE, Result, parallel};
 
-/// Memory of a fixed size, filled with zeros.
+/// Memory of a fixed size, which belongs to whoever holds it.
 #[derive(Debug)]
-pub(crate) enum Memory {
+pub struct Memory(Repr);
+
+#[derive(Debug)]
+enum Repr {
     Heap(Vec<u8>),
     /// In pages of its own, large ones where the system has them: the time to load a model is that
     /// of its page faults, of which there are 512 times fewer then.
@@ -20,25 +23,69 @@ pub(crate) enum Memory {
 /// From this size on memory has pages of its own.
 const PAGES: usize = 4 << 20;
 
+/// What the bytes of tensors begin at multiples of: the widest vectors of a processor.
+const ALIGNMENT: u64 = 64;
+
 impl Memory {
+    /// Memory that is filled with zeros.
+    ///
     /// # Errors
     /// If there is not so much.
-    pub(crate) fn new(len: u64) -> Result<Self> {
+    fn new(len: u64) -> Result<Self> {
         let len = to_usize(len);
         if len < PAGES {
-            return Ok(Self::Heap(vec![0; len]));
+            return Ok(Self(Repr::Heap(vec![0; len])));
         }
         let pages = MmapMut::map_anon(len).map_err(|source| Error::Memory { len, source })?;
         // Systems without large pages refuse, and give the others.
         #[cfg(target_os = "linux")]
         let _ = pages.advise(memmap2::Advice::HugePage);
-        Ok(Self::Pages(pages))
+        Ok(Self(Repr::Pages(pages)))
     }
 
+    /// All the bytes of several blobs, read into one stretch, and where each of them is in it: at an
+    /// address that is a multiple of 64.
+    ///
+    /// # Errors
+    /// What reading gives, or if there is not so much memory.
+    pub fn read(blobs: &[Blob]) -> Result<(Self, Vec<Range<usize>>)> {
+        let room = |blob: &Blob| blob.len().checked_next_multiple_of(ALIGNMENT);
+        let len = blobs.iter().try_fold(0_u64, |sum, blob| sum.checked_add(room(blob)?));
+        let mut memory = Self::new(len.unwrap_or(u64::MAX).saturating_add(ALIGNMENT))?;
+        let begin = memory.as_ptr().align_offset(to_usize(ALIGNMENT));
+        let (_, mut rest) = memory.split_at_mut(begin);
+        let mut pieces = Vec::new();
+        for blob in blobs {
+            let (now, later) = rest.split_at_mut(to_usize(room(blob).unwrap_or(0)));
+            let (now, _) = now.split_at_mut(to_usize(blob.len()));
+            // What is computed need not be computed faster in pieces.
+            let size = if blob.file_range().is_some() { to_usize(PIECE) } else { now.len() };
+            let starts = (0..blob.len()).step_by(size.max(1));
+            pieces.extend(starts.zip(now.chunks_mut(size.max(1))).map(|piece| (blob, piece)));
+            rest = later;
+        }
+        let read = |(): &mut (), (blob, (start, piece)): (&Blob, _)| blob.read_at(start, piece);
+        parallel::for_each(pieces, || (), read)?;
+        let mut offset = begin;
+        let place = |blob: &Blob| {
+            let start = offset;
+            offset += to_usize(room(blob).unwrap_or(0));
+            start..start + to_usize(blob.len())
+        };
+        let places = blobs.iter().map(place).collect();
+        Ok((memory, places))
+    }
+
+    /// Pages of a file, of which those that are written to become copies.
+    pub(crate) fn of_file(pages: MmapMut) -> Self {
+        Self(Repr::Pages(pages))
+    }
+
+    /// The same bytes, which nobody writes to any more.
     pub(crate) fn freeze(self) -> Bytes {
-        match self {
-            Self::Heap(bytes) => bytes.into(),
-            Self::Pages(pages) => Bytes::from_owner(pages),
+        match self.0 {
+            Repr::Heap(bytes) => bytes.into(),
+            Repr::Pages(pages) => Bytes::from_owner(pages),
         }
     }
 }
@@ -47,18 +94,18 @@ impl Deref for Memory {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match self {
-            Self::Heap(bytes) => bytes,
-            Self::Pages(pages) => pages,
+        match &self.0 {
+            Repr::Heap(bytes) => bytes,
+            Repr::Pages(pages) => pages,
         }
     }
 }
 
 impl DerefMut for Memory {
     fn deref_mut(&mut self) -> &mut [u8] {
-        match self {
-            Self::Heap(bytes) => bytes,
-            Self::Pages(pages) => pages,
+        match &mut self.0 {
+            Repr::Heap(bytes) => bytes,
+            Repr::Pages(pages) => pages,
         }
     }
 }

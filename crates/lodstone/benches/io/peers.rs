@@ -12,7 +12,7 @@ const MOST_RESIDENT: u64 = 2 << 30;
 
 /// A process of `benchmarks/peer.py`.
 pub(crate) struct Peer {
-    /// `safetensors`, `torch`, `paddle`, `mxnet` or `onnx`.
+    /// `safetensors`, `torch`, `paddle`, `mxnet`, `onnx`; or our Python package, by the arrays that it gives.
     pub(crate) name: String,
     pub(crate) version: String,
     python: String,
@@ -45,7 +45,7 @@ impl Peer {
     /// What the file of a model is called that this library reads.
     pub(crate) fn file(&self) -> &'static str {
         match self.name.as_str() {
-            "safetensors" => "model.safetensors",
+            "safetensors" | "lodstone.numpy" | "lodstone.torch" => "model.safetensors",
             "torch" => "model.pt",
             "paddle" => "model.pdiparams",
             "mxnet" => "model.params",

@@ -1,0 +1,52 @@
+"""Opens deep-learning models without the framework that wrote them.
+
+    >>> import lodstone
+    >>> model = lodstone.open("examples/digits/paddle")
+    >>> model
+    <lodstone.Model paddle, 12 tensors>
+    >>> model["conv2d_0.w_0"]
+    <lodstone.Tensor "conv2d_0.w_0" float32[16, 1, 3, 3]>
+
+Tensors are read when they are asked for. `lodstone.numpy`, `lodstone.torch` and `lodstone.paddle` have functions
+of the same names that give arrays of those frameworks; none of them is imported before.
+
+What is about a model as a whole (`inspect`, `verify`, `diff`, `scan`, ...) is the JSON that the command prints,
+as a dictionary.
+"""
+
+from ._errors import (
+    DamagedError,
+    LodstoneError,
+    LossyError,
+    NoModelError,
+    UnknownFormatError,
+    UnsupportedError,
+)
+from ._files import load, load_file, safe_open, save, save_file
+from ._lodstone import Buffer, Tensor, __version__
+from ._model import Model, open
+from ._work import convert, diff, scan, seal, verify
+
+__all__ = [
+    "Buffer",
+    "DamagedError",
+    "LodstoneError",
+    "LossyError",
+    "Model",
+    "NoModelError",
+    "Tensor",
+    "UnknownFormatError",
+    "UnsupportedError",
+    "__version__",
+    "convert",
+    "diff",
+    "load",
+    "load_file",
+    "open",
+    "safe_open",
+    "save",
+    "save_file",
+    "scan",
+    "seal",
+    "verify",
+]

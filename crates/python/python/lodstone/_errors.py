@@ -1,0 +1,36 @@
+"""What can go wrong. Messages are those of the command."""
+
+import os
+
+
+class LodstoneError(Exception):
+    """Something is wrong with a model, or with what was asked of it.
+
+    What the system itself refuses (a file that may not be read, a full disk) is an `OSError`, as everywhere.
+    """
+
+    file: os.PathLike[str] | None = None
+    """The file that it is about, if it is about one."""
+
+
+class NoModelError(LodstoneError, FileNotFoundError):
+    """There is no model at a path."""
+
+
+class UnknownFormatError(LodstoneError, ValueError):
+    """Bytes of a format that is not known."""
+
+
+class DamagedError(LodstoneError, ValueError):
+    """Bytes that are not what the format, or the seal, says."""
+
+
+class UnsupportedError(LodstoneError, ValueError):
+    """Something that cannot be done with this model, or be said in that format."""
+
+
+class LossyError(LodstoneError, ValueError):
+    """A conversion would lose something that was not allowed by its name."""
+
+    losses: dict[str, list[str]]
+    """What would be lost: the names by which it is allowed, and the places."""

@@ -1,0 +1,204 @@
+"""Tensors of files and to files, with the names that safetensors has for that.
+
+    >>> import array
+    >>> lodstone.save_file({"x": array.array("f", [1, 2])}, tmp / "x.safetensors")
+    >>> lodstone.load_file(tmp / "x.safetensors")
+    {'x': <lodstone.Tensor "x" float32[2]>}
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Generic, TypeVar
+
+from . import _lodstone
+from ._lodstone import Tensor
+from ._model import Model, Path, open
+from ._work import Progress, converting
+
+Array = TypeVar("Array")
+
+
+@dataclass(frozen=True)
+class Files(Generic[Array]):
+    """What reads and writes files as arrays of one framework."""
+
+    read: Callable[[Model], dict[str, Array]]
+    """All tensors of a model, in memory that is the caller's."""
+    tensor: Callable[[str, Array], Tensor]
+    """A tensor of an array that has a name."""
+
+    def load_file(self, file: Path | BinaryIO | bytes, **options: Any) -> dict[str, Array]:
+        """The tensors of a model, in memory that is yours. `options` are those of `lodstone.open`."""
+        return self.read(open(file, **options))
+
+    def load(self, data: bytes) -> dict[str, Array]:
+        """The tensors of a model that is bytes."""
+        return self.load_file(data)
+
+    def save_file(
+        self,
+        tensors: Mapping[str, Array | Tensor],
+        file: Path,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> None:
+        """Writes tensors. The format is told by the name of the file, or by `to`.
+
+        `options` are those of `lodstone.convert`.
+        """
+        self._write(tensors, file, metadata, progress, options)
+
+    def save(
+        self,
+        tensors: Mapping[str, Array | Tensor],
+        metadata: Mapping[str, str] | None = None,
+        *,
+        to: str = "safetensors",
+        **options: Any,
+    ) -> bytes:
+        """The bytes of a file of a format that is one file."""
+        with tempfile.TemporaryDirectory(prefix="lodstone") as directory:
+            path = os.path.join(directory, "model")
+            done = self._write(tensors, path, metadata, None, {**options, "to": to})
+            files = done["files"]
+            if len(files) != 1:
+                raise ValueError(f"{to} is {len(files)} files here, which are not one string of bytes")
+            with builtins.open(files[0], "rb") as file:
+                return file.read()
+
+    def _write(
+        self,
+        tensors: Mapping[str, Array | Tensor],
+        file: Path,
+        metadata: Mapping[str, str] | None,
+        progress: Progress | None,
+        options: dict[str, Any],
+    ) -> dict[str, Any]:
+        values = [
+            value.renamed(name) if isinstance(value, Tensor) else self.tensor(name, value)
+            for name, value in tensors.items()
+        ]
+        return _lodstone.save(values, dict(metadata or {}), file, converting(**options), progress)
+
+
+FORMATS = {
+    "?": "bool",
+    "b": "int8",
+    "B": "uint8",
+    "h": "int16",
+    "H": "uint16",
+    "i": "int32",
+    "I": "uint32",
+    "e": "float16",
+    "f": "float32",
+    "d": "float64",
+    "Zf": "complex64",
+    "Zd": "complex128",
+}
+"""Element types by what the buffer protocol calls them."""
+
+
+def of_buffer(name: str, value: Any) -> Tensor:
+    """A tensor of whatever has a buffer with a type."""
+    view = memoryview(value)
+    kind = view.format.lstrip("@=<")
+    dtype = FORMATS.get(kind)
+    if kind in ("l", "q", "n", "L", "Q", "N"):
+        dtype = f"{'int' if kind in 'lqn' else 'uint'}{8 * view.itemsize}"
+    if dtype is None:
+        raise TypeError(f"`{name}` has elements of the type {view.format!r}, which is not known")
+    return Tensor(name, dtype, view.shape or (), view if view.c_contiguous else view.tobytes())
+
+
+_files: Files[Any] = Files(lambda model: dict(Model(model._model._loaded())), of_buffer)
+load_file = _files.load_file
+load = _files.load
+save_file = _files.save_file
+save = _files.save
+
+
+class safe_open:
+    """Opens a model, as `safetensors.safe_open` opens a file of its own: of any format.
+
+    `framework` is `"numpy"` (`"np"`), `"torch"` (`"pt"`) or `"paddle"`; without one, tensors are those of this package.
+
+    >>> with lodstone.safe_open("examples/digits/paddle") as file:
+    ...     sorted(file.keys())[:2], file.get_tensor("fc_0.b_0")
+    (['batch_norm_0.b_0', 'batch_norm_0.w_0'], <lodstone.Tensor "fc_0.b_0" float32[10]>)
+    """
+
+    def __init__(self, filename: Path, framework: str | None = None, device: str = "cpu", **options: Any) -> None:
+        if str(device) != "cpu":
+            raise ValueError(f"tensors are read into the memory of the processor; move them to {device!r} then")
+        self._array = array_of(framework)
+        self._model = open(filename, **options)
+
+    def __enter__(self) -> safe_open:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is closed: tensors keep what they need."""
+
+    def keys(self) -> list[str]:
+        """Names of the tensors."""
+        return list(self._model)
+
+    offset_keys = keys
+
+    def __len__(self) -> int:
+        return len(self._model)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._model)
+
+    def metadata(self) -> dict[str, str] | None:
+        """Free-form facts of the file, if it has any."""
+        return self._model.metadata or None
+
+    def get_tensor(self, name: str) -> Any:
+        """A tensor."""
+        return self._array(self._model[name])
+
+    def get_slice(self, name: str) -> Slice:
+        """A tensor of which some is read: `file.get_slice(name)[:, :8]`."""
+        return Slice(self._model[name], self._array)
+
+
+class Slice:
+    """A tensor of which some is read."""
+
+    def __init__(self, tensor: Tensor, array: Callable[[Tensor], Any]) -> None:
+        self._tensor, self._array = tensor, array
+
+    def get_shape(self) -> list[int]:
+        """Extents of the whole."""
+        return list(self._tensor.shape)
+
+    def get_dtype(self) -> str:
+        """Type of the elements."""
+        return self._tensor.dtype
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._array(self._tensor)[index]
+
+
+FRAMEWORKS = {"np": "numpy", "numpy": "numpy", "pt": "torch", "torch": "torch", "paddle": "paddle"}
+
+
+def array_of(framework: str | None) -> Callable[[Tensor], Any]:
+    """What makes an array of a framework of a tensor."""
+    if framework is None:
+        return lambda tensor: tensor
+    if framework not in FRAMEWORKS:
+        raise ValueError(f"{framework!r} is none of the frameworks: {', '.join(FRAMEWORKS)}")
+    module = importlib.import_module(f".{FRAMEWORKS[framework]}", __package__)
+    array: Callable[[Tensor], Any] = module.array
+    return array

@@ -1,0 +1,125 @@
+"""The extension that the package is made of."""
+
+from collections.abc import Callable, Iterable
+from os import PathLike
+from typing import Any
+
+__version__: str
+
+_Path = str | PathLike[str]
+
+class Buffer:
+    """The bytes of a tensor, row-major and little-endian, by the buffer protocol."""
+
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class Tensor:
+    """A tensor. Nothing of it is read before it is asked for."""
+
+    def __new__(cls, name: str, dtype: str, shape: Iterable[int], data: Any) -> Tensor:
+        """A dense tensor of bytes that are row-major and little-endian. They are not copied."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def dtype(self) -> str:
+        """Type of the elements, as NumPy or `ml_dtypes` spells it: `"float32"`, `"bfloat16"`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents, outermost first."""
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """Extents of what `data` has; of a sparse tensor, those of the elements that are stored."""
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+
+    @property
+    def kind(self) -> str:
+        """`"dense"`, `"selected_rows"`, `"row_sparse"`, `"csr"`, `"coo"`, `"strings"`, `"vocab"` or `"absent"`."""
+
+    @property
+    def lod(self) -> list[list[int]]:
+        """LoD: for each level the offsets at which sequences begin, and the end."""
+
+    @property
+    def parts(self) -> list[Tensor]:
+        """The integers of a sparse tensor, by what they are: `"rows"`, `"indices"`, `"indptr"`."""
+
+    @property
+    def values(self) -> list[bytes] | list[tuple[str, int]] | None:
+        """Texts of a tensor of such, row by row; tokens and ids of a vocabulary."""
+
+    def data(self, *, private: bool = False) -> Buffer:
+        """Its bytes: those of the file, read-only and not copied, or with `private` memory to write to."""
+
+    def renamed(self, name: str) -> Tensor:
+        """The same under another name."""
+
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any: ...
+
+class Model:
+    """A model, as the extension has it; `lodstone.Model` is what users see."""
+
+    @property
+    def format(self) -> str: ...
+    @property
+    def metadata(self) -> dict[str, str]: ...
+    @property
+    def warnings(self) -> list[str]: ...
+    @property
+    def tensors(self) -> list[Tensor]: ...
+    def _inspect(self, hash: bool, operators: bool) -> dict[str, Any]: ...
+    def _names(self) -> list[str]: ...
+    def _loaded(self) -> Model: ...
+    def _load(self, names: list[str]) -> list[tuple[Tensor, Buffer]]: ...
+    def __len__(self) -> int: ...
+    def __contains__(self, name: object) -> bool: ...
+    def __getitem__(self, name: str) -> Tensor: ...
+
+_Progress = Callable[[int], object] | None
+
+def open(path: _Path, opening: dict[str, Any]) -> Model: ...
+def convert(
+    source: Model | _Path,
+    out: _Path,
+    opening: dict[str, Any],
+    converting: dict[str, Any],
+    progress: _Progress,
+) -> dict[str, Any]: ...
+def save(
+    tensors: list[Tensor],
+    metadata: dict[str, str],
+    out: _Path,
+    converting: dict[str, Any],
+    progress: _Progress,
+) -> dict[str, Any]: ...
+def verify(path: _Path, params: _Path | None, progress: _Progress) -> dict[str, Any]: ...
+def seal(
+    path: _Path, params: _Path | None, replace: bool, progress: _Progress
+) -> dict[str, Any]: ...
+def diff(
+    a: Model | _Path,
+    b: Model | _Path,
+    rename: dict[str, str],
+    transpose: list[str],
+    rtol: float,
+    atol: float,
+    progress: _Progress,
+) -> dict[str, Any]: ...
+def scan(path: _Path) -> dict[str, Any]: ...
+def main(arguments: list[str]) -> int: ...

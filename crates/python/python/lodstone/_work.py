@@ -1,0 +1,122 @@
+"""What can be done with models as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from . import _lodstone
+from ._model import Model, Path
+
+Progress = Callable[[int], object]
+
+
+def converting(
+    *,
+    to: str | None = None,
+    include: Iterable[str] = (),
+    exclude: Iterable[str] = (),
+    rename: Mapping[str, str] | None = None,
+    transpose: Iterable[str] = (),
+    cast: str | None = None,
+    opset: int | None = None,
+    allow: Iterable[str] = (),
+    strip_source: bool = False,
+    align: int = 0,
+    max_shard_size: int | None = None,
+    external_data: str | None = None,
+    seal: bool = False,
+) -> dict[str, Any]:
+    """How to write, as the extension wants to know it."""
+    options = dict(locals())
+    for name in ("include", "exclude", "transpose", "allow"):
+        given = options[name]
+        options[name] = [given] if isinstance(given, str) else list(given)
+    options["rename"] = dict(rename or {})
+    return options
+
+
+def convert(
+    source: Model | Path,
+    out: Path,
+    *,
+    params: Path | None = None,
+    mmap: bool = True,
+    verify: bool = True,
+    progress: Progress | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Writes a model, or what is at a path, in another format.
+
+    The format is told by the name of `out`, or by `to`; `to="same"` writes back what was read, byte for byte.
+    What would be lost is a `LossyError`, unless it is allowed by its name. What is written is visible whole or
+    not at all. `progress` is called with the number of bytes that are done.
+
+    Options are those of the command: `to`, `include`, `exclude`, `rename`, `transpose`, `cast`, `opset`, `allow`,
+    `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`, `seal`.
+
+    >>> done = lodstone.convert("examples/digits/paddle", tmp / "digits.safetensors")
+    >>> done["format"], done["tensors"], done["warnings"]
+    ('safetensors', 12, ['safetensors holds tensors alone: 14 operators stay behind'])
+    """
+    opening = {"params": params, "mmap": mmap, "verify": verify}
+    return _lodstone.convert(_plain(source), out, opening, converting(**options), progress)
+
+
+def verify(
+    path: Path, *, params: Path | None = None, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Whether the model at a path is whole: its structure, its framework's rules, its seal. All of it is read.
+
+    >>> lodstone.verify("examples/digits/paddle")["whole"]
+    True
+    """
+    return _lodstone.verify(path, params, progress)
+
+
+def seal(
+    path: Path,
+    *,
+    params: Path | None = None,
+    replace: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Writes checksums of a model beside it: `verify`, and everything that reads it, finds a flipped bit by them.
+
+    A model that is not what was sealed is sealed as it is now only with `replace`.
+    """
+    return _lodstone.seal(path, params, replace, progress)
+
+
+def diff(
+    a: Model | Path,
+    b: Model | Path,
+    *,
+    rename: Mapping[str, str] | None = None,
+    transpose: Iterable[str] = (),
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """What is different between two models, or what is at two paths: tensors, and operators.
+
+    `rename` says what tensors of the first are called in the second, `transpose` which are transposed there.
+
+    >>> lodstone.diff("examples/digits/paddle", "examples/digits/paddle")["same"]
+    True
+    """
+    names, patterns = dict(rename or {}), list(transpose)
+    return _lodstone.diff(_plain(a), _plain(b), names, patterns, rtol, atol, progress)
+
+
+def scan(path: Path) -> dict[str, Any]:
+    """What files could do or tell, if their own framework opened them. Nothing is executed.
+
+    >>> [finding["kind"] for finding in lodstone.scan("examples/digits/paddle")["findings"]]
+    ['source']
+    """
+    return _lodstone.scan(path)
+
+
+def _plain(source: Model | Path) -> _lodstone.Model | Path:
+    return source._model if isinstance(source, Model) else source

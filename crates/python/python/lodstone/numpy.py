@@ -1,0 +1,91 @@
+"""Arrays of NumPy.
+
+    >>> from lodstone.numpy import load_file
+    >>> load_file("examples/digits/paddle")["fc_0.b_0"].shape
+    (10,)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._files import Files
+from ._lodstone import Buffer, Tensor
+from ._model import Model
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def dtype(name: str) -> np.dtype[Any] | None:
+    """The element type that NumPy, or `ml_dtypes` where that is installed, calls `name`."""
+    try:
+        return np.dtype(name)
+    except TypeError:
+        pass
+    try:
+        import ml_dtypes
+    except ImportError:
+        return None
+    kind = getattr(ml_dtypes, name, None)
+    return None if kind is None else np.dtype(kind)
+
+
+def array(tensor: Tensor) -> Array:
+    """The elements of a tensor: those of the file, which are not copied and read-only.
+
+    Of a sparse tensor they are those that are stored. Types that neither NumPy nor `ml_dtypes` has are raw
+    bytes; the tensor's `dtype` says what they are.
+    """
+    return view(tensor, tensor.data())
+
+
+def view(tensor: Tensor, data: Buffer) -> Array:
+    """An array of bytes that a tensor has."""
+    if tensor.values is not None:
+        texts = np.empty(tensor.shape, object)
+        texts.reshape(-1)[:] = tensor.values
+        return texts
+    kind, shape = dtype(tensor.dtype), tensor.stored_shape
+    raw: Array = np.frombuffer(memoryview(data), np.uint8)
+    if kind is None:
+        return raw
+    bits = BITS.get(tensor.dtype)
+    if bits is not None:
+        return unpacked(raw, bits, int(np.prod(shape, dtype=np.int64))).view(kind).reshape(shape)
+    return raw.view(kind).reshape(shape)
+
+
+BITS = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4, "float6_e2m3fn": 6, "float6_e3m2fn": 6}
+"""Types of which several share a byte. NumPy has one in each."""
+
+
+def unpacked(raw: Array, bits: int, count: int) -> Array:
+    """Elements of so many bits, lowest first, each in a byte of its own."""
+    all_bits = np.unpackbits(raw, bitorder="little")[: bits * count].reshape(count, bits)
+    return np.packbits(all_bits, axis=1, bitorder="little").reshape(-1)
+
+
+def tensor(name: str, value: Any) -> Tensor:
+    """A tensor of an array. Its bytes are not copied if they are row-major and little-endian."""
+    given = np.asarray(value)
+    kind = given.dtype.newbyteorder("<")
+    plain = np.ascontiguousarray(given, kind).reshape(given.shape)
+    if kind.name in BITS:
+        bits = np.unpackbits(plain.reshape(-1, 1).view(np.uint8), axis=1, bitorder="little")
+        data = np.packbits(bits[:, : BITS[kind.name]], bitorder="little")
+    else:
+        data = plain.reshape(-1).view(np.uint8)
+    return Tensor(name, kind.name, plain.shape, data)
+
+
+def _read(model: Model) -> dict[str, Array]:
+    return {tensor.name: view(tensor, data) for tensor, data in model._model._load(list(model))}
+
+
+_files = Files(_read, tensor)
+load_file = _files.load_file
+load = _files.load
+save_file = _files.save_file
+save = _files.save

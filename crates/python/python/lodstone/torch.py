@@ -1,0 +1,74 @@
+"""Tensors of PyTorch.
+
+    >>> from lodstone.torch import load_file  # doctest: +SKIP
+    >>> load_file("resnet50.pdparams")["conv1.weight"].shape  # doctest: +SKIP
+    torch.Size([64, 3, 7, 7])
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ._files import Files
+from ._lodstone import Buffer, Tensor
+from ._model import Model
+
+
+def dtype(name: str) -> torch.dtype | None:
+    """The element type that PyTorch calls `name`; none if it packs its elements in another way."""
+    name = PAIRS.get(name, name)
+    found = None if "int2" in name or "int4" in name else getattr(torch, name, None)
+    return found if isinstance(found, torch.dtype) else None
+
+
+PAIRS = {"float4_e2m1fn": "float4_e2m1fn_x2"}
+"""Types of which PyTorch has two in an element."""
+
+
+def array(tensor: Tensor) -> torch.Tensor:
+    """The elements of a tensor, in pages of its file that become copies when they are written to.
+
+    Of a sparse tensor they are those that are stored. Types that PyTorch has not are raw bytes; the tensor's
+    `dtype` says what they are.
+    """
+    return view(tensor, tensor.data(private=True))
+
+
+def view(tensor: Tensor, data: Buffer) -> torch.Tensor:
+    """A tensor of PyTorch of bytes that a tensor has."""
+    if tensor.values is not None:
+        raise TypeError(f"`{tensor.name}` is a tensor of texts, which PyTorch has not")
+    kind, shape = dtype(tensor.dtype), list(tensor.stored_shape)
+    if tensor.dtype in PAIRS:
+        if not shape or shape[-1] % 2:
+            kind = None
+        else:
+            shape[-1] //= 2
+    if kind is None:
+        kind, shape = torch.uint8, [len(data)]
+    if len(data) == 0:
+        return torch.empty(shape, dtype=kind)
+    return torch.frombuffer(data, dtype=kind).reshape(shape)
+
+
+def tensor(name: str, value: torch.Tensor) -> Tensor:
+    """A tensor of one of PyTorch. Its bytes are not copied if they are row-major and not on a device."""
+    kind = str(value.dtype).removeprefix("torch.")
+    plain = value.detach().to("cpu").contiguous()
+    data = plain.reshape(-1).view(torch.uint8).numpy() if plain.numel() else b""
+    shape = list(plain.shape)
+    for name_here, name_there in PAIRS.items():
+        if kind == name_there:
+            kind, shape[-1] = name_here, 2 * shape[-1]
+    return Tensor(name, kind, shape, data)
+
+
+def _read(model: Model) -> dict[str, torch.Tensor]:
+    return {tensor.name: view(tensor, data) for tensor, data in model._model._load(list(model))}
+
+
+_files = Files(_read, tensor)
+load_file = _files.load_file
+load = _files.load
+save_file = _files.save_file
+save = _files.save

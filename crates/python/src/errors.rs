@@ -1,0 +1,82 @@
+//! Errors as exceptions, with the same messages.
+
+use std::io;
+use std::path::Path;
+
+use lodstone::{Error, FormatError, StoreError};
+use pyo3::prelude::*;
+
+/// The exception of an error.
+pub(crate) fn raise(py: Python<'_>, error: Error) -> PyErr {
+    exception(py, &error).unwrap_or_else(|broken| broken)
+}
+
+/// The exception of an error of the model's bytes.
+pub(crate) fn raise_store(py: Python<'_>, error: StoreError) -> PyErr {
+    raise(py, Error::Format(error.into()))
+}
+
+fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let message = error.to_string();
+    let mut format = match error {
+        Error::Format(format) => format,
+        Error::Lossy(losses) => {
+            let places = losses.iter().map(|(loss, places)| (loss.name(), places));
+            let losses: std::collections::BTreeMap<_, _> = places.collect();
+            let value = class(py, "LossyError")?.call1((message,))?;
+            value.setattr("losses", losses)?;
+            return Ok(PyErr::from_value(value));
+        }
+        _ => return named(py, "UnsupportedError", &message, None),
+    };
+    while let FormatError::Inside { source, .. } | FormatError::InRecord { source, .. } = format {
+        format = source;
+    }
+    match format {
+        FormatError::Store(error) => store(py, error, &message),
+        FormatError::NoModel { path, .. } => named(py, "NoModelError", &message, Some(path)),
+        FormatError::Unrecognized { path, .. }
+        | FormatError::Encrypted { path }
+        | FormatError::Unsupported { path, .. } => {
+            named(py, "UnknownFormatError", &message, Some(path))
+        }
+        FormatError::Mismatch { path, .. }
+        | FormatError::Seal { path, .. }
+        | FormatError::Unsealed { path }
+        | FormatError::Json { path, .. } => named(py, "DamagedError", &message, Some(path)),
+        _ => named(py, "UnsupportedError", &message, None),
+    }
+}
+
+fn store(py: Python<'_>, error: &StoreError, message: &str) -> PyResult<PyErr> {
+    match error {
+        // Python has classes of its own for what the system says.
+        StoreError::Io { source, .. } | StoreError::Memory { source, .. } => {
+            Ok(io::Error::new(source.kind(), message).into())
+        }
+        StoreError::NotAFile { path, .. } => named(py, "UnknownFormatError", message, Some(path)),
+        StoreError::Malformed { origin: path, .. }
+        | StoreError::OutOfRange { origin: path, .. } => {
+            named(py, "DamagedError", message, Some(Path::new(path)))
+        }
+        StoreError::Damaged { path, .. } | StoreError::Resized { path, .. } => {
+            named(py, "DamagedError", message, Some(path))
+        }
+        StoreError::Escapes { path, .. } => {
+            named(py, "DamagedError", message, Some(Path::new(path)))
+        }
+        _ => named(py, "LodstoneError", message, None),
+    }
+}
+
+fn named(py: Python<'_>, name: &str, message: &str, file: Option<&Path>) -> PyResult<PyErr> {
+    let value = class(py, name)?.call1((message,))?;
+    if let Some(file) = file {
+        value.setattr("file", file)?;
+    }
+    Ok(PyErr::from_value(value))
+}
+
+fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import("lodstone._errors")?.getattr(name)
+}

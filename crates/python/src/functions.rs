@@ -1,0 +1,147 @@
+//! What can be done with models.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+use lodstone::{ConvertOptions, DiffOptions, OpenOptions, Parameter};
+use pyo3::prelude::*;
+use serde_json::json;
+
+use crate::arguments::{Converting, Opening, Source, renames};
+use crate::errors::raise;
+use crate::model::{Model, Tensor, json};
+use crate::work::run;
+
+/// What Python is given.
+type Found<'py> = PyResult<Bound<'py, PyAny>>;
+
+#[pyfunction]
+pub(crate) fn open(py: Python<'_>, path: PathBuf, opening: Opening) -> PyResult<Model> {
+    let options = opening.options();
+    let opened = run(py, None, move |_| lodstone::open_with(path, &options))?;
+    opened.map(Model::new).map_err(|error| raise(py, error))
+}
+
+#[pyfunction]
+pub(crate) fn convert<'py>(
+    py: Python<'py>,
+    source: Source<'py>,
+    out: PathBuf,
+    opening: Opening,
+    converting: Converting,
+    progress: Option<Py<PyAny>>,
+) -> Found<'py> {
+    let (source, opening) = (source.ready(), opening.options());
+    let options = converting.options(py)?;
+    write(py, move || source.open(&opening), out, options, progress)
+}
+
+/// Writes tensors as a model of their own.
+#[pyfunction]
+pub(crate) fn save<'py>(
+    py: Python<'py>,
+    tensors: Vec<Bound<'py, Tensor>>,
+    metadata: BTreeMap<String, String>,
+    out: PathBuf,
+    converting: Converting,
+    progress: Option<Py<PyAny>>,
+) -> Found<'py> {
+    let parameter = |tensor: &Bound<'py, Tensor>| {
+        let Tensor { name, tensor } = tensor.get().clone();
+        Parameter { name, tensor }
+    };
+    let parameters = tensors.iter().map(parameter).collect();
+    let model = lodstone::Model { parameters, metadata, ..lodstone::Model::default() };
+    write(py, move || Ok(model), out, converting.options(py)?, progress)
+}
+
+fn write<'py>(
+    py: Python<'py>,
+    model: impl FnOnce() -> lodstone::Result<lodstone::Model> + Send,
+    out: PathBuf,
+    mut options: ConvertOptions,
+    progress: Option<Py<PyAny>>,
+) -> Found<'py> {
+    let converted = run(py, progress.as_ref(), move |progress| {
+        options.write.progress = progress.clone();
+        lodstone::convert(model()?, &out, &options)
+    })?;
+    let done = converted.map_err(|error| raise(py, error))?;
+    let losses: BTreeMap<_, _> =
+        done.report.losses.iter().map(|(loss, places)| (loss.name(), places)).collect();
+    let told = json!({
+        "format": done.format,
+        "files": done.files,
+        "tensors": done.tensors,
+        "nbytes": done.nbytes,
+        "warnings": done.report.warnings,
+        "losses": losses,
+    });
+    json(py, &told)
+}
+
+#[pyfunction]
+pub(crate) fn verify<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    params: Option<PathBuf>,
+    progress: Option<Py<PyAny>>,
+) -> Found<'py> {
+    let options = OpenOptions { params, ..OpenOptions::default() };
+    let work = |progress: &_| lodstone::verify(path, &options, progress);
+    let found = run(py, progress.as_ref(), work)?;
+    json(py, &found.map_err(|error| raise(py, error))?)
+}
+
+#[pyfunction]
+pub(crate) fn seal<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    params: Option<PathBuf>,
+    replace: bool,
+    progress: Option<Py<PyAny>>,
+) -> Found<'py> {
+    let options = OpenOptions { params, ..OpenOptions::default() };
+    let work = |progress: &_| lodstone::seal(path, &options, replace, progress);
+    let sealing = run(py, progress.as_ref(), work)?.map_err(|error| raise(py, error))?;
+    let told = json!({
+        "seals": sealing.seals,
+        "files": sealing.files,
+        "tensors": sealing.tensors,
+        "nbytes": sealing.nbytes,
+    });
+    json(py, &told)
+}
+
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "what Python can say, one by one")]
+pub(crate) fn diff<'py>(
+    py: Python<'py>,
+    a: Source<'py>,
+    b: Source<'py>,
+    rename: HashMap<String, String>,
+    transpose: Vec<String>,
+    rtol: f64,
+    atol: f64,
+    progress: Option<Py<PyAny>>,
+) -> Found<'py> {
+    let (a, b, renames) = (a.ready(), b.ready(), renames(py, &rename)?);
+    let found = run(py, progress.as_ref(), move |progress| {
+        let options = DiffOptions { renames, transpose, rtol, atol, progress: progress.clone() };
+        let opening = OpenOptions::default();
+        lodstone::diff(a.open(&opening)?, &b.open(&opening)?, &options)
+    })?;
+    json(py, &found.map_err(|error| raise(py, error))?)
+}
+
+#[pyfunction]
+pub(crate) fn scan(py: Python<'_>, path: PathBuf) -> Found<'_> {
+    let found = run(py, None, |_| lodstone::scan(path, &OpenOptions::default()))?;
+    json(py, &found.map_err(|error| raise(py, error))?)
+}
+
+/// The command, with the arguments after its name; gives its exit status.
+#[pyfunction]
+pub(crate) fn main(py: Python<'_>, arguments: Vec<std::ffi::OsString>) -> u8 {
+    py.detach(|| lodstone_cli::run(arguments))
+}

@@ -1,0 +1,152 @@
+"""Arrays of NumPy, from files and to files."""
+
+import array
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+from conftest import DIGITS, GOLDEN
+
+import lodstone
+import lodstone.numpy
+
+
+def test_what_is_open_is_not_copied():
+    model = lodstone.open(DIGITS)
+    weight = lodstone.numpy.array(model["conv2d_1.w_0"])
+    assert weight.shape == (32, 16, 3, 3) and weight.dtype == np.float32
+    assert not weight.flags.writeable and weight.flags.aligned
+    del model
+    assert np.isfinite(weight).all()
+
+
+def test_what_is_loaded_is_ones_own():
+    weights = lodstone.numpy.load_file(DIGITS)
+    for name, tensor in lodstone.open(DIGITS).items():
+        assert np.array_equal(weights[name], lodstone.numpy.array(tensor))
+        weights[name][...] = 0
+
+
+def test_safetensors_agrees(tmp_path):
+    path = GOLDEN / "safetensors/dtypes.safetensors"
+    ours = lodstone.numpy.load_file(path)
+    theirs = {}
+    with safetensors.safe_open(path, "np") as file:
+        for name in file.keys():
+            try:
+                theirs[name] = file.get_tensor(name)
+            except (TypeError, KeyError, AttributeError):
+                # Types that it does not give to NumPy.
+                pass
+    assert len(theirs) > 8
+    for name, expected in theirs.items():
+        assert ours[name].dtype == expected.dtype and ours[name].tobytes() == expected.tobytes()
+    out = tmp_path / "out.safetensors"
+    lodstone.numpy.save_file(theirs, out, {"by": "lodstone"})
+    for name, found in safetensors.numpy.load_file(out).items():
+        assert found.dtype == theirs[name].dtype and found.tobytes() == theirs[name].tobytes()
+
+
+@pytest.mark.parametrize("format", ["safetensors", "npz", "mxnet-params", "paddle-params"])
+def test_arrays_go_out_and_come_back(tmp_path, format):
+    arrays = {
+        "a": np.arange(24, dtype=np.float32).reshape(2, 3, 4),
+        "b": np.array([1, 2, 3], np.int64),
+        "c": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        "d": np.arange(10, dtype=">i4")[::2],
+    }
+    path = tmp_path / "out"
+    lodstone.numpy.save_file(arrays, path, to=format, allow=["names"])
+    found = lodstone.numpy.load_file(path)
+    # There are formats without names.
+    found = found if set(found) == set(arrays) else dict(zip(arrays, found.values(), strict=True))
+    for name, expected in arrays.items():
+        assert np.array_equal(expected, found[name])
+        assert found[name].dtype == expected.dtype.newbyteorder("=")
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "int4", "uint4", "float8_e8m0fnu"],
+)
+def test_types_of_ml_dtypes(dtype):
+    values = np.array([0, 1, 2, 1, 0.5, 4, 2], np.float32).astype(getattr(ml_dtypes, dtype))
+    tensor = lodstone.numpy.tensor("x", values)
+    assert tensor.dtype == dtype and tensor.shape == (7,)
+    found = lodstone.numpy.array(tensor)
+    assert found.dtype == values.dtype and found.tobytes() == values.tobytes()
+
+
+def test_low_bits_come_first():
+    tensor = lodstone.Tensor("x", "uint4", (3,), bytes([0x21, 0x03]))
+    assert lodstone.numpy.array(tensor).astype(int).tolist() == [1, 2, 3]
+
+
+def test_recorded_facts_of_every_framework():
+    """Bytes of arrays are those that the frameworks were recorded to have written."""
+    import hashlib
+
+    seen = 0
+    for family in ("paddle", "mxnet", "numpy", "onnx"):
+        index = json.loads((GOLDEN / family / "index.json").read_text())
+        for case in index["cases"]:
+            if case.get("params"):
+                continue
+            try:
+                model = lodstone.open(GOLDEN / family / case["path"])
+            except lodstone.LodstoneError:
+                assert case["format"].endswith("refused"), case["path"]
+                continue
+            for recorded, tensor in zip(case.get("tensors", []), model.tensors):
+                if recorded.get("sha256") and tensor.kind == "dense":
+                    digest = hashlib.sha256(tensor.data()).hexdigest()
+                    assert digest == recorded["sha256"], (case["path"], tensor)
+                    seen += 1
+    assert seen > 200
+
+
+def test_whatever_has_a_buffer_is_saved(tmp_path):
+    path = tmp_path / "x.npz"
+    values = {
+        "bytes": b"abc",
+        "floats": array.array("d", [1.5]),
+        "longs": array.array("q", [-1, 2]),
+        "view": memoryview(bytes(6)).cast("B", (2, 3)),
+        "tensor": lodstone.open(DIGITS)["fc_0.b_0"],
+    }
+    lodstone.save_file(values, path)
+    found = np.load(path)
+    assert found["bytes"].tolist() == [97, 98, 99] and found["floats"].tolist() == [1.5]
+    assert found["longs"].tolist() == [-1, 2] and found["view"].shape == (2, 3)
+    assert found["tensor"].shape == (10,)
+    with pytest.raises(TypeError, match="not known"):
+        lodstone.save_file({"x": memoryview(b"abc").cast("c")}, path)
+
+
+def test_one_file_is_bytes():
+    arrays = {"a": np.arange(3, dtype=np.int32), "none": np.zeros((0, 2), np.float32)}
+    data = lodstone.numpy.save(arrays, {"k": "v"})
+    assert safetensors.numpy.load(data)["a"].tolist() == [0, 1, 2]
+    assert lodstone.open(data).metadata == {"k": "v"}
+    assert lodstone.numpy.load(data)["none"].shape == (0, 2)
+    assert lodstone.load(data)["a"].dtype == "int32"
+
+
+def test_dlpack_gives_memory_of_its_own():
+    tensor = lodstone.open(DIGITS)["conv2d_1.w_0"]
+    taken = np.from_dlpack(tensor)
+    assert np.array_equal(taken, lodstone.numpy.array(tensor))
+    assert tensor.__dlpack_device__() == (1, 0)
+    with pytest.raises(BufferError, match="float4"):
+        np.from_dlpack(lodstone.Tensor("x", "float4_e2m1fn", (2,), b"\0"))
+
+
+def test_nothing_is_imported_unless_asked():
+    import subprocess
+    import sys
+
+    code = "import sys, lodstone; lodstone.open('examples/digits/paddle'); print('numpy' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout == "False\n"

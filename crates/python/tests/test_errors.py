@@ -1,0 +1,72 @@
+"""What goes wrong is told by exceptions, with the messages of the command."""
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+from conftest import DIGITS, GOLDEN
+
+import lodstone
+
+
+def raised(kind, work):
+    with pytest.raises(kind) as caught:
+        work()
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert type(again) is type(caught.value) and str(again) == str(caught.value)
+    assert again.__dict__ == caught.value.__dict__
+    return caught.value
+
+
+def test_there_is_no_model(tmp_path):
+    error = raised(lodstone.NoModelError, lambda: lodstone.open(tmp_path / "none"))
+    assert isinstance(error, FileNotFoundError) and error.file == tmp_path / "none"
+    command = [sys.executable, "-m", "lodstone", "inspect", tmp_path / "none"]
+    told = subprocess.run(command, capture_output=True, text=True)
+    assert told.returncode == 2 and f"error: {error}\n" in told.stderr
+
+
+def test_it_is_no_model(tmp_path):
+    (tmp_path / "text").write_text("no model at all")
+    error = raised(lodstone.UnknownFormatError, lambda: lodstone.open(tmp_path / "text"))
+    assert isinstance(error, ValueError) and error.file == tmp_path / "text"
+
+
+def test_it_is_damaged(digits):
+    path = digits / "inference.pdiparams"
+    path.write_bytes(path.read_bytes()[:-7])
+    error = raised(lodstone.DamagedError, lambda: lodstone.open(digits))
+    assert error.file == path and "expected" in str(error)
+
+
+def test_a_flipped_bit_is_found(digits):
+    sealed = lodstone.seal(digits)
+    assert (sealed["tensors"], sealed["seals"]) == (12, [str(digits / "lodstone.seal")])
+    path = digits / "inference.pdiparams"
+    damaged = bytearray(path.read_bytes())
+    damaged[-1] ^= 1
+    path.write_bytes(damaged)
+    found = lodstone.verify(digits)
+    assert not found["whole"] and found["findings"][0]["tensor"] == "fc_0.w_0"
+    model = lodstone.open(digits)
+    model["conv2d_0.w_0"].data()
+    error = raised(lodstone.DamagedError, lambda: model["fc_0.w_0"].data())
+    assert "fc_0.w_0" in str(error)
+    raised(lodstone.DamagedError, lambda: model["fc_0.w_0"].data(private=True))
+    assert lodstone.open(digits, verify=False)["fc_0.w_0"].data()
+
+
+def test_what_would_be_lost_is_named(tmp_path):
+    path = GOLDEN / "safetensors/metadata.safetensors"
+    out = tmp_path / "out.pdiparams"
+    error = raised(lodstone.LossyError, lambda: lodstone.convert(path, out))
+    assert "metadata" in error.losses and not out.exists()
+    done = lodstone.convert(path, out, allow=error.losses)
+    assert done["losses"] == error.losses and out.exists()
+
+
+def test_what_cannot_be_done():
+    raised(lodstone.UnsupportedError, lambda: lodstone.convert(DIGITS, "out.unknown"))
+    raised(ValueError, lambda: lodstone.convert(DIGITS, "x.npz", allow=["everything"]))
+    raised(TypeError, lambda: lodstone.convert(DIGITS, "x.npz", colour="red"))

@@ -1,0 +1,28 @@
+"""The examples in documentation."""
+
+import doctest
+import importlib
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+import lodstone
+
+# Those for PyTorch and PaddlePaddle are tested with them.
+MODULES = ["lodstone", "lodstone._files", "lodstone._model", "lodstone._work", "lodstone.numpy"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_say_what_happens(name, tmp_path):
+    names = {"lodstone": lodstone, "tmp": tmp_path}
+    found = doctest.testmod(importlib.import_module(name), extraglobs=names)
+    assert found.attempted > 0 and found.failed == 0
+
+
+def test_the_story_is_true():
+    told = subprocess.run([sys.executable, ROOT / "examples/old_model.py"], check=True, capture_output=True, text=True)
+    lines = told.stdout.splitlines()
+    assert lines[0] == "<lodstone.Model paddle, 12 tensors>" and "whole not sealed" in lines
+    assert lines[-3:] == ["True", "the same", "0 equal, 24 different"]

@@ -1,0 +1,94 @@
+"""Opening, looking, reading."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+from conftest import DIGITS, GOLDEN
+
+import lodstone
+
+
+def test_a_model_is_a_mapping():
+    model = lodstone.open(DIGITS)
+    assert len(model) == 12 and list(model)[0] == "batch_norm_0.b_0"
+    assert "fc_0.w_0" in model and "fc_9.w_0" not in model and 3 not in model
+    assert model.get("fc_9.w_0") is None
+    assert [name for name, _ in model.items()] == list(model) == [t.name for t in model.tensors]
+    with pytest.raises(KeyError):
+        model["fc_9.w_0"]
+
+
+def test_a_tensor_says_what_it_is():
+    weight = lodstone.open(DIGITS)["conv2d_0.w_0"]
+    assert (weight.name, weight.dtype, weight.shape) == ("conv2d_0.w_0", "float32", (16, 1, 3, 3))
+    assert (weight.nbytes, weight.kind, weight.lod, weight.parts) == (576, "dense", [], [])
+    data = memoryview(weight.data())
+    assert data.readonly and data.nbytes == 576
+    private = memoryview(weight.data(private=True))
+    assert not private.readonly and private == data
+    private[0] ^= 1
+    assert private != data and memoryview(weight.data()) == data
+
+
+def test_what_is_inspected_is_what_the_command_prints():
+    command = [sys.executable, "-m", "lodstone", "inspect", "--json", "--hash", DIGITS]
+    printed = subprocess.run(command, check=True, capture_output=True).stdout
+    assert lodstone.open(DIGITS).inspect(hash=True, operators=True) == json.loads(printed)
+
+
+def test_a_program_says_what_is_computed():
+    program = lodstone.open(DIGITS).program
+    assert [value["name"] for value in program["inputs"]] == ["image"]
+    assert len(program["operators"]) == 14
+    assert lodstone.open(GOLDEN / "safetensors/dtypes.safetensors").program is None
+
+
+@pytest.mark.parametrize("make", [bytes, io.BytesIO, bytearray])
+def test_bytes_and_files_are_opened_too(make):
+    path = GOLDEN / "safetensors/metadata.safetensors"
+    model, same = lodstone.open(make(path.read_bytes())), lodstone.open(path)
+    assert dict(model.metadata) == dict(same.metadata) != {}
+    for name in same:
+        assert memoryview(model[name].data()) == memoryview(same[name].data())
+
+
+def test_an_open_file_is_read():
+    with open(GOLDEN / "safetensors/metadata.safetensors", "rb") as file:
+        assert len(lodstone.open(file)) > 0
+
+
+def test_sparse_tensors_have_parts():
+    index = json.loads((GOLDEN / "mxnet/index.json").read_text())
+    seen = set()
+    for case in index["cases"]:
+        for recorded in case.get("tensors", []):
+            if recorded.get("kind") in ("csr", "row_sparse"):
+                tensor = lodstone.open(GOLDEN / "mxnet" / case["path"])[recorded["name"] or "0"]
+                assert tensor.kind == recorded["kind"] and list(tensor.shape) == recorded["shape"]
+                found = {part.name: part.dtype for part in tensor.parts}
+                assert found == {name: dtype for name, (dtype, _) in recorded["parts"].items()}
+                for part in tensor.parts:
+                    values = memoryview(part.data()).cast("q" if part.dtype == "int64" else "i")
+                    assert values.tolist() == recorded["parts"][part.name][1]
+                seen.add(tensor.kind)
+    assert seen == {"csr", "row_sparse"}
+
+
+def test_texts_have_values():
+    tensors = lodstone.open(GOLDEN / "onnx/types/others.onnx").tensors
+    assert any(tensor.kind == "strings" and tensor.values for tensor in tensors)
+
+
+def test_safe_open_is_as_in_safetensors():
+    with lodstone.safe_open(DIGITS, framework="np") as file:
+        assert len(file.keys()) == 12 and file.metadata() is None
+        part = file.get_slice("fc_0.w_0")
+        assert part.get_shape() == [128, 10] and part[:, :3].shape == (128, 3)
+        assert file.get_tensor("fc_0.b_0").shape == (10,)
+    with pytest.raises(ValueError, match="cuda"):
+        lodstone.safe_open(DIGITS, device="cuda")
+    with pytest.raises(ValueError, match="frameworks"):
+        lodstone.safe_open(DIGITS, framework="caffe")

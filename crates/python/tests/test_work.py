@@ -1,0 +1,92 @@
+"""Long work tells how far it is, and can be stopped."""
+
+import _thread
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import lodstone
+import lodstone.numpy
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    path = tmp_path_factory.mktemp("large") / "large.safetensors"
+    rows = np.arange(1 << 22, dtype=np.float32)
+    lodstone.numpy.save_file({str(number): rows for number in range(24)}, path)
+    return path
+
+
+def test_progress_is_told(large, tmp_path):
+    told = []
+    lodstone.convert(large, tmp_path / "out.npz", progress=told.append)
+    assert told == sorted(told) and told[-1] >= 24 << 24
+
+
+def test_what_progress_raises_stops_the_work(large, tmp_path):
+    class Enough(Exception):
+        pass
+
+    def stop(done):
+        raise Enough
+
+    with pytest.raises(Enough):
+        lodstone.convert(large, tmp_path / "out.npz", progress=stop)
+
+
+def test_an_interrupt_stops_the_work(large, tmp_path):
+    """Nothing is left of what was not finished."""
+    out = tmp_path / "out.npz"
+
+    def interrupt(done):
+        _thread.interrupt_main()
+
+    with pytest.raises(KeyboardInterrupt):
+        lodstone.convert(large, out, progress=interrupt)
+        time.sleep(1)
+
+
+def test_others_run_meanwhile(large):
+    counted, ended = [0], threading.Event()
+
+    def count():
+        while not ended.is_set():
+            counted[0] += 1
+            time.sleep(0)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    before = counted[0]
+    lodstone.verify(large)
+    during = counted[0] - before
+    ended.set()
+    thread.join()
+    assert during > 10
+
+
+def test_many_threads_read_one_model(large):
+    model = lodstone.open(large)
+    sums = []
+    read = lambda name: sums.append(int(lodstone.numpy.array(model[name])[-1]))
+    threads = [threading.Thread(target=read, args=(name,)) for name in model]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert sums == [(1 << 22) - 1] * 24
+
+
+def test_diff_and_scan():
+    found = lodstone.diff("examples/digits/paddle", "examples/digits/mxnet")
+    assert not found["same"]
+    assert lodstone.diff(lodstone.open("examples/digits/paddle"), "examples/digits/paddle")["same"]
+    assert lodstone.scan("examples/digits/mxnet")["clean"]
+
+
+def test_the_command(capfd):
+    import subprocess
+    import sys
+
+    for arguments, status in ((["inspect", "none"], 2), (["verify", "examples/digits/paddle"], 0), (["--help"], 0)):
+        done = subprocess.run([sys.executable, "-m", "lodstone", *arguments], capture_output=True)
+        assert done.returncode == status, done.stderr

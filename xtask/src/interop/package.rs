@@ -1,0 +1,69 @@
+//! What the Python package reads and writes, beside the frameworks themselves.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::{Work, cases_of, first_failure};
+use crate::python::{environment, install, wheel};
+use crate::run::{Outcome, cannot, root};
+
+/// MXNet's files of 2.x and with scalars, which 1.9.1 does not read.
+const NOT_READ: [&str; 4] =
+    ["1.9.1/numpy.params", "1.9.1/scalars.params", "2.0.0b1/own.params", "2.0.0b1/numpy.params"];
+
+/// Frameworks, what they are installed by, and the golden files that they and the package read.
+type Beside = (&'static str, &'static str, fn() -> Result<Vec<(&'static str, PathBuf)>, Outcome>);
+
+const FRAMEWORKS: [Beside; 4] = [
+    ("paddle", "interop/requirements-paddle-2.6.2.txt", || {
+        // Python's own pickles hold what `paddle.load` refuses.
+        let files = files("paddle_pickle/2.6.2", "pdparams")?.into_iter();
+        let is_own = |path: &PathBuf| !path.to_string_lossy().contains("/pickle_p");
+        Ok(files.filter(is_own).map(|path| ("paddle", path)).collect())
+    }),
+    ("mxnet", "interop/requirements-mxnet-1.9.1.txt", || {
+        let cases = cases_of(&golden("mxnet"))?.into_iter();
+        let arrays = cases.filter(|case| case["format"] == "mxnet-params");
+        let paths = arrays.filter_map(|case| case["path"].as_str().map(str::to_owned));
+        let paths = paths.filter(|path| !NOT_READ.contains(&path.as_str()));
+        Ok(paths.map(|path| ("mxnet", golden("mxnet").join(path))).collect())
+    }),
+    ("onnx", "interop/requirements-onnx-1.23.2.txt", || {
+        Ok(files("onnx/types", "onnx")?.into_iter().map(|path| ("onnx", path)).collect())
+    }),
+    ("torch", "benchmarks/requirements-torch-2.15.0.txt", || {
+        let files = files("safetensors", "safetensors")?.into_iter();
+        let digits = ("torch", root().join("examples/digits/paddle"));
+        Ok(files.map(|path| ("safetensors", path)).chain([digits]).collect())
+    }),
+];
+
+pub(super) fn package(python: &Path) -> Result<(), Outcome> {
+    let wheel = wheel(python, &[])?;
+    let mut outcomes = Vec::new();
+    for (name, requirements, files) in FRAMEWORKS {
+        let python = environment(python, requirements)?;
+        install(&python, &wheel)?;
+        let mut work = Work::new(&format!("package-{name}"))?;
+        let case = |(load, path)| json!({"load": load, "path": path});
+        work.cases = files()?.into_iter().map(case).collect();
+        outcomes.push(work.check(&python, "package_load.py"));
+    }
+    first_failure(outcomes)
+}
+
+fn golden(family: &str) -> PathBuf {
+    root().join("crates/formats/tests/golden").join(family)
+}
+
+/// The golden files of a directory with an ending, sorted.
+fn files(family: &str, ending: &str) -> Result<Vec<PathBuf>, Outcome> {
+    let entries = fs::read_dir(golden(family)).map_err(cannot("list golden files"))?;
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut paths: Vec<_> =
+        paths.filter(|path| path.extension().is_some_and(|found| found == ending)).collect();
+    paths.sort();
+    Ok(paths)
+}
