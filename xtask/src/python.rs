@@ -40,7 +40,9 @@ pub(crate) fn test_package() -> Result<(), Outcome> {
         let python = environment(python, PACKAGE)?;
         install(&python, &wheel)?;
         let mut tests = Command::new(&python);
-        tests.args(["-B", "-m", "pytest", "--quiet", "-p", "no:cacheprovider", "tests"]);
+        // Nothing is left behind: there are large files among what tests write.
+        let tidy = ["-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=none"];
+        tests.args(["-B", "-m", "pytest", "--quiet", "tests"]).args(tidy);
         run(tests.current_dir(root().join("crates/python")))?;
     }
     Ok(())
