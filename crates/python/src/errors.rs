@@ -16,6 +16,12 @@ pub(crate) fn raise_store(py: Python<'_>, error: StoreError) -> PyErr {
     raise(py, Error::Format(error.into()))
 }
 
+/// The exception of elements that are in no file.
+pub(crate) fn raise_absent(py: Python<'_>, name: &str) -> PyErr {
+    let message = format!("the elements of `{name}` are in a file that is not there");
+    named(py, "DamagedError", &message, None).unwrap_or_else(|broken| broken)
+}
+
 fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let message = error.to_string();
     let mut format = match error {

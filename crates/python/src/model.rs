@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::buffer::{Buffer, Held};
 use crate::dlpack::Exported;
-use crate::errors::{raise, raise_store};
+use crate::errors::{raise, raise_absent, raise_store};
 use crate::work::run;
 
 /// A model: its tensors by name, in the order of the file, and what else there is.
@@ -112,6 +112,7 @@ impl Model {
             tensor.ok_or_else(|| PyKeyError::new_err(name.clone()))
         };
         let tensors = names.iter().map(of).collect::<PyResult<Vec<_>>>()?;
+        tensors.iter().try_for_each(|tensor| tensor.check_there(py))?;
         let blobs: Vec<_> = tensors.iter().map(|one| one.tensor.data.clone()).collect();
         let read = run(py, None, |_| Memory::read(&blobs))?;
         let (memory, places) = read.map_err(|error| raise_store(py, error))?;
@@ -166,9 +167,8 @@ impl Tensor {
         let data = crate::buffer::blob(data)?;
         let (found, expected) = (data.len(), dtype.size_of(&shape));
         if expected != Some(found) {
-            let expected = expected.map_or_else(|| "a size".to_owned(), |size| size.to_string());
             let what =
-                format!("expected {expected} bytes of a tensor {dtype}{shape:?}, found {found}");
+                format!("expected the bytes of a tensor {dtype}{shape:?}, found {found} bytes");
             return Err(pyo3::exceptions::PyValueError::new_err(what));
         }
         Ok(Self { name, tensor: lodstone::Tensor::dense(dtype, shape, data) })
@@ -294,7 +294,16 @@ impl Tensor {
 }
 
 impl Tensor {
+    /// Fails if the files only describe it.
+    fn check_there(&self, py: Python<'_>) -> PyResult<()> {
+        match self.tensor.kind {
+            Kind::Absent => Err(raise_absent(py, &self.name)),
+            _ => Ok(()),
+        }
+    }
+
     fn held(&self, py: Python<'_>, private: bool) -> PyResult<Held> {
+        self.check_there(py)?;
         let data = self.tensor.data.clone();
         let size = usize::try_from(self.tensor.dtype.bits().unwrap_or(8).div_ceil(8)).unwrap_or(1);
         let held = run(py, None, move |_| {

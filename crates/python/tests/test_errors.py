@@ -70,3 +70,22 @@ def test_what_cannot_be_done():
     raised(lodstone.UnsupportedError, lambda: lodstone.convert(DIGITS, "out.unknown"))
     raised(ValueError, lambda: lodstone.convert(DIGITS, "x.npz", allow=["everything"]))
     raised(TypeError, lambda: lodstone.convert(DIGITS, "x.npz", colour="red"))
+
+
+def test_elements_that_are_not_there(tmp_path):
+    """A model opens without the file of its weights, to be looked at; its weights are not nothing."""
+    import lodstone.numpy
+
+    path = tmp_path / "one.onnx"
+    path.write_bytes((GOLDEN / "onnx/external/one.onnx").read_bytes())
+    model = lodstone.open(path)
+    absent = next(tensor for tensor in model.tensors if tensor.kind == "absent")
+    assert model.warnings and absent.shape
+    for read in (lambda: absent.data(), lambda: lodstone.numpy.load_file(path), absent.__dlpack__):
+        error = raised(lodstone.DamagedError, read)
+        assert f"`{absent.name}`" in str(error)
+
+
+def test_bytes_that_are_no_tensor():
+    for shape in ((3,), (2**63,), (2**63, 2**63)):
+        raised(ValueError, lambda: lodstone.Tensor("x", "float32", shape, b"abcd"))
