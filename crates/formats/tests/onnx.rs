@@ -304,6 +304,19 @@ fn a_model_opens_without_its_elements_and_says_so() {
 }
 
 #[test]
+fn metadata_that_is_there_again_is_told() {
+    let entry = |value: &[u8]| field(14, &[field(1, b"key"), field(2, value)].concat());
+    let dir = tempfile::tempdir().unwrap();
+    let once = open_in(dir.path(), &[model_with(&[]), entry(b"one")].concat()).unwrap();
+    assert!(once.report.warnings.is_empty(), "{:?}", once.report.warnings);
+    let twice = [model_with(&[]), entry(b"one"), entry(b"two")].concat();
+    let model = open_in(dir.path(), &twice).unwrap();
+    assert_eq!(model.metadata["key"], "two");
+    let expected = "`metadata_props` has keys again, of which the last counts: `key`";
+    assert_eq!(model.report.warnings, [expected]);
+}
+
+#[test]
 fn external_data_never_leaves_the_directory() {
     let scratch = tempfile::tempdir().unwrap();
     let dir = scratch.path().join("model");

@@ -147,7 +147,7 @@ fn what_cannot_be_upgraded_is_named_and_the_model_stays_as_it_was() {
     ops.push(second);
     let before = model.program.clone();
     let error = upgrade(&mut model, 21).unwrap_err();
-    let expected = "1 operators cannot be upgraded; the graph, operator 1 (`BatchNormalization` `bn`): \
+    let expected = "1 operator cannot be upgraded; the graph, operator 1 (`BatchNormalization` `bn`): \
                     is in training mode (`is_test` is 0)";
     assert_eq!(error.to_string(), expected);
     assert_eq!(model.program, before);

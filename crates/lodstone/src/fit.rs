@@ -1,7 +1,7 @@
 //! Makes a model fit a format that has no place for all of it, and records what that loses.
 
 use lodstone_formats::{Format, Holds};
-use lodstone_model::{DType, Kind, Lod, Loss, Model, Parameter, Report};
+use lodstone_model::{DType, Kind, Lod, Loss, Model, Parameter, Report, some};
 
 use crate::{Result, sparse};
 
@@ -34,6 +34,12 @@ pub(crate) fn fit(model: &mut Model, format: &Format, report: &mut Report) -> Re
         lost.into_keys().for_each(|key| report.lose(Loss::Metadata, format!("`{key}`")));
     }
     let parameters = std::mem::take(&mut model.parameters);
+    let numbered = parameters.iter().enumerate();
+    let absent = numbered.filter(|(_, of)| matches!(of.tensor.kind, Kind::Absent));
+    let absent: Vec<String> = absent.map(|(number, of)| place(&of.name, number)).collect();
+    if !absent.is_empty() && !same {
+        report.warn(format!("tensors without elements stay without: {}", some(&absent)));
+    }
     for (number, Parameter { name, mut tensor }) in parameters.into_iter().enumerate() {
         let place = || place(&name, number);
         if !tensor.lod.is_empty() && !holds.lod {

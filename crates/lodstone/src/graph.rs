@@ -137,13 +137,9 @@ impl<'a> Drawing<'a> {
         };
         let list = |names: &[&str]| names.iter().map(typed).collect::<Vec<_>>().join(", ");
         let indent = level * 2;
-        writeln!(
-            out,
-            "{:indent$}block {number}{name}({}) -> ({})",
-            "",
-            list(&inputs),
-            list(&outputs)
-        )
+        let (inputs, outputs) = (list(&inputs), list(&outputs));
+        let line = format!("{:indent$}block {number}{name}({inputs}) -> ({outputs})", "");
+        writeln!(out, "{}", in_one_line(&line))
     }
 
     fn line(&self, op: &Op, number: usize, level: usize, out: &mut impl Write) -> io::Result<()> {
@@ -172,14 +168,11 @@ impl<'a> Drawing<'a> {
         let constants = self.constants(op);
         let constants =
             if constants.is_empty() { String::new() } else { format!("  {{{constants}}}") };
-        writeln!(
-            out,
-            "{:indent$}{number}  {}{name}({}){}{constants}",
-            "",
-            op.kind,
-            inputs.join(" "),
-            if outputs.is_empty() { String::new() } else { format!(" -> {}", outputs.join(", ")) }
-        )
+        let (kind, inputs) = (&op.kind, inputs.join(" "));
+        let outputs =
+            if outputs.is_empty() { String::new() } else { format!(" -> {}", outputs.join(", ")) };
+        let line = format!("{:indent$}{number}  {kind}{name}({inputs}){outputs}{constants}", "");
+        writeln!(out, "{}", in_one_line(&line))
     }
 
     /// What a box says: the operator, and its parameters.
@@ -199,6 +192,11 @@ impl<'a> Drawing<'a> {
     /// Arrows: from where, to where, and what goes along.
     fn arrows(&self) -> Vec<(String, String, String)> {
         let mut arrows = Vec::new();
+        let numbers = |names: &[&'a str]| -> HashMap<&'a str, usize> {
+            names.iter().enumerate().rev().map(|(number, name)| (*name, number)).collect()
+        };
+        let (inputs, outputs) = (numbers(&self.interface.0), numbers(&self.interface.1));
+        let label = |name: &str| cut(&self.type_of(name));
         let output = |node: usize, (slot, index): (usize, usize)| {
             let node = self.wiring.nodes.get(node)?;
             node.op.outputs.get(slot)?.args.get(index).map(String::as_str)
@@ -207,23 +205,23 @@ impl<'a> Drawing<'a> {
             for read in node.reads.iter().flat_map(|(_, uses)| uses) {
                 match read {
                     Use::Value(from, place) => {
-                        let label = output(*from, *place).map(|name| self.type_of(name));
+                        let label = output(*from, *place).map(label);
                         let (from, to) = (format!("op{from}"), format!("op{number}"));
                         arrows.push((from, to, label.unwrap_or_default()));
                     }
                     Use::Outer(name) => {
-                        if let Some(input) = self.interface.0.iter().position(|i| i == name) {
+                        if let Some(input) = inputs.get(name) {
                             let (from, to) = (format!("in{input}"), format!("op{number}"));
-                            arrows.push((from, to, self.type_of(name)));
+                            arrows.push((from, to, label(name)));
                         }
                     }
                     Use::Nothing => {}
                 }
             }
             for name in node.op.writes().filter(|_| node.block == 0) {
-                if let Some(output) = self.interface.1.iter().position(|output| *output == name) {
+                if let Some(output) = outputs.get(name) {
                     let (from, to) = (format!("op{number}"), format!("out{output}"));
-                    arrows.push((from, to, self.type_of(name)));
+                    arrows.push((from, to, label(name)));
                 }
             }
         }
@@ -297,6 +295,18 @@ fn tells(op: &Op, name: &str) -> bool {
             .any(|end| name.ends_with(end)),
         _ => true,
     }
+}
+
+/// Text as one line: a name that breaks it would be read as another operator.
+fn in_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => line.extend(c.escape_default()),
+            false => line.push(c),
+        }
+    }
+    line
 }
 
 /// Text in quotes, as Graphviz reads it: quotes and backslashes are escaped, other signs mean nothing.

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use lodstone::{ConvertOptions, Loss, Model, Target, convert, open};
 use lodstone_lowering::lower;
 use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Dialect, Dim, Op, Operand, Parameter, Program, Report,
-    TensorType, ValueType, Var,
+    Attribute, AttributeValue, Block, DType, Dialect, Dim, Function, Op, Operand, Parameter,
+    Program, Report, TensorType, ValueType, Var,
 };
 use lodstone_schema::glow;
 
@@ -428,6 +428,80 @@ fn numbers_that_ask_for_too_much_are_refused() {
     }
     let refused = lowered(model).unwrap_err();
     assert!(refused.contains("too many nodes"), "{refused}");
+}
+
+/// A program of functions of which each calls the next one twice, `depth` deep; the last one is of `leaf`.
+fn doubling(depth: usize, leaf: Vec<Op>) -> Model {
+    let value = |name| variable(name, DType::Float32, &[2], "");
+    let call = |number: usize, from: &str, to: &str| {
+        operator("own", &format!("f{number}"), &[from], &[to])
+    };
+    let mut model = program(value("x"), value("y"), vec![call(0, "x", "y")]);
+    let program = model.program.as_mut().unwrap();
+    program.operator_versions.push(("own".to_owned(), 1));
+    for number in 0..=depth {
+        let next = || vec![call(number + 1, "x", "t"), call(number + 1, "t", "y")];
+        let ops = if number < depth { next() } else { leaf.clone() };
+        let names = |name: &str| vec![name.to_owned()];
+        let block = Block { inputs: names("x"), outputs: names("y"), ops, ..Block::default() };
+        program.functions.push(Function {
+            name: format!("f{number}"),
+            domain: "own".to_owned(),
+            block: i32::try_from(program.blocks.len()).unwrap(),
+            operator_versions: program.operator_versions.clone(),
+            ..Function::default()
+        });
+        program.blocks.push(block);
+    }
+    model
+}
+
+#[test]
+fn a_call_takes_the_work_of_what_it_reads() {
+    let leaf = vec![operator("", "Max", &["x"; 5000], &["y"])];
+    assert!(lowered(doubling(4, leaf.clone())).is_ok());
+    let refused = lowered(doubling(12, leaf)).unwrap_err();
+    assert!(refused.contains("more work than its size warrants"), "{refused}");
+    // Names are kept for each value that they are given to.
+    let name = "t".repeat(100_000);
+    let leaf = vec![operator("", "Relu", &["x"], &[&name]), operator("", "Relu", &[&name], &["y"])];
+    let refused = lowered(doubling(10, leaf)).unwrap_err();
+    assert!(refused.contains("more work than its size warrants"), "{refused}");
+}
+
+#[test]
+fn constants_are_there_once_however_often_they_are_reached() {
+    let mut constant = operator("", "Constant", &[], &["k"]);
+    constant.attributes = vec![attribute("value_floats", AttributeValue::Floats(vec![1.0, 2.0]))];
+    let leaf = vec![constant, operator("", "Add", &["x", "k"], &["y"])];
+    let model = lowered(doubling(6, leaf)).unwrap();
+    let ops = &model.program.as_ref().unwrap().blocks[0].ops;
+    assert_eq!(ops.iter().filter(|op| op.kind == "Glow_Add").count(), 64);
+    assert_eq!(model.parameters.len(), 1);
+}
+
+#[test]
+fn constants_that_numbers_ask_for_are_bounded_together() {
+    let scalar = |name: &str, number: i64| {
+        let mut op = operator("", "Constant", &[], &[name]);
+        op.attributes = vec![attribute("value_int", AttributeValue::Long(number))];
+        op
+    };
+    let ranges = |count: usize| {
+        let mut ops = vec![scalar("start", 0), scalar("limit", 1 << 20), scalar("delta", 1)];
+        let names: Vec<String> = (0..count).map(|number| format!("r{number}")).collect();
+        let range = |name: &String| operator("", "Range", &["start", "limit", "delta"], &[name]);
+        ops.extend(names.iter().map(range));
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut concat = operator("", "Concat", &names, &["out"]);
+        concat.attributes = vec![attribute("axis", AttributeValue::Long(0))];
+        ops.push(concat);
+        let input = variable("in", DType::Float32, &[1], "");
+        program(input, variable("out", DType::Int64, &[(count as u64) << 20], ""), ops)
+    };
+    assert!(lowered(ranges(2)).is_ok());
+    let refused = lowered(ranges(40)).unwrap_err();
+    assert!(refused.contains("more work than its size warrants"), "{refused}");
 }
 
 /// Numbers one after the other that look like chance, the same each time.

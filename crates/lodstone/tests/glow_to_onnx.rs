@@ -241,6 +241,21 @@ fn what_contradicts_itself_is_refused_with_its_place() {
 }
 
 #[test]
+fn constants_without_elements_are_told() {
+    let warned = |name: &str| {
+        let directory = TempDir::new().expect("a directory");
+        let to = Some(Target::Format("onnx".to_owned()));
+        let options = ConvertOptions { to, ..ConvertOptions::default() };
+        let out = directory.path().join("model.onnx");
+        let model = load(&golden("glow").join(name));
+        let done = convert(model, &out, &options).expect("a model");
+        done.report.warnings.iter().any(|warning| warning.contains("without elements"))
+    };
+    assert!(warned("all_elemkinds_constants_nodata.onnx"));
+    assert!(!warned("all_elemkinds_constants.onnx"));
+}
+
+#[test]
 fn a_splat_of_many_elements_is_not_stored() {
     let value = r#"attribute { name: "Value" f: 2.5 type: FLOAT }"#;
     let huge = format!("ints: {}", 1u64 << 40);

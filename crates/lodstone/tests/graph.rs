@@ -3,8 +3,14 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use lodstone::{Diff, DiffOptions, Model, OperatorChange, ProgramDifference, diff, open};
-use lodstone_model::{Attribute, AttributeValue, Block, Dialect, Op, Operand, Parameter, Program};
+use lodstone::{
+    Diff, DiffOptions, GraphFormat, Model, OperatorChange, ProgramDifference, diff, open,
+    write_graph,
+};
+use lodstone_model::{
+    Attribute, AttributeValue, Block, DType, Dialect, Dim, Op, Operand, Parameter, Program,
+    TensorType, ValueType, Var,
+};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -269,6 +275,32 @@ fn large_and_hostile_programs_end() {
     ops[1].attributes =
         vec![Attribute { name: "then".to_owned(), value: AttributeValue::Block(-7) }];
     assert!(programs(&odd, &odd.clone()).same);
+}
+
+#[test]
+fn a_name_is_no_operator_of_its_own() {
+    let model = onnx(&[("Abs", &["x\n    1  Neg(x) -> y"], "y")]);
+    let mut out = Vec::new();
+    write_graph(&model, GraphFormat::Text, 10, &mut out).expect("a graph");
+    let text = String::from_utf8(out).expect("text");
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(text.contains(r"Abs(x\n    1  Neg(x) -> y)"), "{text}");
+}
+
+#[test]
+fn what_goes_along_arrows_is_short() {
+    let mut model = onnx(&[("Sum", &["x"; 1000], "y")]);
+    let shape = Some(vec![Dim::Known(1); 10_000]);
+    let value = ValueType::tensor(TensorType { dtype: DType::Float32, shape, lod_level: 0 });
+    let main = &mut model.program.as_mut().expect("a program").blocks[0];
+    main.inputs = vec!["x".to_owned()];
+    main.vars = vec![Var { name: "x".to_owned(), value, ..Var::default() }];
+    for format in [GraphFormat::Dot, GraphFormat::Mermaid] {
+        let mut out = Vec::new();
+        write_graph(&model, format, 10, &mut out).expect("a graph");
+        assert_eq!(out.iter().filter(|byte| **byte == b'\n').count() / 1000, 1);
+        assert!(out.len() < 1_000_000, "{}", out.len());
+    }
 }
 
 #[test]

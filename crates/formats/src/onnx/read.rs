@@ -165,7 +165,19 @@ fn model(
     program.dialect = dialect;
     program.blocks = blocks;
     program.residual = Residual::with_holes(OWNER, structure.bytes.clone(), Arc::clone(holes));
-    let mut model = Model { metadata: whole.metadata.into_iter().collect(), ..Model::default() };
+    let mut model = Model::default();
+    let mut again = Vec::new();
+    for (key, value) in whole.metadata {
+        if model.metadata.insert(key.clone(), value).is_some() {
+            again.push(format!("`{key}`"));
+        }
+    }
+    if !again.is_empty() {
+        let keys = some(&again);
+        model
+            .report
+            .warn(format!("`metadata_props` has keys again, of which the last counts: {keys}"));
+    }
     let main = program.blocks.first_mut();
     model.parameters = main.map(|main| std::mem::take(&mut main.initializers)).unwrap_or_default();
     if model.parameters.len() > limits.tensors {

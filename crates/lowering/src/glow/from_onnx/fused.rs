@@ -326,7 +326,7 @@ fn bias_of(graph: &mut Graph, name: &str, bias: Value, factors: &[Value; 2]) -> 
         return zeros(graph, name, of);
     }
     if let Some(numbers) = multiples(graph, bias, &[scale]) {
-        return Some(stored(graph, &format!("{name}_bias"), of, numbers));
+        return stored(graph, &format!("{name}_bias"), of, numbers);
     }
     let (integers, moves) = behind(graph, bias)?;
     let found = graph.type_of(integers);
@@ -363,13 +363,14 @@ const MOST_ZEROS: i64 = 1 << 20;
 fn zeros(graph: &mut Graph, name: &str, of: Type) -> Option<Value> {
     let count = super::graph::count(&of.shape).ok().filter(|count| *count <= MOST_ZEROS)?;
     let bytes = vec![0; usize::try_from(count).ok()?.checked_mul(4)?];
-    Some(stored(graph, &format!("{name}_bias"), of, bytes))
+    stored(graph, &format!("{name}_bias"), of, bytes)
 }
 
-fn stored(graph: &mut Graph, name: &str, of: Type, bytes: Vec<u8>) -> Value {
+fn stored(graph: &mut Graph, name: &str, of: Type, bytes: Vec<u8>) -> Option<Value> {
+    graph.afford(bytes.len())?;
     let extents = of.shape.iter().map(|extent| u64::try_from(*extent).unwrap_or(0)).collect();
     let tensor = Tensor::dense(of.kind.dtype(), extents, Blob::memory(bytes));
-    graph.constant(name, of, Storage::default(), tensor)
+    Some(graph.constant(name, of, Storage::default(), tensor))
 }
 
 /// A convolution with a scale for each of its filters.
@@ -398,7 +399,7 @@ fn channelwise(
         None if is_zero(graph, bias) => zeros(graph, name, integers(vec![depth]))?,
         None => {
             let numbers = multiples(graph, bias, &scales)?;
-            stored(graph, &called("bias"), integers(vec![depth]), numbers)
+            stored(graph, &called("bias"), integers(vec![depth]), numbers)?
         }
     };
     let shape: Option<Vec<i64>> =
@@ -414,11 +415,11 @@ fn channelwise(
     let none = vec![0; channels.scales.len()];
     let row = |kind| plain(kind, vec![depth]);
     let of_filter =
-        stored(graph, &called("filter_scales"), row(ElemKind::Float), floats(&channels.scales));
+        stored(graph, &called("filter_scales"), row(ElemKind::Float), floats(&channels.scales))?;
     let offsets =
-        stored(graph, &called("filter_offsets"), row(ElemKind::Int32I), longs(&channels.offsets));
-    let of_bias = stored(graph, &called("bias_scales"), row(ElemKind::Float), floats(&scales));
-    let bias_offsets = stored(graph, &called("bias_offsets"), row(ElemKind::Int32I), longs(&none));
+        stored(graph, &called("filter_offsets"), row(ElemKind::Int32I), longs(&channels.offsets))?;
+    let of_bias = stored(graph, &called("bias_scales"), row(ElemKind::Float), floats(&scales))?;
+    let bias_offsets = stored(graph, &called("bias_offsets"), row(ElemKind::Int32I), longs(&none))?;
     let values = vec![input, filter, bias, of_filter, offsets, of_bias, bias_offsets];
     Some(Integers::Channelwise(values))
 }

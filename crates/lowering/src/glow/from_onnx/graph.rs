@@ -83,6 +83,8 @@ pub(super) struct Graph {
     pub(super) notes: Vec<String>,
     /// Nodes that may still be added.
     left: usize,
+    /// Bytes of constants that may still be made; none once more were asked for.
+    pub(super) room: Option<usize>,
 }
 
 /// Most extents of a tensor of Glow.
@@ -92,13 +94,17 @@ pub(super) const MOST_EXTENTS: usize = 6;
 /// are unrolled, and how often is only a number in the file. A hundred thousand are some 100 MB.
 const MOST_NODES: usize = 100_000;
 
+/// Bytes of constants that a program may ask for by numbers: ranges, windows, triangles.
+const MOST_BYTES: usize = 256 << 20;
+
 impl Graph {
     /// Nothing yet, of a program of so many operators.
     pub(super) fn new(names: Names, operators: usize) -> Self {
         let left = operators.saturating_mul(16).saturating_add(MOST_NODES);
         let (nodes, placeholders, constants) = (Vec::new(), Vec::new(), Vec::new());
         let (values, notes, channels) = (Vec::new(), Vec::new(), HashMap::new());
-        Self { names, nodes, placeholders, constants, values, channels, notes, left }
+        let room = Some(MOST_BYTES);
+        Self { names, nodes, placeholders, constants, values, channels, notes, left, room }
     }
 
     pub(super) fn source(&self, value: Value) -> Source {
@@ -153,7 +159,16 @@ impl Graph {
         value
     }
 
+    /// Takes the room of bytes that are made; `None` if there is not so much left.
+    pub(super) fn afford(&mut self, bytes: usize) -> Option<()> {
+        self.room = self.room?.checked_sub(bytes);
+        self.room.map(drop)
+    }
+
     /// A constant of these elements.
+    ///
+    /// # Errors
+    /// If it is of no type of Glow, or the program has asked for too many bytes of constants.
     pub(super) fn constant_of(
         &mut self,
         name: &str,
@@ -161,6 +176,7 @@ impl Graph {
         shape: Vec<i64>,
         bytes: Vec<u8>,
     ) -> Result<Value, String> {
+        self.afford(bytes.len()).ok_or("its constants would become too large")?;
         let extents = shape.iter().map(|extent| u64::try_from(*extent).unwrap_or(0)).collect();
         let tensor = Tensor::dense(kind.dtype(), extents, Blob::memory(bytes));
         let of = checked(plain(kind, shape))?;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use lodstone_model::{AttributeValue, DType, Function, Model, Op, Parameter, Program, VarKind};
 use lodstone_schema::Findings;
 use lodstone_schema::glow::Storage;
-use lodstone_schema::onnx::infer::{self, Bodies, ValueInfo};
+use lodstone_schema::onnx::infer::{self, Bodies, ValueInfo, Work};
 use lodstone_schema::onnx::{domain_name, newest_opset, place_of, quoted};
 
 use super::finish::Saved;
@@ -43,9 +43,12 @@ struct Scope<'p> {
 /// Deepest nesting of blocks and calls.
 const DEEPEST: usize = 64;
 
-/// Operators that may be gone through, beside some for each of the program: functions and loops are gone
-/// through each time.
-const MOST_STEPS: usize = 200_000;
+/// Values that a program may have beyond those that follow from its size: functions and loops have theirs
+/// each time. Two hundred thousand are some 100 MB.
+const MOST_VALUES: usize = 200_000;
+
+/// Why a program is not gone through to the end.
+const TOO_MUCH: &str = "it asks for more work than its size warrants";
 
 pub(super) struct Walk<'p> {
     program: &'p Program,
@@ -55,10 +58,22 @@ pub(super) struct Walk<'p> {
     pub(super) entries: Vec<Entry>,
     scopes: Vec<Scope<'p>>,
     failures: Vec<Failure>,
-    steps: usize,
+    /// Constants inside blocks and functions, which are the same ones in each turn and call: by the block, and
+    /// the number in it.
+    constants: HashMap<(usize, Inside), usize>,
+    work: Work,
+    /// Values that there may be.
+    most: usize,
     /// How many calls of functions were said in full.
     pub(super) calls: usize,
     findings: Findings,
+}
+
+/// A constant of a block, by its number there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Inside {
+    Initializer(usize),
+    Operator(usize),
 }
 
 /// Operators that only move elements.
@@ -150,6 +165,8 @@ impl<'p> Walk<'p> {
             ((domain, function.name.as_str(), function.overload.as_str()), function)
         };
         let operators = program.ops().count();
+        let initializers = program.blocks.iter().map(|block| block.initializers.len());
+        let values = program.ops().map(|op| op.writes().count()).chain(initializers).sum::<usize>();
         let names = program.ops().map(|op| op.name.clone()).filter(|name| !name.is_empty());
         Self {
             program,
@@ -159,7 +176,9 @@ impl<'p> Walk<'p> {
             entries: Vec::new(),
             scopes: Vec::new(),
             failures: Vec::new(),
-            steps: operators.saturating_mul(64).saturating_add(MOST_STEPS),
+            constants: HashMap::new(),
+            work: Work::of(program),
+            most: values.saturating_mul(16).saturating_add(MOST_VALUES),
             calls: 0,
             findings: Findings::default(),
         }
@@ -246,25 +265,73 @@ impl<'p> Walk<'p> {
             .map(String::as_str)
             .zip(inputs.into_iter().chain(left_out))
             .collect();
-        for parameter in &block.initializers {
-            names.insert(&parameter.name, Some(self.tensor(parameter, &HashMap::new())));
+        self.work.enter(block).ok_or(TOO_MUCH)?;
+        for (index, parameter) in block.initializers.iter().enumerate() {
+            let at = (number, Inside::Initializer(index));
+            let entry = match self.constants.get(&at) {
+                Some(entry) => *entry,
+                None => self.tensor(parameter, &HashMap::new()),
+            };
+            self.constants.insert(at, entry);
+            names.insert(&parameter.name, Some(entry));
         }
         let is_closed = is_closed && !is_main;
         self.scopes.push(Scope { names, block: number, is_closed, given });
         let mut last = 0;
         let mut done = Ok(());
-        for op in &block.ops {
+        for (index, op) in block.ops.iter().enumerate() {
             last = prepare::number(op).unwrap_or(last);
-            let Some(steps) = self.steps.checked_sub(1) else {
-                done = Err(Fault::from("it asks for more work than its size warrants"));
+            let before = self.entries.len();
+            let within = self.work.apply(op);
+            if within.is_some() && !self.known_constant((number, Inside::Operator(index)), op) {
+                self.operator(place, last, op);
+                self.remember((number, Inside::Operator(index)), op);
+            }
+            let within = within.and_then(|()| self.afford(before)).and(self.graph.room);
+            if within.is_none() {
+                done = Err(Fault::from(TOO_MUCH));
                 break;
-            };
-            self.steps = steps;
-            self.operator(place, last, op);
+            }
         }
         let outputs = block.outputs.iter().map(|name| self.see(name).flatten()).collect();
         self.scopes.pop();
         done.map(|()| outputs)
+    }
+
+    /// Whether an operator is a constant that was there in a turn or a call before; then it is there again.
+    fn known_constant(&mut self, at: (usize, Inside), op: &'p Op) -> bool {
+        let known = self.constants.get(&at).copied();
+        if let (Some(entry), Some(name)) = (known, op.output("").first()) {
+            self.keep(name, entry);
+        }
+        known.is_some()
+    }
+
+    /// Remembers an operator that gives a constant, whatever its function is given.
+    fn remember(&mut self, at: (usize, Inside), op: &Op) {
+        let is_given = |value: &AttributeValue| matches!(value, AttributeValue::Reference { .. });
+        let is_fixed = !op.attributes.iter().any(|attribute| is_given(&attribute.value));
+        let name = op.output("").first().filter(|_| op.kind == "Constant" && is_fixed);
+        let entry = name.and_then(|name| self.see(name).flatten());
+        let is_tensor =
+            |entry: &usize| self.entries.get(*entry).is_some_and(|entry| entry.tensor.is_some());
+        if let Some(entry) = entry.filter(is_tensor) {
+            self.constants.insert(at, entry);
+        }
+    }
+
+    /// Takes the room of the values from number `before` on; `None` if there is not so much left.
+    fn afford(&mut self, before: usize) -> Option<()> {
+        // What a cell of the work is sized for.
+        const BYTES: usize = 16;
+        let room = |entry: &Entry| {
+            let extents = entry.info.shape().map_or(0, |shape| shape.len());
+            let elements = entry.info.contents.as_ref().map_or(0, |contents| contents.len());
+            extents.saturating_add(elements).saturating_add(entry.name.len() / BYTES)
+        };
+        let new = self.entries.get(before..).unwrap_or_default();
+        let cells = new.iter().map(room).fold(0, usize::saturating_add);
+        self.work.keep(cells).filter(|()| self.entries.len() <= self.most)
     }
 
     /// What a name stands for: nothing if there is none, none if it is left out.

@@ -48,6 +48,7 @@ use lodstone_model::Op;
 pub use node::Bodies;
 pub use program::{Inference, Options, infer};
 pub use value::{Contents, Element, MOST_ELEMENTS, UNDEFINED, ValueInfo};
+pub use work::Work;
 
 pub use dims::show_type;
 use node::{Bindings, Node, Outcome};

@@ -8,8 +8,10 @@ use lodstone_model::{AttributeValue, Block, Dim, Op, Program};
 /// Deepest nesting of blocks and calls. A file cannot nest blocks deeper than about 30.
 pub(super) const DEEPEST: usize = 64;
 
-/// What a program may ask for.
-pub(super) struct Work {
+/// What going through a program may take, by the size of the program: blocks are gone through again where
+/// loops, branches and calls are nested, and how often is not to be up to a few bytes.
+#[derive(Debug)]
+pub struct Work {
     /// Operators, operands, attributes and variables that may still be gone through.
     steps: usize,
     /// Extents and elements that may still be kept.
@@ -26,7 +28,8 @@ impl Work {
     /// What a small program may ask for: cells of it are 24 MB.
     const LEAST: usize = 1_000_000;
 
-    pub(super) fn of(program: &Program) -> Self {
+    /// What a program may ask for.
+    pub fn of(program: &Program) -> Self {
         let blocks = program.blocks.iter().map(of_block);
         let all = blocks.chain(program.ops().map(of_op)).fold(0, usize::saturating_add);
         let most = |times| all.saturating_mul(times).saturating_add(Self::LEAST);
@@ -34,19 +37,22 @@ impl Work {
     }
 
     /// Takes the work of entering a block; `None` if there is not so much left.
-    pub(super) fn enter(&mut self, block: &Block) -> Option<()> {
+    #[must_use]
+    pub fn enter(&mut self, block: &Block) -> Option<()> {
         self.steps = self.steps.checked_sub(of_block(block))?;
         Some(())
     }
 
-    /// Takes the work of an operator.
-    pub(super) fn apply(&mut self, op: &Op) -> Option<()> {
+    /// Takes the work of an operator; `None` if there is not so much left.
+    #[must_use]
+    pub fn apply(&mut self, op: &Op) -> Option<()> {
         self.steps = self.steps.checked_sub(of_op(op))?;
         Some(())
     }
 
-    /// Takes the room for extents and elements.
-    pub(super) fn keep(&mut self, cells: usize) -> Option<()> {
+    /// Takes the room for extents and elements; `None` if there is not so much left.
+    #[must_use]
+    pub fn keep(&mut self, cells: usize) -> Option<()> {
         self.cells = self.cells.checked_sub(cells)?;
         Some(())
     }
@@ -66,17 +72,26 @@ fn of_block(block: &Block) -> usize {
 
 /// What it takes to apply a rule: what it may look at.
 fn of_op(op: &Op) -> usize {
-    let operands = op.inputs.iter().chain(&op.outputs).map(|operand| operand.args.len());
+    // Texts are copied and compared, which is fast.
+    let of_text = |text: usize| text / 64;
+    let of_texts = |all: &[String]| {
+        let each = all.iter().map(|text| of_text(text.len()));
+        each.fold(all.len(), usize::saturating_add)
+    };
+    let operands = op.inputs.iter().chain(&op.outputs).map(|operand| of_texts(&operand.args));
     let attributes = op.attributes.iter().map(|attribute| match &attribute.value {
         AttributeValue::Longs(numbers) => numbers.len(),
         AttributeValue::Floats(numbers) => numbers.len(),
-        AttributeValue::Strings(texts) => texts.len(),
+        AttributeValue::Strings(texts) => {
+            let each = texts.iter().map(|text| of_text(text.0.len()));
+            each.fold(texts.len(), usize::saturating_add)
+        }
         AttributeValue::String(text) => text.0.len(),
         AttributeValue::Tensor(tensor) => tensor.shape.len(),
         _ => 0,
     });
     let attributes = attributes.map(|payload| payload.saturating_add(1));
-    operands.chain(attributes).fold(1, usize::saturating_add)
+    operands.chain(attributes).fold(1 + of_text(op.name.len()), usize::saturating_add)
 }
 
 /// Symbols of extents that have none.

@@ -69,7 +69,8 @@ impl fmt::Display for UpgradeError {
             ),
             Self::Operators(findings) => {
                 let count = findings.told.len() + findings.more;
-                write!(f, "{count} operators cannot be upgraded")?;
+                let operators = if count == 1 { "operator" } else { "operators" };
+                write!(f, "{count} {operators} cannot be upgraded")?;
                 findings.told.iter().try_for_each(|finding| write!(f, "; {finding}"))
             }
         }
