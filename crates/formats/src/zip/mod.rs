@@ -364,7 +364,7 @@ fn common(name: &str, size: u64, crc: u32, extra: &[u8], zip64: bool) -> Result<
     /// The name is in UTF-8.
     const UTF8: u16 = 1 << 11;
     let length = u16::try_from(name.len()).map_err(|_| Error::Incompatible {
-        format: "npz",
+        format: "a zip archive",
         what: format!("a name of {} bytes", name.len()),
     })?;
     let version = if zip64 { VERSIONS.0 } else { VERSIONS.1 };
