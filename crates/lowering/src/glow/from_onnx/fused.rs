@@ -17,8 +17,9 @@ use lodstone_schema::glow::{ElemKind, Storage, Type, node as kind_of};
 use lodstone_store::Blob;
 
 use super::finish::Saved;
-use super::graph::{Graph, Said, Source, Value, plain};
+use super::graph::{Constant, Graph, Node, Said, Source, Value, plain};
 use super::quantize::Channels;
+use crate::glow::elements::floats_of;
 
 /// Which of a node's operands are integers where its result is, and how their types are bound.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,6 +46,7 @@ const NODES: &[(&str, Operands)] = &[
     ("Flip", Operands::First),
     ("FullyConnected", Operands::Biased),
     ("Gather", Operands::First),
+    ("Gemm", Operands::Biased),
     ("MatMul", Operands::All),
     ("Max", Operands::All),
     ("MaxPool", Operands::First),
@@ -174,6 +176,8 @@ enum Integers {
     Plain(Vec<Value>),
     /// Of a convolution with a scale for each channel.
     Channelwise(Vec<Value>),
+    /// Of a product with a scale for each row of weights.
+    Rowwise(Vec<Value>),
 }
 
 fn replace(graph: &mut Graph, number: usize, integers: Integers) {
@@ -183,14 +187,29 @@ fn replace(graph: &mut Graph, number: usize, integers: Integers) {
             for (old, new) in node.reads_mut().zip(values) {
                 *old = new;
             }
-        }
-        Integers::Channelwise(values) => {
-            if let Some(kind) = kind_of("ChannelwiseQuantizedConvolution") {
-                node.kind = kind;
-                node.members.retain(|(name, _)| *name != "Layout");
-                node.inputs = values;
+            // That of Glow computes with numbers alone.
+            if node.kind.kind == "Gemm" {
+                become_kind(node, "FullyConnected", &[]);
             }
         }
+        Integers::Channelwise(values) => {
+            let members: Vec<&str> = node.members.iter().map(|(name, _)| *name).collect();
+            let members: Vec<&str> = members.into_iter().filter(|name| *name != "Layout").collect();
+            become_kind(node, "ChannelwiseQuantizedConvolution", &members);
+            node.inputs = values;
+        }
+        Integers::Rowwise(values) => {
+            become_kind(node, "RowwiseQuantizedFullyConnected", &[]);
+            node.inputs = values;
+        }
+    }
+}
+
+/// Makes a node one of another kind, which has these of its members.
+fn become_kind(node: &mut Node, kind: &str, members: &[&str]) {
+    if let Some(kind) = kind_of(kind) {
+        node.kind = kind;
+        node.members.retain(|(name, _)| members.contains(name));
     }
 }
 
@@ -202,9 +221,21 @@ fn integers(graph: &mut Graph, number: usize, operands: Operands, of: &Type) -> 
     let count = if operands == Operands::First { 1 } else { reads.len() };
     if operands == Operands::Biased {
         let [input, weights, bias] = *reads else { return None };
+        let connects = |transposed| super::linear::is_fully_connected(graph, node, transposed);
+        let (is_gemm, by_columns, by_rows) =
+            (node.kind.kind == "Gemm", connects(false), connects(true));
         let input = integers_of(graph, input)?;
         if let Some(channels) = channels_of(graph, weights).filter(|_| is_convolution) {
             return channelwise(graph, &name, input, bias, &channels);
+        }
+        if let Some((channels, None)) = channels_of(graph, weights).filter(|_| is_gemm && by_rows) {
+            let bias = told_bias(graph, bias)?;
+            let names = ["weights", "scales", "offsets"].map(|part| format!("{name}_{part}"));
+            let [weights, scales, offsets] = spread(graph, &channels, names)?;
+            return Some(Integers::Rowwise(vec![input, weights, scales, offsets, bias]));
+        }
+        if is_gemm && !by_columns {
+            return None;
         }
         let weights = integers_of(graph, weights)?;
         let bias = bias_of(graph, &name, bias, &[input, weights])?;
@@ -252,13 +283,16 @@ fn integers_of(graph: &mut Graph, value: Value) -> Option<Value> {
 }
 
 /// The constant that a value is moved from, and the nodes that move it, the last first.
-pub(super) fn constant_behind(graph: &Graph, value: Value) -> Option<(Tensor, Vec<usize>)> {
+pub(super) fn constant_behind(
+    graph: &Graph,
+    value: Value,
+) -> Option<(Value, Constant, Vec<usize>)> {
     let (mut at, mut moves) = (value, Vec::new());
     loop {
         let number = match graph.source(at) {
             Source::Constant(number) => {
                 let constant = graph.constants.get(number)?;
-                return Some((constant.tensor.clone(), moves));
+                return Some((at, constant.clone(), moves));
             }
             Source::Result(number, 0) => number,
             _ => return None,
@@ -309,7 +343,7 @@ fn is_zero(graph: &Graph, value: Value) -> bool {
     }
     match graph.source(value) {
         Source::Constant(number) => graph.constants.get(number).is_some_and(|constant| {
-            let bytes = super::known::floats_of(&constant.tensor);
+            let bytes = floats_of(&constant.tensor);
             bytes.is_some_and(|numbers| numbers.iter().all(|number| *number == 0.0))
         }),
         _ => false,
@@ -325,6 +359,9 @@ fn bias_of(graph: &mut Graph, name: &str, bias: Value, factors: &[Value; 2]) -> 
     if is_zero(graph, bias) {
         return zeros(graph, name, of);
     }
+    if let Some(told) = told_bias(graph, bias) {
+        return Some(told);
+    }
     if let Some(numbers) = multiples(graph, bias, &[scale]) {
         return Some(stored(graph, &format!("{name}_bias"), of, numbers));
     }
@@ -335,11 +372,22 @@ fn bias_of(graph: &mut Graph, name: &str, bias: Value, factors: &[Value; 2]) -> 
     (fits && close(found.quantization?.0, scale)).then_some(integers)
 }
 
+/// The integers of a bias whose storage tells what they are: Glow's nodes take any scale.
+fn told_bias(graph: &Graph, bias: Value) -> Option<Value> {
+    let (integers, moves) = behind(graph, bias)?;
+    let Source::Constant(number) = graph.source(integers) else { return None };
+    let storage = &graph.constants.get(number)?.stored.storage;
+    // Only a text has a layout, too.
+    let is_told = storage.layout.is_some() && storage.quantization.is_some();
+    let is_kind = matches!(storage.kind, Some(ElemKind::Int8Q | ElemKind::Int32Q));
+    (is_told && is_kind && moves.is_empty()).then_some(integers)
+}
+
 /// The integers by which a constant is a multiple of scales, if it is exactly that.
 fn multiples(graph: &Graph, value: Value, scales: &[f32]) -> Option<Vec<u8>> {
     const EXACT: f32 = 16_777_216.0;
     let Source::Constant(number) = graph.source(value) else { return None };
-    let numbers = super::known::floats_of(&graph.constants.get(number)?.tensor)?;
+    let numbers = floats_of(&graph.constants.get(number)?.tensor)?;
     let mut bytes = Vec::new();
     for (number, scale) in numbers.iter().zip(scales.iter().cycle()) {
         let count = (number / scale).round();
@@ -384,41 +432,72 @@ fn channelwise(
     let depth = i64::try_from(channels.scales.len()).ok()?;
     let scale = scale_of(graph, input)?;
     let scales: Vec<f32> = channels.scales.iter().map(|of| of * scale).collect();
-    let integers = |of: Vec<i64>| plain(ElemKind::Int32Q, of);
-    let bias = match graph.channels.get(&bias) {
+    let of_bias = plain(ElemKind::Int32Q, vec![depth]);
+    let names = |part: &str| ["", "_scales", "_offsets"].map(|end| called(&format!("{part}{end}")));
+    let none = vec![0; channels.scales.len()];
+    let bias = match graph.channels.get(&bias).cloned() {
         Some(own) => {
-            let fits = own.kind == ElemKind::Int32Q
-                && own.scales.len() == scales.len()
-                && own.offsets.iter().all(|offset| *offset == 0)
-                && own.scales.iter().zip(&scales).all(|(a, b)| close(*a, *b));
-            let tensor = own.tensor.clone();
-            let of = integers(vec![depth]);
-            fits.then(|| graph.constant(&called("bias"), of, Storage::default(), tensor))?
+            let fits = own.kind == ElemKind::Int32Q && own.scales.len() == scales.len();
+            fits.then(|| spread(graph, &own, names("bias")))??
         }
-        None if is_zero(graph, bias) => zeros(graph, name, integers(vec![depth]))?,
         None => {
-            let numbers = multiples(graph, bias, &scales)?;
-            stored(graph, &called("bias"), integers(vec![depth]), numbers)
+            let integers = match is_zero(graph, bias) {
+                true => zeros(graph, name, of_bias)?,
+                false => {
+                    let numbers = multiples(graph, bias, &scales)?;
+                    stored(graph, &called("bias"), of_bias, numbers)
+                }
+            };
+            let [_, of_scales, of_offsets] = names("bias");
+            [integers, floats(graph, &of_scales, &scales), longs(graph, &of_offsets, &none)]
         }
     };
-    let shape: Option<Vec<i64>> =
-        channels.tensor.shape.iter().map(|extent| i64::try_from(*extent).ok()).collect();
-    let of = plain(channels.kind, shape?);
-    let filter = graph.constant(&called("filter"), of, Storage::default(), channels.tensor.clone());
+    let [filter, of_filter, offsets] = spread(graph, channels, names("filter"))?;
     let filter = match *transpose {
         Some(transpose) => again(graph, transpose, filter)?,
         None => filter,
     };
-    let floats = |numbers: &[f32]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
-    let longs = |numbers: &[i32]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
-    let none = vec![0; channels.scales.len()];
-    let row = |kind| plain(kind, vec![depth]);
-    let of_filter =
-        stored(graph, &called("filter_scales"), row(ElemKind::Float), floats(&channels.scales));
-    let offsets =
-        stored(graph, &called("filter_offsets"), row(ElemKind::Int32I), longs(&channels.offsets));
-    let of_bias = stored(graph, &called("bias_scales"), row(ElemKind::Float), floats(&scales));
-    let bias_offsets = stored(graph, &called("bias_offsets"), row(ElemKind::Int32I), longs(&none));
+    let [bias, of_bias, bias_offsets] = bias;
     let values = vec![input, filter, bias, of_filter, offsets, of_bias, bias_offsets];
     Some(Integers::Channelwise(values))
+}
+
+/// Integers, and the scale and the offset of each channel, as constants; `names` are those of constants
+/// that had none.
+fn spread(graph: &mut Graph, channels: &Channels, names: [String; 3]) -> Option<[Value; 3]> {
+    let Channels { tensor, kind, storage, .. } = channels;
+    let mut called = channels.names.iter().zip(names).map(|(own, other)| match own.as_str() {
+        "" => other,
+        own => own.to_owned(),
+    });
+    let (name, of_scales, of_offsets) = (called.next()?, called.next()?, called.next()?);
+    let there = channels.integers.filter(|value| graph.type_of(*value).kind == *kind);
+    let integers = match there {
+        Some(value) => value,
+        None => {
+            let shape: Option<Vec<i64>> =
+                tensor.shape.iter().map(|extent| i64::try_from(*extent).ok()).collect();
+            let of = plain(*kind, shape?);
+            // Who reads them has scales for them; what the storage says is there for who wrote it.
+            let quantization = storage.quantization.filter(|_| storage.kind == Some(*kind));
+            let of = Type { quantization: quantization.or(of.quantization), ..of };
+            graph.constant(&name, of, storage.clone(), tensor.clone())
+        }
+    };
+    let scales = floats(graph, &of_scales, &channels.scales);
+    Some([integers, scales, longs(graph, &of_offsets, &channels.offsets)])
+}
+
+fn floats(graph: &mut Graph, name: &str, numbers: &[f32]) -> Value {
+    let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    stored(graph, name, row(ElemKind::Float, numbers.len()), bytes)
+}
+
+fn longs(graph: &mut Graph, name: &str, numbers: &[i32]) -> Value {
+    let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    stored(graph, name, row(ElemKind::Int32I, numbers.len()), bytes)
+}
+
+fn row(kind: ElemKind, count: usize) -> Type {
+    plain(kind, vec![i64::try_from(count).unwrap_or(i64::MAX)])
 }

@@ -41,6 +41,7 @@ mod reduce;
 mod reshape;
 mod resize;
 mod rules;
+mod spelled;
 mod storage;
 mod walk;
 

@@ -11,7 +11,8 @@ use lodstone_schema::onnx::domain_name;
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use super::graph::{Graph, Value, checked, kind_of};
-use super::known::{extents, floats_of};
+use super::known::extents;
+use crate::glow::elements::floats_of;
 
 /// Scales and offsets of values by name, where all that reads them agrees.
 pub(super) type Hints<'p> = HashMap<&'p str, (f32, i32)>;
@@ -66,7 +67,7 @@ pub(super) fn quantized_kind(dtype: DType) -> Option<ElemKind> {
 }
 
 /// The properties that a text says of storage; nothing if it is another text.
-fn said(attributes: &[Attribute], dtype: DType) -> Option<Storage> {
+pub(super) fn said(attributes: &[Attribute], dtype: DType) -> Option<Storage> {
     let text = attributes.iter().find(|attribute| attribute.name == "doc_string")?;
     let AttributeValue::String(text) = &text.value else { return None };
     let text = text.to_string();
