@@ -24,6 +24,7 @@ mod finish;
 mod fused;
 mod graph;
 mod indexing;
+mod integers;
 mod known;
 mod linear;
 mod loader;
@@ -43,6 +44,7 @@ mod resize;
 mod rules;
 mod spelled;
 mod storage;
+mod tables;
 mod walk;
 
 use lodstone_model::{AttributeValue, Loss, Model, Report};

@@ -71,10 +71,26 @@ pub(super) fn said(attributes: &[Attribute], dtype: DType) -> Option<Storage> {
     let text = attributes.iter().find(|attribute| attribute.name == "doc_string")?;
     let AttributeValue::String(text) = &text.value else { return None };
     let text = text.to_string();
-    let storage = Storage::parse(&text).ok().filter(|_| text.starts_with('$'))?;
+    let storage = match text.starts_with('$') {
+        true => Storage::parse(&text).ok()?,
+        false => of_standard(&text)?,
+    };
     let kind = storage.kind?;
     (kind.dtype() == dtype && kind.is_quantized() == storage.quantization.is_some())
         .then_some(storage)
+}
+
+/// What Glow's writer says of a quantized constant where it keeps to ONNX's operators: `i8:0.5:3`, or
+/// just `i8` in old files.
+fn of_standard(text: &str) -> Option<Storage> {
+    let mut parts = text.split(':');
+    let kind = ElemKind::from_name(parts.next()?).filter(|kind| kind.is_quantized())?;
+    let quantization = match (parts.next(), parts.next(), parts.next()) {
+        (None, ..) => (1.0, 0),
+        (Some(scale), Some(offset), None) => (scale.parse().ok()?, offset.parse().ok()?),
+        _ => return None,
+    };
+    Some(Storage { kind: Some(kind), quantization: Some(quantization), ..Storage::default() })
 }
 
 /// The properties of a constant.
