@@ -130,7 +130,7 @@ pub(super) fn placeholder(
         let unknown = dims.iter().find(|dim| !matches!(dim, Dim::Known(_)));
         let unknown = unknown.map(ToString::to_string).unwrap_or_default();
         return Err(format!(
-            "expected extents that are numbers, found `{unknown}`: shapes of Glow are fixed, declare one"
+            "expected extents that are numbers, found `{unknown}`: shapes of Glow are fixed"
         ));
     };
     let said = var.and_then(|var| said(&var.attributes, dtype));
