@@ -204,7 +204,7 @@ fn quantized_nodes_come_back_with_types_members_names_and_storage() {
         ("glow_run/caffe2__fbfcpacked_4d_first_axis_predict_net.onnx", "Glow_FullyConnected"),
     ];
     for (file, kind) in examples {
-        let mut model = open(&golden(file)).unwrap();
+        let mut model = open(golden(file)).unwrap();
         model.load().unwrap();
         let original = model.clone();
         for format in ["onnx", "onnx-glow-text"] {

@@ -46,6 +46,7 @@ mod spelled;
 mod storage;
 mod tables;
 mod walk;
+mod weights;
 
 use lodstone_model::{AttributeValue, Loss, Model, Report};
 use lodstone_schema::Findings;
