@@ -178,7 +178,8 @@ Examples:
   lodstone convert model.pdparams torch.safetensors --rename names.txt --transpose '*linear*.weight'
   lodstone convert big.pdmodel big.safetensors --max-shard-size 5GB
   lodstone convert big.onnx out/big.onnx --external-data one   weights in out/big.onnx.data
-  lodstone convert old.onnx new.onnx --opset 21                operators of a newer set")]
+  lodstone convert old.onnx new.onnx --opset 21                operators of a newer set
+  lodstone convert net.onnx glow.onnx --to onnx-glow --input-shape data:1,3,224,224")]
 pub(crate) struct Convert {
     /// A file, a directory, or the prefix that the files of a model share
     pub(crate) input: PathBuf,
@@ -207,6 +208,9 @@ pub(crate) struct Convert {
     /// newest
     #[arg(long, value_name = "VERSION", value_parser = opset)]
     pub(crate) opset: Option<i64>,
+    /// Declare the shape of an input of an ONNX program, where it leaves extents open; may be repeated
+    #[arg(long, value_name = "NAME:1,3,224,224", value_parser = input_shape)]
+    pub(crate) input_shape: Vec<(String, Vec<u64>)>,
     /// Allow a loss by its name; may be repeated
     #[arg(long, value_name = "LOSS", value_parser = losses())]
     pub(crate) allow: Vec<String>,
@@ -360,6 +364,15 @@ fn opset(text: &str) -> Result<i64, String> {
     let newest = lodstone::newest_opset("").filter(|_| text == "newest");
     let version = newest.or_else(|| text.parse().ok().filter(|version| *version > 0));
     version.ok_or_else(|| "expected a number from 1 on, or `newest`".to_owned())
+}
+
+/// A name, which may have colons itself, and extents behind the last one.
+fn input_shape(text: &str) -> Result<(String, Vec<u64>), String> {
+    let expected = || "expected a name and extents, as `data:1,3,224,224`".to_owned();
+    let (name, extents) = text.rsplit_once(':').ok_or_else(expected)?;
+    let extents = extents.split(',').filter(|_| !extents.is_empty());
+    let extents: Result<Vec<u64>, _> = extents.map(|extent| extent.trim().parse()).collect();
+    Ok((name.to_owned(), extents.map_err(|_| expected())?))
 }
 
 fn alignment(text: &str) -> Result<u64, String> {

@@ -25,6 +25,7 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
         transpose: arguments.transpose.clone(),
         cast: arguments.cast.as_deref().and_then(DType::from_name),
         opset: arguments.opset,
+        input_shapes: arguments.input_shape.clone(),
         allow: Loss::ALL.iter().copied().filter(allowed).collect(),
         strip_source: arguments.strip_source,
         write: WriteOptions {

@@ -632,3 +632,46 @@ fn operators_of_onnx_do_not_become_ones_of_an_older_set() {
     assert!(error.contains("no program with operators of ONNX"), "{error}");
     assert!(bad(["convert", "a", "b", "--opset", "0"]).contains("or `newest`"));
 }
+
+/// A program that adds rows of two inputs, of which it leaves open how many there are.
+const OPEN: &str = r#"ir_version: 8 opset_import { version: 17 } graph { name: "open"
+    node { op_type: "Add" input: "a" input: "b:0" output: "c" }
+    input { name: "a" type { tensor_type { elem_type: 1 shape {
+        dim { dim_param: "N" } dim { dim_value: 3 } } } } }
+    input { name: "b:0" type { tensor_type { elem_type: 1 shape {
+        dim { dim_param: "N" } dim { dim_value: 3 } } } } }
+    output { name: "c" type { tensor_type { elem_type: 1 shape {
+        dim { dim_param: "N" } dim { dim_value: 3 } } } } } }"#;
+
+#[test]
+fn inputs_are_declared_to_be_of_a_shape() {
+    let dir = dir();
+    let input = dir.path().join("open.onnxtxt");
+    std::fs::write(&input, OPEN).expect("written");
+    let input = input.to_str().expect("UTF-8");
+    let error = refused(input, "out.onnx", &["--to", "onnx-glow"]);
+    assert!(error.contains("found `N`"), "{error}");
+    assert!(error.contains("hint: --input-shape NAME:1,3,224,224"), "{error}");
+    let glow = dir.path().join("glow.onnx");
+    convert(input, &glow, &["--to", "onnx-glow", "--input-shape", "a:5,3"]);
+    let out = dir.path().join("out.onnx");
+    convert(input, &out, &["--to", "same", "--input-shape", "b:0:5,3", "--input-shape", "a:5,3"]);
+    for path in [&glow, &out] {
+        let said = good(["inspect", path.to_str().expect("UTF-8"), "--json"]);
+        assert!(!said.out.contains("\"N\"") && said.out.contains('5'), "{said:?}");
+    }
+    for (shapes, expected) in [
+        (vec!["x:1"], "there is no input `x`; the 2 are `a`, `b:0`"),
+        (vec!["a:5"], "which cannot be of the shape [5]"),
+        (vec!["a:5,4"], "which cannot be of the shape [5, 4]"),
+        (vec!["a:5,3", "b:0:6,3"], "the input `b:0` is"),
+    ] {
+        let shapes = shapes.into_iter().flat_map(|shape| ["--input-shape", shape]);
+        let arguments: Vec<&str> = ["--to", "onnx"].into_iter().chain(shapes).collect();
+        let error = refused(input, "out.onnx", &arguments);
+        assert!(error.contains(expected), "{error}");
+    }
+    let error = refused(DIGITS, "digits.pdmodel", &["--input-shape", "a:1"]);
+    assert!(error.contains("no program with operators of ONNX"), "{error}");
+    assert!(bad(["convert", "a", "b", "--input-shape", "a"]).contains("as `data:1,3,224,224`"));
+}

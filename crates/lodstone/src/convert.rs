@@ -11,6 +11,7 @@ use crate::adapt::{Renames, globs, transpose};
 use crate::cast::cast;
 use crate::fit::{fit, place};
 use crate::seal::{Broken, break_seals, seal};
+use crate::shapes::declare as declare_shapes;
 use crate::{Error, Result};
 
 /// What to convert to, and what of a model.
@@ -30,6 +31,8 @@ pub struct ConvertOptions {
     pub cast: Option<DType>,
     /// The version of ONNX's operators that a program of ONNX is to be of, not older than its own.
     pub opset: Option<i64>,
+    /// Shapes of inputs of a program of ONNX, by name, where it leaves extents open.
+    pub input_shapes: Vec<(String, Vec<u64>)>,
     /// Losses that are allowed.
     pub allow: Vec<Loss>,
     /// Leaves out what operators say about the training script, which only [`Target::Same`] keeps.
@@ -79,6 +82,7 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
         }
     }
     let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
+    declare_shapes(&mut model, &options.input_shapes)?;
     if let Some(dialect) = format.holds.program {
         lower(&mut model, dialect, &mut report).transpose()?;
     }

@@ -30,6 +30,7 @@ mod numbers;
 mod open;
 mod scan;
 mod seal;
+mod shapes;
 mod sparse;
 mod verify;
 mod wiring;

@@ -6,7 +6,9 @@
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 #![expect(clippy::print_stdout, reason = "says what was tried")]
 
-use std::collections::{BTreeMap, HashMap};
+mod graphs;
+
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use lodstone::{ConvertOptions, Loss, Model, Target, convert, open};
@@ -16,6 +18,8 @@ use lodstone_model::{
     Program, Report, TensorType, ValueType, Var,
 };
 use lodstone_schema::glow;
+
+use graphs::{of_type, ways};
 
 /// Models that are refused, with words of the reason.
 const REFUSED: &[(&str, &str)] = &[
@@ -55,68 +59,6 @@ fn converted(source: &Path, dir: &Path, format: &str) -> Result<Model, String> {
     };
     convert(model, &out, &options).map_err(|error| error.to_string())?;
     open(&out).map_err(|error| error.to_string())
-}
-
-/// A name without the number that makes it unique.
-fn stem(name: &str) -> &str {
-    match name.rsplit_once("__") {
-        Some((stem, digits)) if digits.bytes().all(|byte| byte.is_ascii_digit()) => stem,
-        _ => name,
-    }
-}
-
-fn of_type(op: &Op, value: &str) -> String {
-    let known = glow::Type::of(op, value).unwrap();
-    format!("{}{:?}{:?}", known.kind.name(), known.shape, known.quantization)
-}
-
-/// What each saved value is computed by, by the name of its placeholder: a number for each way.
-fn ways(model: &Model, known: &mut HashMap<String, usize>) -> BTreeMap<String, (String, usize)> {
-    let program = model.program.as_ref().unwrap();
-    let main = &program.blocks[0];
-    let mut number = |way: String| {
-        let next = known.len();
-        *known.entry(way).or_insert(next)
-    };
-    let mut values: HashMap<String, usize> = HashMap::new();
-    for name in &main.inputs {
-        let var = main.vars.iter().find(|var| var.name == *name).unwrap();
-        values.insert(name.clone(), number(format!("placeholder {name} {:?}", var.value)));
-    }
-    for parameter in &model.parameters {
-        let tensor = &parameter.tensor;
-        let doc = tensor.attributes.iter().find(|a| a.name == "doc_string").unwrap();
-        // Classes of a softmax, which it does not look at: Glow never sets them.
-        let is_set = !parameter.name.starts_with("selected");
-        let bytes = is_set.then(|| tensor.data.bytes().unwrap());
-        values.insert(
-            parameter.name.clone(),
-            number(format!("constant {doc:?} {:?} {bytes:?}", tensor.shape)),
-        );
-    }
-    let mut saved = BTreeMap::new();
-    for op in &main.ops {
-        let inputs: Vec<usize> = op.input("").iter().map(|name| values[name]).collect();
-        if op.kind == glow::SAVE {
-            let name = op.output("")[0].clone();
-            saved.insert(stem(&name).to_owned(), (of_type(op, "o1"), inputs[0]));
-            continue;
-        }
-        let kind = glow::node(op.kind.strip_prefix("Glow_").unwrap()).unwrap();
-        let mut way = format!("{} {inputs:?}", op.kind);
-        for (member, class) in &kind.members {
-            if *class != glow::Member::Values {
-                way += &format!(" {member}={:?}", op.attribute(member));
-            }
-        }
-        for index in 0..op.output("").len() {
-            way += &format!(" {}", of_type(op, &format!("o{index}")));
-        }
-        for (index, name) in op.output("").iter().enumerate() {
-            values.insert(name.clone(), number(format!("{way} result {index}")));
-        }
-    }
-    saved
 }
 
 fn golden() -> PathBuf {

@@ -1,6 +1,8 @@
 //! Glow's own operators and those of ONNX.
 
+mod elements;
 mod from_onnx;
+mod kinds;
 mod to_onnx;
 
 pub(crate) use from_onnx::from_onnx;

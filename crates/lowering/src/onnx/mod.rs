@@ -28,6 +28,13 @@ pub(crate) const IR_VERSION: i64 = 10;
 /// be of any length.
 const LONGEST: usize = 200;
 
+/// Operators that only bring values into form: another type, another order.
+const FORMS: &[&str] =
+    &["Cast", "DequantizeLinear", "Identity", "QuantizeLinear", "Reshape", "Transpose"];
+
+/// Operators that integers are dequantized by, where `DequantizeLinear` cannot.
+const SPELLING: &[&str] = &["Mul", "Sub"];
+
 /// A value of the program that is made, and what is known of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
@@ -68,11 +75,6 @@ impl Value {
     /// Its extents.
     pub(crate) fn dims(&self) -> Result<Vec<i64>, String> {
         self.known_dims().ok_or_else(|| "expected extents that are known".to_owned())
-    }
-
-    /// Its elements, if they are few integers and known.
-    pub(crate) fn known_ints(&self) -> Option<Vec<i64>> {
-        self.info.ints()
     }
 
     /// How many extents it has.
@@ -237,6 +239,27 @@ impl Graph {
         let name = Arc::<str>::from(name);
         self.named.insert(Arc::clone(&value.name), Arc::clone(&name));
         Ok(Value { name, info: Arc::clone(&value.info) })
+    }
+
+    /// Gives the name of what is written last to the one operator that computes it, where the others only
+    /// bring what it reads and gives into form.
+    pub(crate) fn name_what_computes(&mut self, name: &str) {
+        let ops = self.ops.get_mut(self.first..).unwrap_or_default();
+        let brings = |op: &Op| FORMS.contains(&op.kind.as_str());
+        let others = |op: &&Op| !brings(op) && !SPELLING.contains(&op.kind.as_str());
+        let at = match (ops.iter().filter(others).count(), ops.iter().position(|op| others(&op))) {
+            (1, Some(at)) => Some(at),
+            (0, _) if ops.iter().filter(|op| !brings(op)).count() == 1 => {
+                ops.iter().position(|op| !brings(op))
+            }
+            _ => None,
+        };
+        let Some(one) = at else { return };
+        let Some(named) = ops.iter().position(|op| op.name == name) else { return };
+        let other = ops.get_mut(one).map(|op| std::mem::replace(&mut op.name, name.to_owned()));
+        if let Some((op, other)) = ops.get_mut(named).zip(other).filter(|_| named != one) {
+            op.name = other;
+        }
     }
 
     /// Whether a value was made since [`begin`](Self::begin), and has no final name yet.

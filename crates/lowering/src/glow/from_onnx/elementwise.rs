@@ -105,6 +105,18 @@ fn two(cx: &mut Cx<'_>) -> Result<(Value, Value), Fault> {
 }
 
 fn binary(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
+    let batched = match kind {
+        "Add" => Some("BatchedAdd"),
+        "Mul" => Some("BatchedMul"),
+        _ => None,
+    };
+    if let Some(batched) = batched.filter(|batched| cx.was(batched)) {
+        let (batch, slice) = (cx.input(0)?, cx.input(1)?);
+        if cx.graph.shape(batch).get(1..) == Some(cx.graph.shape(slice)) {
+            let of = cx.type_of(batch);
+            return one(cx.node(batched, "", &[batch, slice], Vec::new(), of)?);
+        }
+    }
     let (left, right) = two(cx)?;
     one(cx.pair(kind, left, right, "")?)
 }

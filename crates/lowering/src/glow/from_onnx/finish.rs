@@ -8,6 +8,8 @@ use lodstone_model::{
 };
 use lodstone_schema::glow::{Member, PREFIX, SAVE, Storage, Type};
 
+use crate::glow::kinds;
+
 use super::graph::{Graph, Node, Said, Source, Value};
 use super::storage;
 
@@ -90,9 +92,12 @@ pub(super) fn finish(model: &Model, mut graph: Graph, saved: Vec<Saved>) -> Mode
         blocks: vec![main],
         ..Program::default()
     };
+    let mut metadata = model.metadata.clone();
+    kinds::take(&mut metadata);
     Model {
         program: Some(program),
         parameters,
+        metadata,
         residual: lodstone_model::Residual::default(),
         ..model.clone()
     }

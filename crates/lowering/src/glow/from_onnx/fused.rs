@@ -12,13 +12,11 @@
 
 use std::collections::HashMap;
 
-use lodstone_model::Tensor;
-use lodstone_schema::glow::{ElemKind, Storage, Type, node as kind_of};
-use lodstone_store::Blob;
+use lodstone_schema::glow::{Type, node as kind_of};
 
 use super::finish::Saved;
-use super::graph::{Graph, Said, Source, Value, plain};
-use super::quantize::Channels;
+use super::graph::{Constant, Graph, Node, Said, Source, Value};
+use super::weights::{bias_of, channels_of, channelwise, spread, told_bias};
 
 /// Which of a node's operands are integers where its result is, and how their types are bound.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,6 +43,7 @@ const NODES: &[(&str, Operands)] = &[
     ("Flip", Operands::First),
     ("FullyConnected", Operands::Biased),
     ("Gather", Operands::First),
+    ("Gemm", Operands::Biased),
     ("MatMul", Operands::All),
     ("Max", Operands::All),
     ("MaxPool", Operands::First),
@@ -174,6 +173,8 @@ enum Integers {
     Plain(Vec<Value>),
     /// Of a convolution with a scale for each channel.
     Channelwise(Vec<Value>),
+    /// Of a product with a scale for each row of weights.
+    Rowwise(Vec<Value>),
 }
 
 fn replace(graph: &mut Graph, number: usize, integers: Integers) {
@@ -183,14 +184,29 @@ fn replace(graph: &mut Graph, number: usize, integers: Integers) {
             for (old, new) in node.reads_mut().zip(values) {
                 *old = new;
             }
-        }
-        Integers::Channelwise(values) => {
-            if let Some(kind) = kind_of("ChannelwiseQuantizedConvolution") {
-                node.kind = kind;
-                node.members.retain(|(name, _)| *name != "Layout");
-                node.inputs = values;
+            // That of Glow computes with numbers alone.
+            if node.kind.kind == "Gemm" {
+                become_kind(node, "FullyConnected", &[]);
             }
         }
+        Integers::Channelwise(values) => {
+            let members: Vec<&str> = node.members.iter().map(|(name, _)| *name).collect();
+            let members: Vec<&str> = members.into_iter().filter(|name| *name != "Layout").collect();
+            become_kind(node, "ChannelwiseQuantizedConvolution", &members);
+            node.inputs = values;
+        }
+        Integers::Rowwise(values) => {
+            become_kind(node, "RowwiseQuantizedFullyConnected", &[]);
+            node.inputs = values;
+        }
+    }
+}
+
+/// Makes a node one of another kind, which has these of its members.
+fn become_kind(node: &mut Node, kind: &str, members: &[&str]) {
+    if let Some(kind) = kind_of(kind) {
+        node.kind = kind;
+        node.members.retain(|(name, _)| members.contains(name));
     }
 }
 
@@ -202,9 +218,22 @@ fn integers(graph: &mut Graph, number: usize, operands: Operands, of: &Type) -> 
     let count = if operands == Operands::First { 1 } else { reads.len() };
     if operands == Operands::Biased {
         let [input, weights, bias] = *reads else { return None };
+        let connects = |transposed| super::linear::is_fully_connected(graph, node, transposed);
+        let (is_gemm, by_columns, by_rows) =
+            (node.kind.kind == "Gemm", connects(false), connects(true));
         let input = integers_of(graph, input)?;
         if let Some(channels) = channels_of(graph, weights).filter(|_| is_convolution) {
-            return channelwise(graph, &name, input, bias, &channels);
+            let values = channelwise(graph, &name, input, bias, &channels);
+            return values.map(Integers::Channelwise);
+        }
+        if let Some((channels, None)) = channels_of(graph, weights).filter(|_| is_gemm && by_rows) {
+            let bias = told_bias(graph, bias)?;
+            let names = ["weights", "scales", "offsets"].map(|part| format!("{name}_{part}"));
+            let [weights, scales, offsets] = spread(graph, &channels, names)?;
+            return Some(Integers::Rowwise(vec![input, weights, scales, offsets, bias]));
+        }
+        if is_gemm && !by_columns {
+            return None;
         }
         let weights = integers_of(graph, weights)?;
         let bias = bias_of(graph, &name, bias, &[input, weights])?;
@@ -227,7 +256,7 @@ fn integers(graph: &mut Graph, number: usize, operands: Operands, of: &Type) -> 
 }
 
 /// The integers that a value is read from, and the nodes that move them after.
-fn behind(graph: &Graph, value: Value) -> Option<(Value, Vec<usize>)> {
+pub(super) fn behind(graph: &Graph, value: Value) -> Option<(Value, Vec<usize>)> {
     let (mut at, mut moves) = (value, Vec::new());
     loop {
         let Source::Result(number, 0) = graph.source(at) else { return None };
@@ -252,13 +281,16 @@ fn integers_of(graph: &mut Graph, value: Value) -> Option<Value> {
 }
 
 /// The constant that a value is moved from, and the nodes that move it, the last first.
-pub(super) fn constant_behind(graph: &Graph, value: Value) -> Option<(Tensor, Vec<usize>)> {
+pub(super) fn constant_behind(
+    graph: &Graph,
+    value: Value,
+) -> Option<(Value, Constant, Vec<usize>)> {
     let (mut at, mut moves) = (value, Vec::new());
     loop {
         let number = match graph.source(at) {
             Source::Constant(number) => {
                 let constant = graph.constants.get(number)?;
-                return Some((constant.tensor.clone(), moves));
+                return Some((at, constant.clone(), moves));
             }
             Source::Result(number, 0) => number,
             _ => return None,
@@ -282,144 +314,4 @@ pub(super) fn again(graph: &mut Graph, number: usize, value: Value) -> Option<Va
     let given = std::mem::replace(&mut graph.nodes.get_mut(made)?.name, name);
     graph.nodes.get_mut(number)?.name = given;
     moved
-}
-
-/// Channels of weights that are constant, and the node that transposes them.
-fn channels_of(graph: &Graph, value: Value) -> Option<(Channels, Option<usize>)> {
-    let (at, number) = match graph.source(value) {
-        Source::Result(number, _) => {
-            let node = graph.nodes.get(number).filter(|node| node.kind.kind == "Transpose")?;
-            (*node.inputs.first()?, Some(number))
-        }
-        _ => (value, None),
-    };
-    let channels = graph.channels.get(&at)?;
-    (channels.axis == 0 && channels.kind == ElemKind::Int8Q).then(|| (channels.clone(), number))
-}
-
-fn scale_of(graph: &Graph, value: Value) -> Option<f32> {
-    graph.type_of(value).quantization.map(|(scale, _)| scale)
-}
-
-/// Whether a value is nothing but zeros.
-fn is_zero(graph: &Graph, value: Value) -> bool {
-    if let Some((node, _)) = graph.maker(value) {
-        let number = node.members.first().map(|(_, said)| said);
-        return node.kind.kind == "Splat" && number == Some(&Said::Float(0.0));
-    }
-    match graph.source(value) {
-        Source::Constant(number) => graph.constants.get(number).is_some_and(|constant| {
-            let bytes = super::known::floats_of(&constant.tensor);
-            bytes.is_some_and(|numbers| numbers.iter().all(|number| *number == 0.0))
-        }),
-        _ => false,
-    }
-}
-
-/// A bias as integers whose scale is that of the products.
-fn bias_of(graph: &mut Graph, name: &str, bias: Value, factors: &[Value; 2]) -> Option<Value> {
-    let [input, weights] = factors;
-    let scale = scale_of(graph, *input)? * scale_of(graph, *weights)?;
-    let shape = graph.shape(bias).to_vec();
-    let of = Type { quantization: Some((scale, 0)), ..plain(ElemKind::Int32Q, shape) };
-    if is_zero(graph, bias) {
-        return zeros(graph, name, of);
-    }
-    if let Some(numbers) = multiples(graph, bias, &[scale]) {
-        return stored(graph, &format!("{name}_bias"), of, numbers);
-    }
-    let (integers, moves) = behind(graph, bias)?;
-    let found = graph.type_of(integers);
-    let (_, offset) = found.quantization?;
-    let fits = found.kind == ElemKind::Int32Q && offset == 0 && moves.is_empty();
-    (fits && close(found.quantization?.0, scale)).then_some(integers)
-}
-
-/// The integers by which a constant is a multiple of scales, if it is exactly that.
-fn multiples(graph: &Graph, value: Value, scales: &[f32]) -> Option<Vec<u8>> {
-    const EXACT: f32 = 16_777_216.0;
-    let Source::Constant(number) = graph.source(value) else { return None };
-    let numbers = super::known::floats_of(&graph.constants.get(number)?.tensor)?;
-    let mut bytes = Vec::new();
-    for (number, scale) in numbers.iter().zip(scales.iter().cycle()) {
-        let count = (number / scale).round();
-        #[expect(clippy::float_cmp, reason = "it has to be the same")]
-        let is_exact = count * scale == *number && count.abs() <= EXACT;
-        #[expect(clippy::cast_possible_truncation, reason = "it was compared")]
-        let integer = is_exact.then_some(count as i32)?;
-        bytes.extend(integer.to_le_bytes());
-    }
-    Some(bytes)
-}
-
-/// Whether two scales are the same up to how they were rounded.
-fn close(one: f32, other: f32) -> bool {
-    (one - other).abs() <= other.abs() * 1e-6
-}
-
-/// Most zeros that are written down.
-const MOST_ZEROS: i64 = 1 << 20;
-
-fn zeros(graph: &mut Graph, name: &str, of: Type) -> Option<Value> {
-    let count = super::graph::count(&of.shape).ok().filter(|count| *count <= MOST_ZEROS)?;
-    let bytes = vec![0; usize::try_from(count).ok()?.checked_mul(4)?];
-    stored(graph, &format!("{name}_bias"), of, bytes)
-}
-
-fn stored(graph: &mut Graph, name: &str, of: Type, bytes: Vec<u8>) -> Option<Value> {
-    graph.afford(bytes.len())?;
-    let extents = of.shape.iter().map(|extent| u64::try_from(*extent).unwrap_or(0)).collect();
-    let tensor = Tensor::dense(of.kind.dtype(), extents, Blob::memory(bytes));
-    Some(graph.constant(name, of, Storage::default(), tensor))
-}
-
-/// A convolution with a scale for each of its filters.
-fn channelwise(
-    graph: &mut Graph,
-    name: &str,
-    input: Value,
-    bias: Value,
-    (channels, transpose): &(Channels, Option<usize>),
-) -> Option<Integers> {
-    let called = |part: &str| format!("{name}_{part}");
-    let depth = i64::try_from(channels.scales.len()).ok()?;
-    let scale = scale_of(graph, input)?;
-    let scales: Vec<f32> = channels.scales.iter().map(|of| of * scale).collect();
-    let integers = |of: Vec<i64>| plain(ElemKind::Int32Q, of);
-    let bias = match graph.channels.get(&bias) {
-        Some(own) => {
-            let fits = own.kind == ElemKind::Int32Q
-                && own.scales.len() == scales.len()
-                && own.offsets.iter().all(|offset| *offset == 0)
-                && own.scales.iter().zip(&scales).all(|(a, b)| close(*a, *b));
-            let tensor = own.tensor.clone();
-            let of = integers(vec![depth]);
-            fits.then(|| graph.constant(&called("bias"), of, Storage::default(), tensor))?
-        }
-        None if is_zero(graph, bias) => zeros(graph, name, integers(vec![depth]))?,
-        None => {
-            let numbers = multiples(graph, bias, &scales)?;
-            stored(graph, &called("bias"), integers(vec![depth]), numbers)?
-        }
-    };
-    let shape: Option<Vec<i64>> =
-        channels.tensor.shape.iter().map(|extent| i64::try_from(*extent).ok()).collect();
-    let of = plain(channels.kind, shape?);
-    let filter = graph.constant(&called("filter"), of, Storage::default(), channels.tensor.clone());
-    let filter = match *transpose {
-        Some(transpose) => again(graph, transpose, filter)?,
-        None => filter,
-    };
-    let floats = |numbers: &[f32]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
-    let longs = |numbers: &[i32]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
-    let none = vec![0; channels.scales.len()];
-    let row = |kind| plain(kind, vec![depth]);
-    let of_filter =
-        stored(graph, &called("filter_scales"), row(ElemKind::Float), floats(&channels.scales))?;
-    let offsets =
-        stored(graph, &called("filter_offsets"), row(ElemKind::Int32I), longs(&channels.offsets))?;
-    let of_bias = stored(graph, &called("bias_scales"), row(ElemKind::Float), floats(&scales))?;
-    let bias_offsets = stored(graph, &called("bias_offsets"), row(ElemKind::Int32I), longs(&none))?;
-    let values = vec![input, filter, bias, of_filter, offsets, of_bias, bias_offsets];
-    Some(Integers::Channelwise(values))
 }

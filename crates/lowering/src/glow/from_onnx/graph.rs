@@ -1,6 +1,6 @@
 //! A program of Glow while it is made: nodes that know the types of their results.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{DType, Tensor};
 use lodstone_schema::glow::{ElemKind, Member, Node as Kind, Storage, Type, node};
@@ -79,6 +79,10 @@ pub(super) struct Graph {
     values: Vec<(Source, Type)>,
     /// Constants with a scale for each channel, by the numbers that they stand for.
     pub(super) channels: HashMap<Value, Channels>,
+    /// Kinds that nodes are told to have been, by name.
+    pub(super) kinds: HashMap<String, &'static str>,
+    /// Values that are computed by nodes even if they are known, as they were in Glow.
+    pub(super) told: HashSet<Value>,
     /// What a user should know of what it means.
     pub(super) notes: Vec<String>,
     /// Nodes that may still be added.
@@ -103,8 +107,21 @@ impl Graph {
         let left = operators.saturating_mul(16).saturating_add(MOST_NODES);
         let (nodes, placeholders, constants) = (Vec::new(), Vec::new(), Vec::new());
         let (values, notes, channels) = (Vec::new(), Vec::new(), HashMap::new());
+        let (kinds, told) = (HashMap::new(), HashSet::new());
         let room = Some(MOST_BYTES);
-        Self { names, nodes, placeholders, constants, values, channels, notes, left, room }
+        Self {
+            names,
+            nodes,
+            placeholders,
+            constants,
+            values,
+            channels,
+            kinds,
+            told,
+            notes,
+            left,
+            room,
+        }
     }
 
     pub(super) fn source(&self, value: Value) -> Source {

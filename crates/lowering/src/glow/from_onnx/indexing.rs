@@ -5,9 +5,9 @@ use lodstone_schema::glow::{ElemKind, Type};
 use lodstone_schema::onnx::infer::Element;
 
 use super::graph::{Said, Value, count, plain};
-use super::known::floats_of;
 use super::op::{Cx, Fault, Outcome, Rule, from_front, long, one};
 use super::storage::is_dense;
+use crate::glow::elements::floats_of;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Gather", gather),

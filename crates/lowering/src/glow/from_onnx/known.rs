@@ -1,6 +1,6 @@
 //! What is known of a value before it is asked for: constants, and what follows from them.
 
-use lodstone_model::{DType, Dim, Kind, Tensor};
+use lodstone_model::{Dim, Kind, Tensor};
 use lodstone_schema::glow::{ElemKind, Type};
 use lodstone_schema::onnx::infer::{Element, ValueInfo};
 
@@ -108,19 +108,4 @@ pub(super) fn extents(info: &ValueInfo) -> Option<Vec<i64>> {
 /// The type that a value has by the rules of ONNX, if it is known.
 pub(super) fn known_type(info: &ValueInfo) -> Option<Type> {
     checked(plain(kind_of(info.dtype())?, extents(info)?)).ok()
-}
-
-/// Most numbers of a constant that are read to make others of them.
-const MOST_READ: u64 = 1 << 20;
-
-/// The numbers of a constant of single precision.
-pub(super) fn floats_of(tensor: &Tensor) -> Option<Vec<f32>> {
-    let is_dense = matches!(tensor.kind, Kind::Dense);
-    let fits = tensor.dtype.size_of(&tensor.shape) == Some(tensor.data.len());
-    if tensor.dtype != DType::Float32 || !is_dense || !fits || tensor.data.len() > MOST_READ {
-        return None;
-    }
-    let bytes = tensor.data.bytes().ok()?;
-    let number = |chunk: &[u8]| chunk.try_into().map(f32::from_le_bytes).ok();
-    bytes.chunks_exact(4).map(number).collect()
 }

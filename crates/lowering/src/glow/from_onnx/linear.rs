@@ -1,7 +1,7 @@
 //! Products of matrices.
 
 use super::elementwise::together;
-use super::graph::{Said, Value};
+use super::graph::{Graph, Node, Said, Value};
 use super::op::{Cx, Fault, Outcome, Rule, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[("Gemm", gemm), ("MatMul", matmul)];
@@ -24,6 +24,12 @@ fn gemm(cx: &mut Cx<'_>) -> Outcome {
         None => cx.splat(0.0, cx.shaped(a, vec![columns]), "SplatC")?,
     };
     let of = cx.shaped(a, vec![rows, columns]);
+    if cx.was("FullyConnected") && is_row(cx.graph, c, columns) {
+        let is_plain = (alpha, beta, left, right) == (1.0, 1.0, false, false);
+        if is_plain {
+            return one(cx.node("FullyConnected", "", &[a, b, c], Vec::new(), of)?);
+        }
+    }
     let members = vec![
         ("Alpha", Said::Float(alpha)),
         ("Beta", Said::Float(beta)),
@@ -31,6 +37,25 @@ fn gemm(cx: &mut Cx<'_>) -> Outcome {
         ("TransposeB", Said::Int(right.into())),
     ];
     one(cx.node("Gemm", "", &[a, b, c], members, of)?)
+}
+
+/// Whether a value is as many numbers as there are columns.
+fn is_row(graph: &Graph, value: Value, columns: i64) -> bool {
+    graph.shape(value) == [columns]
+}
+
+/// Whether a node `Gemm` is the product of two matrices, the second one transposed or not, and one row for
+/// all rows.
+pub(super) fn is_fully_connected(graph: &Graph, node: &Node, transposed: bool) -> bool {
+    let plain = [
+        ("Alpha", Said::Float(1.0)),
+        ("Beta", Said::Float(1.0)),
+        ("TransposeA", Said::Int(0)),
+        ("TransposeB", Said::Int(transposed.into())),
+    ];
+    let columns = node.results.first().and_then(|result| graph.shape(*result).get(1));
+    let bias = node.inputs.get(2).zip(columns);
+    node.members == plain && bias.is_some_and(|(bias, columns)| is_row(graph, *bias, *columns))
 }
 
 /// Extents of a stack of matrices: those of the stack, then rows and columns.

@@ -1,6 +1,6 @@
 //! Operators that Glow's loader takes as ONNX's own, and ONNX does not have.
 
-use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::glow::ElemKind;
 
 use super::graph::{Said, Value, count, kind_of, plain};
 use super::indexing::suppression;
@@ -12,38 +12,26 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("BatchBoxCox", box_cox),
     ("BatchGather", batch_gather),
     ("BatchMatMul", batch_matmul),
-    ("BatchOneHot", one_hot),
     ("BatchedAdd", |cx| like_first(cx, "BatchedAdd", 2)),
     ("CmpLTE", less_or_equal),
     ("ConvertTo", convert_to),
-    ("Dequantize", dequantize),
     ("DotProduct", dot_product),
-    ("Embedding", embedding),
     ("ExpandDims", expand_dims),
     ("FCTransposed", fully_connected),
     ("Flip", flip),
     ("FullyConnected", fully_connected),
-    ("GatherRanges", gather_ranges),
     ("InsertTensor", insert_tensor),
-    ("LengthsRangeFill", lengths_range_fill),
-    ("LengthsSum", lengths_sum),
-    ("LengthsToRanges", lengths_to_ranges),
     ("NonMaxSuppressionV4", non_max_suppression),
-    ("Quantize", quantize),
     ("Regression", |cx| like_first(cx, "Regression", 2)),
     ("ReplaceNaN", replace_nan),
-    ("RescaleQuantized", rescale),
     ("ScatterAssign", scatter),
     ("ScatterData", scatter),
     ("Select", select),
-    ("SparseLengthsSum", |cx| sparse_lengths(cx, "SparseLengthsSum", 3)),
-    ("SparseLengthsWeightedSum", |cx| sparse_lengths(cx, "SparseLengthsWeightedSum", 4)),
-    ("SparseToDenseMask", sparse_to_dense_mask),
     ("Splat", splat),
     ("Sqr", square),
 ];
 
-fn inputs(cx: &mut Cx<'_>, count: usize) -> Result<Vec<Value>, Fault> {
+pub(super) fn inputs(cx: &mut Cx<'_>, count: usize) -> Result<Vec<Value>, Fault> {
     (0..count).map(|index| cx.input(index)).collect()
 }
 
@@ -180,15 +168,6 @@ fn batch_gather(cx: &mut Cx<'_>) -> Outcome {
     one(cx.node("Gather", "", &[data, indices], members, of)?)
 }
 
-fn one_hot(cx: &mut Cx<'_>) -> Outcome {
-    let inputs = inputs(cx, 3)?;
-    let (data, values) = (cx.input(0)?, cx.input(2)?);
-    let rows = cx.shape(data).first().copied().ok_or("expected a matrix")?;
-    let columns = cx.shape(values).first().copied().ok_or("expected values")?;
-    let of = cx.shaped(data, vec![rows, columns]);
-    one(cx.node("BatchOneHot", "", &inputs, Vec::new(), of)?)
-}
-
 /// Rows multiplied and added up.
 fn dot_product(cx: &mut Cx<'_>) -> Outcome {
     let (left, right) = (cx.input(0)?, cx.input(1)?);
@@ -204,30 +183,6 @@ fn dot_product(cx: &mut Cx<'_>) -> Outcome {
     one(cx.node("BatchedReduceAdd", "", &[flat], vec![("Axis", Said::Int(1))], of)?)
 }
 
-fn embedding(cx: &mut Cx<'_>) -> Outcome {
-    let (weights, indices) = (cx.input(0)?, cx.input(1)?);
-    let width = super::indexing::extent(&cx.shape(weights), 1)?;
-    let mut shape = cx.shape(indices);
-    shape.push(width);
-    let of = cx.shaped(weights, shape);
-    let members = vec![
-        ("PadIdx", Said::Int(cx.int("padIdx", -1)?)),
-        ("Scale", Said::Int(cx.flag("scale", false)?.into())),
-        ("Sparse", Said::Int(cx.flag("sparse", false)?.into())),
-    ];
-    one(cx.node("Embedding", "", &[weights, indices], members, of)?)
-}
-
-fn gather_ranges(cx: &mut Cx<'_>) -> Outcome {
-    let inputs = inputs(cx, 2)?;
-    let (data, ranges) = (cx.input(0)?, cx.input(1)?);
-    let most = cx.int("maxOutputSize", 0)?;
-    let rows = cx.shape(ranges).first().copied().ok_or("expected ranges")?;
-    let results = vec![cx.shaped(data, vec![most]), cx.shaped(ranges, vec![rows])];
-    let results = cx.nodes("GatherRanges", "", &inputs, Vec::new(), results)?;
-    Ok(results.into_iter().map(Some).collect())
-}
-
 fn insert_tensor(cx: &mut Cx<'_>) -> Outcome {
     let inputs = inputs(cx, 2)?;
     let big = cx.input(0)?;
@@ -239,68 +194,6 @@ fn insert_tensor(cx: &mut Cx<'_>) -> Outcome {
     ];
     let of = cx.type_of(big);
     one(cx.node("InsertTensor", "", &inputs, members, of)?)
-}
-
-fn lengths_range_fill(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    let of = cx.shaped(value, vec![cx.int("size", 0)?]);
-    one(cx.node("LengthsRangeFill", "", &[value], Vec::new(), of)?)
-}
-
-fn lengths_sum(cx: &mut Cx<'_>) -> Outcome {
-    let (data, lengths) = (cx.input(0)?, cx.input(1)?);
-    let mut shape = cx.shape(data);
-    let rows = cx.shape(lengths).first().copied().ok_or("expected lengths")?;
-    *shape.first_mut().ok_or("expected rows")? = rows;
-    let of = cx.shaped(data, shape);
-    one(cx.node("LengthsSum", "", &[data, lengths], Vec::new(), of)?)
-}
-
-fn lengths_to_ranges(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    let rows = cx.shape(value).first().copied().ok_or("expected lengths")?;
-    let of = cx.shaped(value, vec![rows, 2]);
-    one(cx.node("LengthsToRanges", "", &[value], Vec::new(), of)?)
-}
-
-fn sparse_lengths(cx: &mut Cx<'_>, kind: &'static str, operands: usize) -> Outcome {
-    let inputs = inputs(cx, operands)?;
-    let (data, lengths) = (cx.input(0)?, cx.input(operands - 1)?);
-    let mut shape = cx.shape(data);
-    let rows = cx.shape(lengths).first().copied().ok_or("expected lengths")?;
-    *shape.first_mut().ok_or("expected rows")? = rows;
-    let all_one = cx.flag("length1", false)?;
-    let mode = if all_one { "AllOne" } else { "Variable" };
-    let members = vec![
-        ("LengthsMode", Said::Text(mode.to_owned())),
-        ("AvgLength", Said::Float(cx.float("average_lookup_length", f32::NAN)?)),
-    ];
-    let of = cx.shaped(data, shape);
-    one(cx.node(kind, "", &inputs, members, of)?)
-}
-
-fn sparse_to_dense_mask(cx: &mut Cx<'_>) -> Outcome {
-    let mut inputs = inputs(cx, 3)?;
-    let (values, default) = (cx.input(1)?, cx.input(2)?);
-    let mask = cx.longs("mask")?.ok_or("expected `mask`")?;
-    let mut shape = Vec::new();
-    let lengths = match cx.optional(3)? {
-        Some(lengths) => {
-            shape.extend(cx.shape(lengths).first());
-            lengths
-        }
-        None => {
-            let rows = cx.shape(values).first().copied().ok_or("expected rows")?;
-            let rows = i32::try_from(rows).map_err(|_| "there are too many rows")?;
-            let bytes = rows.to_le_bytes().to_vec();
-            cx.graph.constant_of("lengths", ElemKind::Int32I, Vec::new(), bytes)?
-        }
-    };
-    inputs.push(lengths);
-    shape.push(long(mask.len()));
-    shape.extend(cx.shape(default));
-    let of = cx.shaped(values, shape);
-    one(cx.node("SparseToDenseMask", "", &inputs, vec![("Mask", Said::Ints(mask))], of)?)
 }
 
 fn scatter(cx: &mut Cx<'_>) -> Outcome {
@@ -329,38 +222,4 @@ fn non_max_suppression(cx: &mut Cx<'_>) -> Outcome {
     let of = || plain(ElemKind::Int64I, vec![most]);
     let results = cx.nodes("NonMaxSuppression", "", &inputs, members, vec![of(), of()])?;
     Ok(results.into_iter().map(Some).collect())
-}
-
-/// A scale and an offset that are attributes.
-fn said_quantization(cx: &Cx<'_>) -> Result<(f32, i32), Fault> {
-    let offset = i32::try_from(cx.int("offset", 0)?).map_err(|_| "expected 32 bits as `offset`")?;
-    Ok((cx.float("scale", 1.0)?, offset))
-}
-
-fn quantize(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    let name = cx.text("elem_kind", "Int8QTy")?;
-    let kind = match name.as_str() {
-        "Int8QTy" | "i8" => ElemKind::Int8Q,
-        "UInt8QTy" | "ui8" => ElemKind::UInt8Q,
-        "Int16QTy" | "i16" => ElemKind::Int16Q,
-        "Int32QTy" | "i32" => ElemKind::Int32Q,
-        other => return Err(format!("expected a quantized type, found `{other}`").into()),
-    };
-    let quantization = Some(said_quantization(cx)?);
-    let of = Type { quantization, ..plain(kind, cx.shape(value)) };
-    one(cx.node("Quantize", "", &[value], Vec::new(), of)?)
-}
-
-fn dequantize(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    let of = plain(ElemKind::Float, cx.shape(value));
-    one(cx.node("Dequantize", "", &[value], Vec::new(), of)?)
-}
-
-fn rescale(cx: &mut Cx<'_>) -> Outcome {
-    let value = cx.input(0)?;
-    let quantization = Some(said_quantization(cx)?);
-    let of = Type { quantization, ..cx.type_of(value) };
-    one(cx.node("RescaleQuantized", "", &[value], Vec::new(), of)?)
 }

@@ -5,7 +5,8 @@ use lodstone_schema::glow::{ElemKind, Storage, Type};
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use super::graph::{Graph, Value, kind_of};
-use super::known::{extents, floats_of, value_of};
+use super::known::{extents, value_of};
+use crate::glow::elements::floats_of;
 
 /// Why an operator cannot be said.
 #[derive(Clone, Debug)]
@@ -68,6 +69,11 @@ pub(super) fn one(value: Value) -> Outcome {
 }
 
 impl Cx<'_> {
+    /// Whether the operator is told to have been a node of a kind.
+    pub(super) fn was(&self, kind: &str) -> bool {
+        self.graph.kinds.get(&self.op.name).is_some_and(|told| *told == kind)
+    }
+
     /// How many inputs there are, with those that are left out.
     pub(super) fn count(&self) -> usize {
         self.inputs.len()
@@ -108,6 +114,11 @@ impl Cx<'_> {
     /// The tensor that an input is, if it is a constant.
     pub(super) fn tensor(&self, index: usize) -> Option<&Tensor> {
         self.entry(index)?.tensor.as_ref()
+    }
+
+    /// What is said of the storage of an input, if it is a constant.
+    pub(super) fn storage(&self, index: usize) -> Storage {
+        self.entry(index).map(|entry| entry.storage.clone()).unwrap_or_default()
     }
 
     fn unknown(&self, index: usize) -> Fault {

@@ -10,7 +10,7 @@ use lodstone_model::{Attribute, AttributeValue, Model, Op, Program};
 use lodstone_schema::Findings;
 use lodstone_schema::onnx::{self, UpgradeError, domain_name, infer};
 
-use super::{own, rules};
+use super::{integers, own, rules, spelled};
 
 /// The set of operators that Glow's loader knows in ONNX's own set, and ONNX does not.
 pub(super) const LOADER: &str = "com.facebook.glow.loader";
@@ -27,6 +27,9 @@ pub(super) fn prepare(model: &Model) -> Result<Model, Findings> {
     let mut prepared = model.clone();
     if let Some(program) = &mut prepared.program {
         mark(program);
+        if let Some(main) = program.blocks.first_mut() {
+            spelled::gather(main, &model.parameters);
+        }
     }
     let newest = onnx::newest_opset("").unwrap_or_default();
     let types = |values: &std::collections::HashMap<String, infer::ValueInfo>| {
@@ -109,6 +112,7 @@ fn tidy(op: &mut Op, read: &HashSet<String>) {
 fn is_loaders(op: &Op) -> bool {
     let broadcasts = op.attribute("broadcast") == Some(&AttributeValue::Long(1));
     onnx::versions("", &op.kind).next().is_none()
+        || integers::is_said(op)
         || broadcasts && BROADCASTING.contains(&op.kind.as_str())
 }
 

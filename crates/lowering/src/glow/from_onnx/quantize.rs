@@ -11,9 +11,9 @@ use lodstone_store::{Blob, Derive};
 
 use super::fused::{again, constant_behind};
 use super::graph::{Said, Value, plain};
-use super::known::floats_of;
 use super::op::{Cx, Entry, Fault, Outcome, Rule, from_front, one};
 use super::storage::{is_dense, quantized_kind};
+use crate::glow::elements::{floats_of, ints_of};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("DequantizeLinear", |cx| {
@@ -38,6 +38,12 @@ pub(super) struct Channels {
     pub(super) axis: usize,
     pub(super) scales: Vec<f32>,
     pub(super) offsets: Vec<i32>,
+    /// What the constants are called that the integers, the scales and the offsets were.
+    pub(super) names: [String; 3],
+    /// What is said of the storage of the integers.
+    pub(super) storage: Storage,
+    /// The constant of the integers, if there is one already.
+    pub(super) integers: Option<Value>,
 }
 
 /// Scales, and the offset of each: none said is 0.
@@ -59,27 +65,14 @@ fn parameters(cx: &Cx<'_>, scale: usize, zero: usize) -> Result<(Vec<f32>, Vec<i
 
 /// Offsets, of which there may be more than inference follows.
 fn integers(cx: &Cx<'_>, index: usize) -> Result<Vec<i32>, Fault> {
-    const MOST: u64 = 1 << 20;
-    let known = cx.ints(index);
-    let numbers = match (known, cx.tensor(index).filter(|tensor| is_dense(tensor))) {
-        (Ok(numbers), _) => numbers,
-        (Err(_), Some(tensor)) if tensor.data.len() <= MOST => {
-            let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
-            match tensor.dtype {
-                DType::Int8 => bytes.iter().map(|b| i64::from(b.cast_signed())).collect(),
-                DType::Uint8 => bytes.iter().map(|b| i64::from(*b)).collect(),
-                DType::Int32 => {
-                    let number = |chunk: &[u8]| chunk.try_into().map(i32::from_le_bytes).ok();
-                    let numbers = bytes.chunks_exact(4).filter_map(number);
-                    numbers.map(i64::from).collect()
-                }
-                dtype => return Err(format!("expected integers as offsets, found {dtype}").into()),
-            }
+    match cx.tensor(index).and_then(ints_of) {
+        Some(numbers) => Ok(numbers),
+        None => {
+            let narrow: Result<Vec<_>, _> =
+                cx.ints(index)?.into_iter().map(i32::try_from).collect();
+            Ok(narrow.map_err(|_| "expected offsets of 32 bits")?)
         }
-        (Err(fault), _) => return Err(fault),
-    };
-    let narrow: Result<Vec<_>, _> = numbers.into_iter().map(i32::try_from).collect();
-    Ok(narrow.map_err(|_| "expected offsets of 32 bits")?)
+    }
 }
 
 /// What integers stand for; `at` are the integers, their scale and their offset.
@@ -90,20 +83,22 @@ pub(super) fn dequantized(cx: &mut Cx<'_>, at: [usize; 3], axis: i64) -> Result<
         return Err("Glow has no scales of blocks".into());
     }
     let result = ElemKind::Float;
-    let tensor = cx.tensor(input).cloned();
     let ([scale], [offset]) = (&*scales, &*offsets) else {
-        return channels(cx, input, tensor, axis, (scales, offsets));
+        let name = |index: usize| cx.op.input("").get(index).cloned().unwrap_or_default();
+        let names = [input, scale, zero].map(name);
+        return channels(cx, input, names, axis, (scales, offsets));
     };
     let quantization = Some((*scale, *offset));
     let mut value = cx.input(input)?;
     let of = cx.type_of(value);
     if of.quantization != quantization || !of.kind.is_quantized() {
         // A constant that is read in several ways is several constants.
-        let (tensor, moves) = constant_behind(cx.graph, value).ok_or_else(|| {
+        let (_, behind, moves) = constant_behind(cx.graph, value).ok_or_else(|| {
             let found = of.quantization;
             let expected = "expected integers of this scale and offset";
             format!("{expected}, {quantization:?}; found those of {found:?}")
         })?;
+        let tensor = behind.tensor;
         let kind = quantized_kind(tensor.dtype)
             .ok_or_else(|| format!("Glow quantizes to no {}", tensor.dtype))?;
         let storage = Storage { kind: Some(kind), quantization, ..Storage::default() };
@@ -121,16 +116,18 @@ pub(super) fn dequantized(cx: &mut Cx<'_>, at: [usize; 3], axis: i64) -> Result<
 fn channels(
     cx: &mut Cx<'_>,
     input: usize,
-    tensor: Option<Tensor>,
+    names: [String; 3],
     axis: i64,
     (scales, offsets): (Vec<f32>, Vec<i32>),
 ) -> Result<Value, Fault> {
-    let (tensor, moves) = match tensor {
-        Some(tensor) => (tensor, Vec::new()),
+    let (integers, tensor, storage, moves) = match cx.tensor(input).cloned() {
+        Some(tensor) => (None, tensor, cx.storage(input), Vec::new()),
         None => {
             let value = cx.input(input)?;
             let behind = constant_behind(cx.graph, value);
-            behind.ok_or("Glow has scales of channels for constants only")?
+            let (integers, constant, moves) =
+                behind.ok_or("Glow has scales of channels for constants only")?;
+            (Some(integers), constant.tensor, constant.stored.storage, moves)
         }
     };
     if !is_dense(&tensor) {
@@ -145,12 +142,13 @@ fn channels(
         return Err(format!("{} scales do not fit the axis {axis}", scales.len()).into());
     }
     let shape = shape_of(&tensor)?;
-    let channels = Channels { tensor: tensor.clone(), kind, axis, scales, offsets };
+    let name = names.first().cloned().unwrap_or_default();
+    let channels =
+        Channels { tensor: tensor.clone(), kind, axis, scales, offsets, names, storage, integers };
     let inner = tensor.shape.iter().skip(axis + 1).product();
     let numbers = Numbers { channels: channels.clone(), inner };
     let data = Blob::derived(Arc::new(numbers));
     let floats = Tensor::dense(DType::Float32, tensor.shape, data);
-    let name = cx.op.input("").get(input).cloned().unwrap_or_default();
     let of = super::graph::checked(plain(ElemKind::Float, shape))?;
     let mut value = cx.graph.constant(&format!("{name}_float"), of, Storage::default(), floats);
     cx.graph.channels.insert(value, channels);
@@ -247,7 +245,9 @@ fn convolution(cx: &mut Cx<'_>) -> Outcome {
             }
             _ => {
                 let offsets = vec![0; scales.len()];
-                channels(cx, 8, Some(tensor), 0, (scales, offsets))?
+                let name = cx.op.input("").get(8).cloned().unwrap_or_default();
+                let names = [name, String::new(), String::new()];
+                channels(cx, 8, names, 0, (scales, offsets))?
             }
         });
     }

@@ -4,8 +4,9 @@ use lodstone_schema::glow::ElemKind;
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use super::graph::{Said, Value, kind_of, plain};
-use super::known::{extents, floats_of};
+use super::known::extents;
 use super::op::{Cx, Fault, Outcome, Rule, long, narrow, one};
+use crate::glow::elements::floats_of;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("ConstantOfShape", constant_of_shape),
@@ -86,8 +87,16 @@ pub(super) fn tiled(cx: &mut Cx<'_>, value: Value, counts: &[i64]) -> Result<Val
 fn expand(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let shape = cx.shape_out(0)?;
+    if cx.was("Broadcast") {
+        return one(repeated(cx, value, &shape)?);
+    }
     if let (Ok([number]), ElemKind::Float) = (cx.floats(0).as_deref(), cx.type_of(value).kind) {
         return one(cx.splat(*number, plain(ElemKind::Float, shape), "")?);
+    }
+    if cx.was("Splat") && cx.info(0).and_then(ValueInfo::floats).is_some_and(|all| all.len() == 1) {
+        let number = cx.info(0).and_then(ValueInfo::floats).and_then(|all| all.first().copied());
+        let of = cx.shaped(value, shape);
+        return one(cx.splat(narrow(number.unwrap_or_default()), of, "")?);
     }
     let own = cx.shape(value);
     let lead = shape.len().checked_sub(own.len()).ok_or("expected no fewer extents")?;
@@ -96,6 +105,25 @@ fn expand(cx: &mut Cx<'_>) -> Outcome {
     let count = |(to, from): (&i64, &i64)| if to == from { 1 } else { *to };
     let counts: Vec<i64> = shape.iter().zip(&own).map(count).collect();
     one(tiled(cx, value, &counts)?)
+}
+
+/// By the node that repeats, which aligns extents itself where only ones were put behind them.
+fn repeated(cx: &mut Cx<'_>, value: Value, shape: &[i64]) -> Result<Value, Fault> {
+    // One that is called after this is a part of it.
+    let part = format!("{}_Reshape", cx.base);
+    let aligned = cx.graph.maker(value);
+    let aligned =
+        aligned.filter(|(node, _)| node.kind.kind == "Reshape" && node.name.starts_with(&part));
+    if let Some(before) = aligned.and_then(|(node, _)| node.inputs.first().copied()) {
+        let (from, to) = (cx.graph.shape(before), cx.graph.shape(value));
+        let behind = to.strip_prefix(from).filter(|ones| ones.iter().all(|extent| *extent == 1));
+        let axis = behind.and_then(|ones| shape.len().checked_sub(from.len() + ones.len()));
+        if let Some(axis) = axis {
+            return cx.broadcast_at(before, shape, axis, "");
+        }
+    }
+    let axis = shape.len().checked_sub(cx.rank(value)).ok_or("expected no fewer extents")?;
+    cx.broadcast_at(value, shape, axis, "")
 }
 
 /// Extents `[n, c, h, w]` of a value.

@@ -8,8 +8,8 @@ use lodstone_store::Blob;
 
 use super::op::{Fault, Rule};
 use super::{
-    activations, audio, conv, elementwise, indexing, linear, loader, normalize, own, pieces, pool,
-    prepare, quantize, recurrent, reduce, reshape, resize,
+    activations, audio, conv, elementwise, indexing, integers, linear, loader, normalize, own,
+    pieces, pool, prepare, quantize, recurrent, reduce, reshape, resize, tables,
 };
 
 /// Every rule, by the set and the kind of the operator.
@@ -31,6 +31,8 @@ static RULES: LazyLock<HashMap<(&str, &str), Rule>> = LazyLock::new(|| {
         (prepare::LOADER, elementwise::OLD),
         (prepare::LOADER, loader::RULES),
         (prepare::LOADER, audio::RULES),
+        (prepare::LOADER, integers::RULES),
+        (prepare::LOADER, tables::RULES),
     ];
     let rules = families
         .into_iter()

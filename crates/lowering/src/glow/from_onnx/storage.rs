@@ -11,7 +11,8 @@ use lodstone_schema::onnx::domain_name;
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use super::graph::{Graph, Value, checked, kind_of};
-use super::known::{extents, floats_of};
+use super::known::extents;
+use crate::glow::elements::floats_of;
 
 /// Scales and offsets of values by name, where all that reads them agrees.
 pub(super) type Hints<'p> = HashMap<&'p str, (f32, i32)>;
@@ -66,14 +67,30 @@ pub(super) fn quantized_kind(dtype: DType) -> Option<ElemKind> {
 }
 
 /// The properties that a text says of storage; nothing if it is another text.
-fn said(attributes: &[Attribute], dtype: DType) -> Option<Storage> {
+pub(super) fn said(attributes: &[Attribute], dtype: DType) -> Option<Storage> {
     let text = attributes.iter().find(|attribute| attribute.name == "doc_string")?;
     let AttributeValue::String(text) = &text.value else { return None };
     let text = text.to_string();
-    let storage = Storage::parse(&text).ok().filter(|_| text.starts_with('$'))?;
+    let storage = match text.starts_with('$') {
+        true => Storage::parse(&text).ok()?,
+        false => of_standard(&text)?,
+    };
     let kind = storage.kind?;
     (kind.dtype() == dtype && kind.is_quantized() == storage.quantization.is_some())
         .then_some(storage)
+}
+
+/// What Glow's writer says of a quantized constant where it keeps to ONNX's operators: `i8:0.5:3`, or
+/// just `i8` in old files.
+fn of_standard(text: &str) -> Option<Storage> {
+    let mut parts = text.split(':');
+    let kind = ElemKind::from_name(parts.next()?).filter(|kind| kind.is_quantized())?;
+    let quantization = match (parts.next(), parts.next(), parts.next()) {
+        (None, ..) => (1.0, 0),
+        (Some(scale), Some(offset), None) => (scale.parse().ok()?, offset.parse().ok()?),
+        _ => return None,
+    };
+    Some(Storage { kind: Some(kind), quantization: Some(quantization), ..Storage::default() })
 }
 
 /// The properties of a constant.
@@ -113,7 +130,7 @@ pub(super) fn placeholder(
         let unknown = dims.iter().find(|dim| !matches!(dim, Dim::Known(_)));
         let unknown = unknown.map(ToString::to_string).unwrap_or_default();
         return Err(format!(
-            "expected extents that are numbers, found `{unknown}`: shapes of Glow are fixed, declare one"
+            "expected extents that are numbers, found `{unknown}`: shapes of Glow are fixed"
         ));
     };
     let said = var.and_then(|var| said(&var.attributes, dtype));

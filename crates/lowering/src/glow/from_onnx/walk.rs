@@ -13,6 +13,8 @@ use lodstone_schema::glow::Storage;
 use lodstone_schema::onnx::infer::{self, Bodies, ValueInfo, Work};
 use lodstone_schema::onnx::{domain_name, newest_opset, place_of, quoted};
 
+use crate::glow::kinds;
+
 use super::finish::Saved;
 use super::graph::{Graph, Source, Value};
 use super::known::{extents, is_known, known_type, value_of};
@@ -122,6 +124,7 @@ pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
         return Err(findings);
     };
     let mut walk = Walk::new(program);
+    walk.graph.kinds = kinds::take(&mut model.metadata.clone());
     // The names of what goes in and comes out are those that people know it by.
     let inputs = walk.inputs(model, main);
     let names: Vec<_> = main.outputs.iter().map(|name| walk.graph.names.give(name)).collect();
@@ -441,13 +444,9 @@ impl<'p> Walk<'p> {
             let entry = Entry { name, info, tensor: Some(tensor), storage, ..Entry::default() };
             return Ok(vec![Some(self.add(entry))]);
         }
-        let is_made = rules::is_made_even_if_known(domain, &op.kind);
-        let is_plain = |entry: &usize| {
-            self.entries.get(*entry).is_none_or(|entry| entry.storage.quantization.is_none())
-        };
-        // Integers that stand for numbers go on doing so where they are only moved.
-        let is_moved = MOVES.contains(&op.kind.as_str());
-        let folds = !is_made && (!is_moved || inputs.iter().flatten().all(is_plain));
+        let is_told = self.graph.kinds.contains_key(&op.name);
+        let is_made = is_told || rules::is_made_even_if_known(domain, &op.kind);
+        let folds = !is_made && inputs.iter().flatten().all(|entry| self.is_plain(*entry, op));
         if folds && !infos.is_empty() && infos.iter().all(|info| is_known(info) && is_wide(info)) {
             let names = op.output("").iter();
             let known = infos.into_iter().zip(names).map(|(info, name)| {
@@ -462,6 +461,7 @@ impl<'p> Walk<'p> {
             "" => format!("{}_{}", op.kind, op.output("").first().map_or("", String::as_str)),
             name => name.to_owned(),
         };
+        let read_plain = inputs.iter().flatten().all(|entry| self.is_plain(*entry, op));
         let (inputs, outputs) = (inputs.to_vec(), infos.clone());
         let mut cx =
             Cx { graph: &mut self.graph, entries: &mut self.entries, op, base, inputs, outputs };
@@ -490,10 +490,24 @@ impl<'p> Walk<'p> {
                 VarKind::Tensor if extents(&info).is_some() => info,
                 _ => ValueInfo { contents: info.contents, ..storage::info_of(&of) },
             };
+            if is_told || !read_plain {
+                self.graph.told.insert(value);
+            }
             let entry = Entry { name: name.clone(), info, value: Some(value), ..Entry::default() };
             entries.push(Some(self.add(entry)));
         }
         Ok(entries)
+    }
+
+    /// Whether what is computed of a value need not be computed by nodes, if it is known.
+    fn is_plain(&self, entry: usize, op: &Op) -> bool {
+        let Some(entry) = self.entries.get(entry) else { return true };
+        // Integers that stand for numbers go on doing so where they are only moved; constants of Glow are
+        // what it computes with.
+        let is_moved = MOVES.contains(&op.kind.as_str());
+        let is_own = entry.storage.layout.is_some();
+        let is_made = entry.value.is_some_and(|value| self.graph.told.contains(&value));
+        !(is_moved && entry.storage.quantization.is_some() || is_own || is_made)
     }
 
     /// What a function gives.

@@ -7,7 +7,7 @@
 use lodstone_model::Attribute;
 
 use super::elementwise::clipped;
-use super::linear::{by_row, dequantized_by_row};
+use super::linear::{dequantized_bias, dequantized_by_row};
 use super::node::{Node, Outcome, Rule};
 use crate::onnx::{Value, float, int, ints};
 
@@ -91,7 +91,9 @@ fn channelwise(n: &mut Node<'_>) -> Outcome {
     let filter = dequantized_by_row(n, &filter, &scales, &offsets)?;
     let bias = if n.ty(2)?.kind.is_quantized() {
         let (bias, scales, offsets) = (n.raw(2)?, n.raw(5)?, n.raw(6)?);
-        by_row(n, &bias, &scales, &offsets)?
+        let of_filter = n.raw(3)?;
+        let input = n.ty(0)?;
+        dequantized_bias(n, [&bias, &scales, &offsets], input, &of_filter)?
     } else {
         n.raw(2)?
     };

@@ -8,6 +8,7 @@ use lodstone_model::{
 use lodstone_schema::glow::SAVE;
 
 use super::{DOMAIN, Work};
+use crate::glow::kinds::tell;
 use crate::onnx::{IR_VERSION, OPSET};
 
 /// Who wrote the program that is made; Glow's name would tell its reader that it has Glow's operators.
@@ -23,7 +24,8 @@ impl Work<'_> {
             }
             !is_partition
         });
-        let metadata = metadata.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let mut metadata = metadata.map(|(key, value)| (key.clone(), value.clone())).collect();
+        tell(&mut metadata, &self.kinds);
         for (loss, places) in self.losses {
             places.into_iter().for_each(|place| report.lose(loss, place));
         }

@@ -1,8 +1,11 @@
 //! Products of matrices.
 
-use lodstone_model::DType;
+use lodstone_model::{DType, Tensor};
+use lodstone_schema::glow::Type;
+use lodstone_store::Blob;
 
 use super::node::{Node, Outcome, Rule};
+use crate::glow::elements::{floats_of, ints_of};
 use crate::onnx::{Value, float, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -84,13 +87,37 @@ pub(super) fn dequantized_by_row(
     scales: &Value,
     offsets: &Value,
 ) -> Outcome<Value> {
-    let fit = |offsets: Vec<i64>| offsets.iter().all(|offset| i8::try_from(*offset).is_ok());
-    if value.dtype() == DType::Int8 && offsets.known_ints().is_some_and(fit) {
-        let zeros = n.cast(offsets, DType::Int8)?;
+    let known = n.constant(offsets).filter(|_| value.dtype() == DType::Int8).and_then(ints_of);
+    let narrow = |offset: &i32| i8::try_from(*offset).map(i8::cast_unsigned).ok();
+    let zeros: Option<Vec<u8>> = known.and_then(|all| all.iter().map(narrow).collect());
+    if let Some(zeros) = zeros {
+        let tensor = Tensor::dense(DType::Int8, vec![zeros.len() as u64], Blob::memory(zeros));
+        let zeros = n.tensor(tensor, offsets.name());
         let inputs = [value, scales, &zeros];
         return Ok(n.call("DequantizeLinear", &inputs, [int("axis", 0)])?);
     }
     by_row(n, value, scales, offsets)
+}
+
+/// A bias of 32 bits with a scale for each of its numbers, by `DequantizeLinear` where that is the product of
+/// the others, which runtimes take it for.
+pub(super) fn dequantized_bias(
+    n: &mut Node<'_>,
+    [bias, scales, offsets]: [&Value; 3],
+    input: &Type,
+    of_filter: &Value,
+) -> Outcome<Value> {
+    let known = |value: &Value| n.constant(value).and_then(floats_of);
+    let products = known(of_filter)
+        .zip(input.quantization)
+        .map(|(scales, (scale, _))| scales.iter().map(|each| each * scale).collect::<Vec<_>>());
+    let is_product = products.is_some() && products == known(scales);
+    let is_zero = |all: Vec<i32>| all.iter().all(|offset| *offset == 0);
+    let fits = is_product && n.constant(offsets).and_then(ints_of).is_some_and(is_zero);
+    match fits && bias.dtype() == DType::Int32 {
+        true => Ok(n.call("DequantizeLinear", &[bias, scales], [int("axis", 0)])?),
+        false => by_row(n, bias, scales, offsets),
+    }
 }
 
 /// `[rows, in]` by the rows of `[out, in]`, each of which has a scale and an offset.

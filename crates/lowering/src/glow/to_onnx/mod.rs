@@ -42,6 +42,7 @@ use lodstone_schema::glow::{
 };
 use lodstone_schema::onnx::infer::ValueInfo;
 
+use super::kinds::is_untold;
 use crate::onnx::{Graph, Value};
 use node::{Given, Node, Refusal, Wanted};
 use storage::{info_of, tensor_of, type_of};
@@ -92,6 +93,8 @@ struct Work<'m> {
     inputs: HashSet<&'m str>,
     /// Whether an operator stayed what it was.
     keeps: bool,
+    /// Kinds of nodes that their operators do not tell.
+    kinds: Vec<(String, &'static str)>,
 }
 
 impl<'m> Work<'m> {
@@ -122,6 +125,7 @@ impl<'m> Work<'m> {
             read: main.ops.iter().flat_map(reads).chain(main.outputs.iter().cloned()).collect(),
             inputs: main.inputs.iter().map(String::as_str).collect(),
             keeps: false,
+            kinds: Vec::new(),
         }
     }
 
@@ -301,6 +305,7 @@ impl<'m> Work<'m> {
             graph: &mut self.graph,
             op,
             inputs: &inputs,
+            constants: &self.constants,
             wanted: wanted.clone(),
             read: &self.read,
         };
@@ -311,7 +316,13 @@ impl<'m> Work<'m> {
         };
         let told = node.wanted;
         let wanted = match outcome {
-            Ok(()) => told,
+            Ok(()) => {
+                self.graph.name_what_computes(&op.name);
+                if is_untold(kind.kind) {
+                    self.kinds.push((op.name.clone(), kind.kind));
+                }
+                told
+            }
             Err(Refusal::Wrong(what)) => return Err(what),
             Err(Refusal::NoWords(why)) => {
                 self.lose(Loss::CustomOperators, format!("{}: {why}", place(number, op)));

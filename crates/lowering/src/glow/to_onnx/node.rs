@@ -5,7 +5,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use lodstone_model::{AttributeValue, DType, Op};
+use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::glow::{ElemKind, Type};
 
 use crate::onnx::{Graph, Value, int};
@@ -64,6 +64,8 @@ pub(super) struct Node<'a> {
     pub(super) graph: &'a mut Graph,
     pub(super) op: &'a Op,
     pub(super) inputs: &'a [Given],
+    /// The constants of the program, by name.
+    pub(super) constants: &'a std::collections::HashMap<&'a str, &'a Tensor>,
     pub(super) wanted: Vec<Wanted>,
     /// The names of values that something reads.
     pub(super) read: &'a std::collections::HashSet<String>,
@@ -100,6 +102,11 @@ impl<'a> Node<'a> {
     /// The type of an input.
     pub(super) fn ty(&self, index: usize) -> Outcome<&'a Type> {
         Ok(&self.given(index)?.ty)
+    }
+
+    /// The constant that a value is, if it is one of Glow's.
+    pub(super) fn constant(&self, value: &Value) -> Option<&'a Tensor> {
+        self.constants.get(value.name()).copied()
     }
 
     /// The extents of an input.
@@ -368,7 +375,7 @@ impl<'a> Node<'a> {
 
 /// The zero point of a type, if ONNX's operators have one like it: `None` inside if they have none and
 /// need none.
-fn zero_point(kind: ElemKind, offset: i32) -> Option<Option<i32>> {
+pub(super) fn zero_point(kind: ElemKind, offset: i32) -> Option<Option<i32>> {
     match kind {
         ElemKind::Int8Q => i8::try_from(offset).ok().map(|zero| Some(zero.into())),
         ElemKind::UInt8Q => u8::try_from(offset).ok().map(|zero| Some(zero.into())),

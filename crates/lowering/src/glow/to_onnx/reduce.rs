@@ -1,6 +1,7 @@
 //! Along axes: sums, extrema, positions of extrema, what is largest.
 
 use lodstone_model::DType;
+use lodstone_schema::glow::{ElemKind, Type};
 
 use super::node::{Node, Outcome, Rule};
 use crate::onnx::int;
@@ -59,19 +60,41 @@ fn cumulated(n: &mut Node<'_>) -> Outcome {
     n.put(0, &value)
 }
 
+/// The greatest integers stand for the greatest numbers, which are quantized as they were.
 fn largest(n: &mut Node<'_>) -> Outcome {
-    let mut value = n.raw_like(0, &n.out(0)?)?;
+    let result = n.out(0)?;
+    let count = n.int("K")?;
+    let count = n.longs(&[count]);
+    let given = n.ty(0)?;
+    let is_same = (given.kind, given.quantization) == (result.kind, result.quantization);
+    if is_same && keeps_order(&result) {
+        let value = n.real(0)?;
+        let outputs = n.emit("TopK", &[Some(&value), Some(&count)], [int("axis", -1)], 2)?;
+        let [values, places] = &outputs[..] else { return Ok(()) };
+        n.put(0, values)?;
+        return n.put(1, places);
+    }
+    let mut value = n.raw_like(0, &result)?;
     if n.ty(0)?.kind.is_quantized() {
         value = n.cast(&value, DType::Int32)?;
     }
-    let count = n.int("K")?;
-    let count = n.longs(&[count]);
     let outputs = n.emit("TopK", &[Some(&value), Some(&count)], [int("axis", -1)], 2)?;
     let [values, places] = &outputs[..] else { return Ok(()) };
     let dtype = n.out(0)?.kind.dtype();
     let values = n.cast(values, dtype)?;
     n.put_raw(0, &values)?;
     n.put(1, places)
+}
+
+/// Whether integers of a type are in the order of the numbers that they stand for, each of which is another
+/// and becomes the integer again.
+fn keeps_order(ty: &Type) -> bool {
+    let is_narrow = [ElemKind::Int8Q, ElemKind::UInt8Q, ElemKind::Int16Q].contains(&ty.kind);
+    let in_range = |(scale, offset): (f32, i32)| {
+        (f32::MIN_POSITIVE..1e30).contains(&scale)
+            && super::node::zero_point(ty.kind, offset).is_some()
+    };
+    is_narrow && ty.quantization.is_some_and(in_range)
 }
 
 /// The root of the sum of squares; Glow has no other power.

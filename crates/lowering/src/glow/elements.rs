@@ -1,0 +1,31 @@
+//! Numbers that a constant is made of: scales, offsets.
+
+use lodstone_model::{DType, Kind, Tensor};
+
+/// Most bytes of a constant that are read to make others of it.
+const MOST_READ: u64 = 1 << 20;
+
+/// The numbers of a constant of single precision, if there are not too many.
+pub(super) fn floats_of(tensor: &Tensor) -> Option<Vec<f32>> {
+    let bytes = bytes_of(tensor).filter(|_| tensor.dtype == DType::Float32)?;
+    let number = |chunk: &[u8]| chunk.try_into().map(f32::from_le_bytes).ok();
+    bytes.chunks_exact(4).map(number).collect()
+}
+
+/// The integers of a constant of up to 32 bits, if there are not too many.
+pub(super) fn ints_of(tensor: &Tensor) -> Option<Vec<i32>> {
+    let bytes = bytes_of(tensor)?;
+    let wide = |chunk: &[u8]| chunk.try_into().map(i32::from_le_bytes).ok();
+    match tensor.dtype {
+        DType::Int8 => Some(bytes.iter().map(|byte| byte.cast_signed().into()).collect()),
+        DType::Uint8 => Some(bytes.iter().map(|byte| (*byte).into()).collect()),
+        DType::Int32 => bytes.chunks_exact(4).map(wide).collect(),
+        _ => None,
+    }
+}
+
+fn bytes_of(tensor: &Tensor) -> Option<bytes::Bytes> {
+    let is_dense = matches!(tensor.kind, Kind::Dense);
+    let fits = tensor.dtype.size_of(&tensor.shape) == Some(tensor.data.len());
+    (is_dense && fits && tensor.data.len() <= MOST_READ).then(|| tensor.data.bytes().ok())?
+}

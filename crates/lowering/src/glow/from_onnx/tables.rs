@@ -1,0 +1,197 @@
+//! Rows of tables that are looked up and added up, and what is sparse: operators that Glow's loader knows
+//! and ONNX does not have.
+
+use lodstone_schema::glow::{ElemKind, Type};
+
+use super::graph::{Said, Value, plain};
+use super::loader::inputs;
+use super::op::{Cx, Fault, Outcome, Rule, long, one};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("BatchOneHot", one_hot),
+    ("Embedding", embedding),
+    ("EmbeddingBag", embedding_bag),
+    ("FusedRowwiseQuantizedSparseLengthsSum", |cx| {
+        fused_lengths(cx, "FusedRowwiseQuantizedSparseLengthsSum", 3)
+    }),
+    ("FusedRowwiseQuantizedSparseLengthsWeightedSum", |cx| {
+        fused_lengths(cx, "FusedRowwiseQuantizedSparseLengthsWeightedSum", 4)
+    }),
+    ("GatherRanges", gather_ranges),
+    ("LengthsRangeFill", lengths_range_fill),
+    ("LengthsSum", lengths_sum),
+    ("LengthsToRanges", lengths_to_ranges),
+    ("RowwiseQuantizedSparseLengthsWeightedSum", rowwise_lengths),
+    ("SparseLengthsSum", |cx| sparse_lengths(cx, "SparseLengthsSum", 3)),
+    ("SparseLengthsWeightedSum", |cx| sparse_lengths(cx, "SparseLengthsWeightedSum", 4)),
+    ("SparseToDense", sparse_to_dense),
+    ("SparseToDenseMask", sparse_to_dense_mask),
+];
+
+/// How long groups of rows are: one each, or as is said.
+fn lengths_members(cx: &Cx<'_>) -> Result<Vec<(&'static str, Said)>, Fault> {
+    let mode = if cx.flag("length1", false)? { "AllOne" } else { "Variable" };
+    Ok(vec![
+        ("LengthsMode", Said::Text(mode.to_owned())),
+        ("AvgLength", Said::Float(cx.float("average_lookup_length", f32::NAN)?)),
+    ])
+}
+
+fn sparse_lengths(cx: &mut Cx<'_>, kind: &'static str, operands: usize) -> Outcome {
+    let inputs = inputs(cx, operands)?;
+    let (data, lengths) = (cx.input(0)?, cx.input(operands - 1)?);
+    let mut shape = cx.shape(data);
+    let rows = cx.shape(lengths).first().copied().ok_or("expected lengths")?;
+    *shape.first_mut().ok_or("expected rows")? = rows;
+    let members = lengths_members(cx)?;
+    let of = cx.shaped(data, shape);
+    one(cx.node(kind, "", &inputs, members, of)?)
+}
+
+/// The same of rows that are integers; each has a scale and an offset in two other tensors.
+fn rowwise_lengths(cx: &mut Cx<'_>) -> Outcome {
+    let inputs = inputs(cx, 6)?;
+    let (data, lengths) = (cx.input(0)?, cx.input(5)?);
+    if cx.type_of(data).kind != ElemKind::UInt8Q {
+        return Err("expected quantized integers of 8 bits without a sign as its rows".into());
+    }
+    let mut shape = cx.shape(data);
+    let groups = super::indexing::extent(&cx.shape(lengths), 0)?;
+    *shape.first_mut().ok_or("expected rows")? = groups;
+    let mut members = vec![("UseFP16Accumulation", Said::Int(0))];
+    members.extend(lengths_members(cx)?);
+    let of = plain(ElemKind::Float, shape);
+    one(cx.node("RowwiseQuantizedSparseLengthsWeightedSum", "", &inputs, members, of)?)
+}
+
+/// Rows that end with their scale and their offset: bytes of both, elements in a byte, what comes out.
+const FUSED: &[(ElemKind, i64, i64, ElemKind)] = &[
+    (ElemKind::UInt8FusedQ, 8, 1, ElemKind::Float),
+    (ElemKind::UInt8FusedFP16Q, 4, 1, ElemKind::Float16),
+    (ElemKind::UInt4FusedQ, 8, 2, ElemKind::Float),
+    (ElemKind::UInt4FusedFP16Q, 4, 2, ElemKind::Float16),
+];
+
+fn fused_lengths(cx: &mut Cx<'_>, kind: &'static str, operands: usize) -> Outcome {
+    let inputs = inputs(cx, operands)?;
+    let (data, lengths) = (cx.input(0)?, cx.input(operands - 1)?);
+    let rows = cx.type_of(data);
+    let form = FUSED.iter().find(|(kind, ..)| *kind == rows.kind);
+    let (_, end, each, result) =
+        form.ok_or("expected rows that end with their scales, as their text says")?;
+    let [_, columns] = *rows.shape else { return Err("expected a matrix of rows".into()) };
+    let columns = columns.checked_sub(*end).and_then(|columns| columns.checked_mul(*each));
+    let columns = columns.filter(|columns| *columns >= 0).ok_or("the rows are too short")?;
+    let groups = super::indexing::extent(&cx.shape(lengths), 0)?;
+    let mut members = vec![("UseFP16Accumulation", Said::Int(0))];
+    members.extend(lengths_members(cx)?);
+    let of = plain(*result, vec![groups, columns]);
+    one(cx.node(kind, "", &inputs, members, of)?)
+}
+
+/// Groups of rows by where they begin.
+fn embedding_bag(cx: &mut Cx<'_>) -> Outcome {
+    let inputs = inputs(cx, 4)?;
+    let (data, offsets) = (cx.input(0)?, cx.input(3)?);
+    let has_end = cx.flag("has_end_offset", false)?;
+    let groups = super::indexing::extent(&cx.shape(offsets), 0)?;
+    let mut shape = cx.shape(data);
+    *shape.first_mut().ok_or("expected rows")? = groups - i64::from(has_end);
+    let mut members = vec![("HasEndOffset", Said::Int(has_end.into()))];
+    members.extend(lengths_members(cx)?);
+    let of = cx.shaped(data, shape);
+    one(cx.node("EmbeddingBag", "", &inputs, members, of)?)
+}
+
+fn embedding(cx: &mut Cx<'_>) -> Outcome {
+    let (weights, indices) = (cx.input(0)?, cx.input(1)?);
+    let width = super::indexing::extent(&cx.shape(weights), 1)?;
+    let mut shape = cx.shape(indices);
+    shape.push(width);
+    let of = cx.shaped(weights, shape);
+    let members = vec![
+        ("PadIdx", Said::Int(cx.int("padIdx", -1)?)),
+        ("Scale", Said::Int(cx.flag("scale", false)?.into())),
+        ("Sparse", Said::Int(cx.flag("sparse", false)?.into())),
+    ];
+    one(cx.node("Embedding", "", &[weights, indices], members, of)?)
+}
+
+fn gather_ranges(cx: &mut Cx<'_>) -> Outcome {
+    let inputs = inputs(cx, 2)?;
+    let (data, ranges) = (cx.input(0)?, cx.input(1)?);
+    let most = cx.int("maxOutputSize", 0)?;
+    let rows = cx.shape(ranges).first().copied().ok_or("expected ranges")?;
+    let results = vec![cx.shaped(data, vec![most]), cx.shaped(ranges, vec![rows])];
+    let results = cx.nodes("GatherRanges", "", &inputs, Vec::new(), results)?;
+    Ok(results.into_iter().map(Some).collect())
+}
+
+fn lengths_range_fill(cx: &mut Cx<'_>) -> Outcome {
+    let value = cx.input(0)?;
+    let of = cx.shaped(value, vec![cx.int("size", 0)?]);
+    one(cx.node("LengthsRangeFill", "", &[value], Vec::new(), of)?)
+}
+
+fn lengths_sum(cx: &mut Cx<'_>) -> Outcome {
+    let (data, lengths) = (cx.input(0)?, cx.input(1)?);
+    let mut shape = cx.shape(data);
+    let rows = cx.shape(lengths).first().copied().ok_or("expected lengths")?;
+    *shape.first_mut().ok_or("expected rows")? = rows;
+    let of = cx.shaped(data, shape);
+    one(cx.node("LengthsSum", "", &[data, lengths], Vec::new(), of)?)
+}
+
+fn lengths_to_ranges(cx: &mut Cx<'_>) -> Outcome {
+    let value = cx.input(0)?;
+    let rows = cx.shape(value).first().copied().ok_or("expected lengths")?;
+    let of = cx.shaped(value, vec![rows, 2]);
+    one(cx.node("LengthsToRanges", "", &[value], Vec::new(), of)?)
+}
+
+fn sparse_to_dense_mask(cx: &mut Cx<'_>) -> Outcome {
+    let mut inputs = inputs(cx, 3)?;
+    let (values, default) = (cx.input(1)?, cx.input(2)?);
+    let mask = cx.longs("mask")?.ok_or("expected `mask`")?;
+    let mut shape = Vec::new();
+    let lengths = match cx.optional(3)? {
+        Some(lengths) => {
+            shape.extend(cx.shape(lengths).first());
+            lengths
+        }
+        None => {
+            let rows = cx.shape(values).first().copied().ok_or("expected rows")?;
+            let rows = i32::try_from(rows).map_err(|_| "there are too many rows")?;
+            let bytes = rows.to_le_bytes().to_vec();
+            cx.graph.constant_of("lengths", ElemKind::Int32I, Vec::new(), bytes)?
+        }
+    };
+    inputs.push(lengths);
+    shape.push(long(mask.len()));
+    shape.extend(cx.shape(default));
+    let of = cx.shaped(values, shape);
+    one(cx.node("SparseToDenseMask", "", &inputs, vec![("Mask", Said::Ints(mask))], of)?)
+}
+
+/// Slices added up in the places of a tensor of zeros that their numbers say; the third input says how
+/// many places there are.
+fn sparse_to_dense(cx: &mut Cx<'_>) -> Outcome {
+    let (indices, values, like) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
+    let [many] = *cx.shape(indices) else { return Err("expected a list of numbers".into()) };
+    let mut shape = cx.shape(values);
+    *shape.first_mut().ok_or("expected slices")? = super::indexing::extent(&cx.shape(like), 0)?;
+    let of = Type { quantization: None, ..cx.shaped(values, shape) };
+    let data: Value = cx.splat(0.0, of.clone(), "data")?;
+    let places = cx.reshape_always(indices, &[many, 1], "indices2D")?;
+    let members = vec![("Cumulative", Said::Int(1))];
+    one(cx.node("ScatterData", "scatterData", &[data, places, values], members, of)?)
+}
+
+fn one_hot(cx: &mut Cx<'_>) -> Outcome {
+    let inputs = inputs(cx, 3)?;
+    let (data, values) = (cx.input(0)?, cx.input(2)?);
+    let rows = cx.shape(data).first().copied().ok_or("expected a matrix")?;
+    let columns = cx.shape(values).first().copied().ok_or("expected values")?;
+    let of = cx.shaped(data, vec![rows, columns]);
+    one(cx.node("BatchOneHot", "", &inputs, Vec::new(), of)?)
+}
