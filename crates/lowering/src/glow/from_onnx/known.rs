@@ -36,7 +36,7 @@ fn constant(graph: &mut Graph, entry: &Entry, tensor: &Tensor) -> Result<Value, 
     };
     if !matches!(tensor.kind, Kind::Dense | Kind::Absent) {
         return Err(
-            format!("`{}` is {}, and Glow's are dense", entry.name, tensor.kind.name()).into()
+            format!("`{}` is {}, and Glow's tensors have all their elements", entry.name, tensor.kind.name()).into()
         );
     }
     let shape: Result<Vec<_>, _> = tensor.shape.iter().map(|n| i64::try_from(*n)).collect();

@@ -41,6 +41,7 @@ use lodstone_schema::glow::{
     CONSTANT_FOLDING, PREFIX, SAVE, STATIC_PLACEHOLDER, Type, node as node_kind,
 };
 use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::onnx::place_of;
 
 use super::kinds::is_untold;
 use crate::onnx::{Graph, Value};
@@ -411,8 +412,7 @@ fn reads(op: &Op) -> Vec<String> {
     names
 }
 
-/// Where an operator is: "the graph, operator 3 (`Glow_Splat` `splat`)".
+/// Where an operator is.
 fn place(number: usize, op: &Op) -> String {
-    let short = |name: &str| name.chars().take(100).collect::<String>();
-    format!("the graph, operator {number} (`{}` `{}`)", short(&op.kind), short(&op.name))
+    place_of("the graph", number, op)
 }
