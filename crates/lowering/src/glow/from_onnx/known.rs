@@ -35,9 +35,12 @@ fn constant(graph: &mut Graph, entry: &Entry, tensor: &Tensor) -> Result<Value, 
             .ok_or_else(|| format!("Glow has no elements of the type {}", tensor.dtype))?,
     };
     if !matches!(tensor.kind, Kind::Dense | Kind::Absent) {
-        return Err(
-            format!("`{}` is {}, and Glow's tensors have all their elements", entry.name, tensor.kind.name()).into()
-        );
+        return Err(format!(
+            "`{}` is {}, and Glow's tensors have all their elements",
+            entry.name,
+            tensor.kind.name()
+        )
+        .into());
     }
     let shape: Result<Vec<_>, _> = tensor.shape.iter().map(|n| i64::try_from(*n)).collect();
     let shape = shape.map_err(|_| format!("`{}` is too large", entry.name))?;
