@@ -39,7 +39,8 @@ const WRITTEN: [(&str, &[&str], &str); 4] = [
 ];
 
 impl Work {
-    /// Lets `lodstone` judge all models that the onnx package has for testing: all are right.
+    /// Lets `lodstone` judge all models that the onnx package has for testing, and write them back: all are
+    /// right, and come back byte for byte.
     pub(super) fn verify_onnx(&mut self, python: &Path) -> Result<(), Outcome> {
         let script = root().join("interop/onnx_models.py");
         run(Command::new(python).arg(script).arg(&self.directory))?;
@@ -48,6 +49,12 @@ impl Work {
         for entry in nodes {
             let path = entry.map_err(cannot("list models"))?.path();
             run(Command::new(lodstone()).arg("verify").arg(&path).stdout(Stdio::null()))?;
+            self.convert(&path, "same.onnx", &["--to", "same"])?;
+            let read = |path: &Path| fs::read(path).map_err(cannot("read a model"));
+            if read(&path)? != read(&self.directory.join("same.onnx"))? {
+                let what = format!("{} comes back with other bytes", path.display());
+                return Err(Outcome::Failed(what));
+            }
             count += 1;
         }
         if count < 1900 {
