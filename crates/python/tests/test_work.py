@@ -1,6 +1,9 @@
 """Long work tells how far it is, and can be stopped."""
 
 import _thread
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -33,7 +36,8 @@ def test_what_progress_raises_stops_the_work(large, tmp_path):
         raise Enough
 
     with pytest.raises(Enough):
-        lodstone.convert(large, tmp_path / "out.npz", progress=stop)
+        lodstone.convert(large, tmp_path / "out.npz", seal=True, progress=stop)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_interrupt_stops_the_work(large, tmp_path):
@@ -44,8 +48,20 @@ def test_an_interrupt_stops_the_work(large, tmp_path):
         _thread.interrupt_main()
 
     with pytest.raises(KeyboardInterrupt):
-        lodstone.convert(large, out, progress=interrupt)
-        time.sleep(1)
+        lodstone.convert(large, out, seal=True, progress=interrupt)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_ends_the_command():
+    """At once: Python would only remember it until the command is done."""
+    code = """if True:
+        import os, signal
+        from lodstone import __main__, _lodstone
+        _lodstone.main = lambda _: os.kill(os.getpid(), signal.SIGINT)
+        __main__.main()
+    """
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True)
+    assert ended.returncode == -signal.SIGINT and ended.stderr == b""
 
 
 def test_others_run_meanwhile(large):
@@ -83,10 +99,7 @@ def test_diff_and_scan():
     assert lodstone.scan("examples/digits/mxnet")["clean"]
 
 
-def test_the_command(capfd):
-    import subprocess
-    import sys
-
+def test_the_command():
     for arguments, status in ((["inspect", "none"], 2), (["verify", "examples/digits/paddle"], 0), (["--help"], 0)):
         done = subprocess.run([sys.executable, "-m", "lodstone", *arguments], capture_output=True)
         assert done.returncode == status, done.stderr
