@@ -122,6 +122,11 @@ def torch(path, scratch):
     with lodstone.safe_open(path, "pt") as file:
         for name in file.keys():
             require("slice of " + name, raw(file.get_slice(name)[:1]), raw(file.get_tensor(name)[:1]))
+    # What only marks its bytes is saved as what it is.
+    complex = torch.tensor([1 + 2j, 3 - 4j])
+    for value in (complex.conj(), torch._neg_view(torch.ones(3))):
+        (again,) = lodstone.torch.load(lodstone.torch.save({"x": value}, to="npz")).values()
+        require("what is marked", again.tolist(), value.tolist())
 
 
 def paddle(path, scratch):

@@ -20,8 +20,12 @@ pub(crate) fn run(arguments: &Inspect) -> Result<(), Failure> {
     if arguments.layers {
         return by_layer(&lodstone::layers(&model), arguments.json);
     }
-    let options = InspectOptions { hash: arguments.hash, operators: arguments.json };
-    let inspection = lodstone::inspect(&model, options)?;
+    let options = InspectOptions {
+        hash: arguments.hash,
+        operators: arguments.json,
+        ..InspectOptions::default()
+    };
+    let inspection = lodstone::inspect(&model, &options)?;
     if arguments.json {
         return say::json(&inspection);
     }

@@ -8,7 +8,7 @@ use lodstone_model::{
     Scalar, Tensor, TensorType, ValueType, VarKind, some,
 };
 use lodstone_schema::conventions;
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Progress};
 use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
@@ -159,20 +159,22 @@ pub struct OperatorInfo {
 }
 
 /// How much to say about a model.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct InspectOptions {
     /// Whether to hash the elements of tensors, for which all of them are read.
     pub hash: bool,
     /// Whether to list the operators.
     pub operators: bool,
+    /// Told of every piece that is hashed.
+    pub progress: Progress,
 }
 
 /// Says what is in a model.
 ///
 /// # Errors
-/// What reading tensors gives.
-pub fn inspect(model: &Model, options: InspectOptions) -> Result<Inspection> {
-    let tensors = model.parameters.iter().map(|p| tensor_info(&p.name, &p.tensor, options.hash));
+/// What reading tensors gives, or if it was cancelled.
+pub fn inspect(model: &Model, options: &InspectOptions) -> Result<Inspection> {
+    let tensors = model.parameters.iter().map(|p| tensor_info(&p.name, &p.tensor, options));
     let mut inspection = Inspection {
         schema: 1,
         format: model.format.clone(),
@@ -390,8 +392,10 @@ fn float(value: f64) -> serde_json::Value {
     serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Into::into)
 }
 
-fn tensor_info(name: &str, tensor: &Tensor, hash: bool) -> Result<TensorInfo> {
-    let hashed = |blob: &Blob| if hash { sha256(blob).map(Some) } else { Ok(None) };
+fn tensor_info(name: &str, tensor: &Tensor, options: &InspectOptions) -> Result<TensorInfo> {
+    let hashed = |blob: &Blob| {
+        if options.hash { sha256(blob, &options.progress).map(Some) } else { Ok(None) }
+    };
     let mut info = TensorInfo {
         name: name.to_owned(),
         kind: tensor.kind.name(),
@@ -442,11 +446,11 @@ fn tensor_info(name: &str, tensor: &Tensor, hash: bool) -> Result<TensorInfo> {
 }
 
 /// The SHA-256 of all bytes, in hexadecimal.
-fn sha256(blob: &Blob) -> Result<String> {
+fn sha256(blob: &Blob, progress: &Progress) -> Result<String> {
     let mut hasher = Sha256::new();
-    blob.for_each_chunk::<lodstone_store::Error>(|piece| {
+    blob.for_each_chunk(|piece| {
         hasher.update(piece);
-        Ok(())
+        progress.advance(piece.len() as u64)
     })?;
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }

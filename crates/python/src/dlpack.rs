@@ -30,6 +30,13 @@ impl Exported {
         let Some(dtype) = code(self.dtype) else {
             return Err(broken(&format!("DLPack has no type for {}", self.dtype)));
         };
+        let extents: Result<Vec<u64>, _> = self.shape.iter().map(|&one| one.try_into()).collect();
+        let expected = extents.ok().and_then(|extents| self.dtype.size_of(&extents));
+        let found = self.held.len() as u64;
+        if expected != Some(found) {
+            let what = format!("{found} bytes are no tensor {}{:?}", self.dtype, self.shape);
+            return Err(broken(&what));
+        }
         let prepared = Dynamic::compact(&self.shape[..]).prepare_as::<M>();
         let mut tensor =
             prepared.map_err(|error| broken(&error))?.initialize(Box::new(self.held.clone()));
@@ -37,7 +44,8 @@ impl Exported {
             .set_data(self.held.address().cast::<c_void>())
             .set_device(DLDevice::CPU)
             .set_dtype(dtype);
-        // SAFETY: the context keeps the bytes; they are as many as the shape says, and nobody else's.
+        // SAFETY: the context keeps the bytes; they are as many as the shape says, which was looked at above,
+        // and nobody else's.
         Ok(unsafe { tensor.finish() })
     }
 }

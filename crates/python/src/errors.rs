@@ -58,7 +58,9 @@ fn store(py: Python<'_>, error: &StoreError, message: &str) -> PyResult<PyErr> {
     match error {
         // Python has classes of its own for what the system says.
         StoreError::Io { source, .. } | StoreError::Memory { source, .. } => {
-            Ok(io::Error::new(source.kind(), message).into())
+            let error: PyErr = io::Error::new(source.kind(), message).into();
+            error.value(py).setattr("errno", source.raw_os_error())?;
+            Ok(error)
         }
         StoreError::NotAFile { path, .. } => named(py, "UnknownFormatError", message, Some(path)),
         StoreError::Malformed { origin: path, .. }

@@ -86,8 +86,10 @@ impl Model {
         hash: bool,
         operators: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (model, options) = (Arc::clone(&self.model), InspectOptions { hash, operators });
-        let found = run(py, None, |_| inspect(&model, options))?;
+        let model = Arc::clone(&self.model);
+        let found = run(py, None, |progress| {
+            inspect(&model, &InspectOptions { hash, operators, progress: progress.clone() })
+        })?;
         json(py, &found.map_err(|error| raise(py, error))?)
     }
 
@@ -128,9 +130,11 @@ impl Model {
         name.extract::<&str>().is_ok_and(|name| self.number(name).is_some())
     }
 
-    fn __getitem__(&self, name: &str) -> PyResult<Tensor> {
-        let tensor = self.number(name).and_then(|number| self.tensor(number));
-        tensor.ok_or_else(|| PyKeyError::new_err(name.to_owned()))
+    fn __getitem__(&self, name: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+        // What is no name, or no text of Unicode, is a key that is not there, as in every mapping.
+        let number = name.extract::<&str>().ok().and_then(|name| self.number(name));
+        let tensor = number.and_then(|number| self.tensor(number));
+        tensor.ok_or_else(|| PyKeyError::new_err((name.clone().unbind(),)))
     }
 }
 
@@ -286,12 +290,26 @@ impl Tensor {
         export_dlpack(&Exported { dtype: self.tensor.dtype, shape, held }, py, request)
     }
 
+    /// What NumPy makes an array of: `lodstone.numpy.array`.
+    #[pyo3(signature = (dtype = None, *, copy = None))]
+    fn __array__<'py>(
+        slf: Bound<'py, Self>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = slf.py().import("lodstone.numpy")?;
+        array.call_method1("_array_as", (slf, dtype, copy))
+    }
+
     fn __repr__(&self) -> String {
         let shape: Vec<_> = self.tensor.shape.iter().map(u64::to_string).collect();
         let (name, dtype) = (&self.name, self.tensor.dtype);
         format!("<lodstone.Tensor {name:?} {dtype}[{}]>", shape.join(", "))
     }
 }
+
+/// So many bytes are there before a thread would have begun to read them.
+const SHORT: u64 = 1 << 20;
 
 impl Tensor {
     /// Fails if the files only describe it.
@@ -306,7 +324,8 @@ impl Tensor {
         self.check_there(py)?;
         let data = self.tensor.data.clone();
         let size = usize::try_from(self.tensor.dtype.bits().unwrap_or(8).div_ceil(8)).unwrap_or(1);
-        let held = run(py, None, move |_| {
+        let short = data.len() <= SHORT;
+        let work = move || {
             let aligned = |held: &Held| held.address().addr().is_multiple_of(size.max(1));
             let held = match private {
                 true => {
@@ -320,7 +339,8 @@ impl Tensor {
             }
             let (memory, places) = Memory::read(std::slice::from_ref(&data))?;
             Ok(Held::own(memory, places).pop().unwrap_or(Held::Shared(Bytes::new())))
-        })?;
+        };
+        let held = if short { py.detach(work) } else { run(py, None, |_| work())? };
         held.map_err(|error| raise_store(py, error))
     }
 }

@@ -1,5 +1,6 @@
 //! Work that takes long.
 
+use std::io;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -14,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// bytes that are done; what it raises, or a signal's handler, cancels the work and is raised here.
 ///
 /// # Errors
-/// Those.
+/// Those, and that there is no thread to be had.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     callback: Option<&Py<PyAny>>,
@@ -33,11 +34,11 @@ pub(crate) fn run<T: Send>(
     let (result, stopped) = py.detach(|| {
         thread::scope(|scope| {
             let (ended, end) = channel::<()>();
-            let worker = scope.spawn(|| {
+            let worker = thread::Builder::new().spawn_scoped(scope, || {
                 // Said by dropping it, by a panic too.
                 let _ended = ended;
                 work(&progress)
-            });
+            })?;
             let mut stopped = None;
             while end.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
                 if stopped.is_none()
@@ -48,9 +49,9 @@ pub(crate) fn run<T: Send>(
                 }
             }
             let result = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (result, stopped)
+            Ok::<_, io::Error>((result, stopped))
         })
-    });
+    })?;
     match stopped {
         Some(error) => Err(error),
         None => look(&progress).map(|()| result),

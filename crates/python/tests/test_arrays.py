@@ -143,6 +143,28 @@ def test_dlpack_gives_memory_of_its_own():
         np.from_dlpack(lodstone.Tensor("x", "float4_e2m1fn", (2,), b"\0"))
 
 
+def test_numpy_takes_a_tensor_for_an_array():
+    tensor = lodstone.open(DIGITS)["fc_0.b_0"]
+    expected = lodstone.numpy.array(tensor)
+    plain = np.asarray(tensor)
+    assert plain.dtype == np.float32 and np.array_equal(plain, expected) and not plain.flags.writeable
+    assert np.array(tensor).flags.writeable and np.array_equal(np.array(tensor), expected)
+    assert np.array_equal(np.asarray(tensor, "float64"), expected.astype("float64"))
+
+
+def test_a_name_of_two_tensors_hides_neither():
+    path = GOLDEN / "onnx_check/initializer_twice.onnx"
+    assert len(lodstone.open(path).tensors) == 2
+    for files in (lodstone, lodstone.numpy):
+        with pytest.raises(lodstone.UnsupportedError, match="`w`"):
+            files.load_file(path)
+
+
+def test_bytes_have_no_seal():
+    with pytest.raises(ValueError, match="seal"):
+        lodstone.numpy.save({"x": np.zeros(1)}, seal=True)
+
+
 def test_nothing_is_imported_unless_asked():
     import subprocess
     import sys

@@ -1,5 +1,7 @@
 """What goes wrong is told by exceptions, with the messages of the command."""
 
+import errno
+import os
 import pickle
 import subprocess
 import sys
@@ -89,3 +91,18 @@ def test_elements_that_are_not_there(tmp_path):
 def test_bytes_that_are_no_tensor():
     for shape in ((3,), (2**63,), (2**63, 2**63)):
         raised(ValueError, lambda: lodstone.Tensor("x", "float32", shape, b"abcd"))
+
+
+def test_what_the_system_refuses_has_its_number(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        lodstone.convert(DIGITS, tmp_path / "none/out.npz")
+    assert caught.value.errno == errno.ENOENT and "none" in str(caught.value)
+
+
+def test_there_is_no_thread_to_be_had():
+    """Work that cannot begin is an error of the system, not a panic."""
+    code = "import lodstone\ntry: lodstone.open('.')\nexcept OSError as error: print('refused', error)"
+    environment = {**os.environ, "RUST_MIN_STACK": str(1 << 46)}
+    command = [sys.executable, "-c", code]
+    told = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert told.stdout.startswith("refused") and told.stderr == ""

@@ -17,8 +17,11 @@ def test_a_model_is_a_mapping():
     assert "fc_0.w_0" in model and "fc_9.w_0" not in model and 3 not in model
     assert model.get("fc_9.w_0") is None
     assert [name for name, _ in model.items()] == list(model) == [t.name for t in model.tensors]
-    with pytest.raises(KeyError):
-        model["fc_9.w_0"]
+    for absent in ("fc_9.w_0", 3, None, "\udc80"):
+        assert absent not in model and model.get(absent) is None
+        with pytest.raises(KeyError) as caught:
+            model[absent]
+        assert caught.value.args == (absent,)
 
 
 def test_a_tensor_says_what_it_is():

@@ -2,6 +2,8 @@
 
 import _thread
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -34,7 +36,8 @@ def test_what_progress_raises_stops_the_work(large, tmp_path):
         raise Enough
 
     with pytest.raises(Enough):
-        lodstone.convert(large, tmp_path / "out.npz", progress=stop)
+        lodstone.convert(large, tmp_path / "out.npz", seal=True, progress=stop)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_interrupt_stops_the_work(large, tmp_path):
@@ -47,9 +50,21 @@ def test_an_interrupt_stops_the_work(large, tmp_path):
         _thread.interrupt_main()
 
     with pytest.raises(KeyboardInterrupt):
-        lodstone.convert(large, out, progress=interrupt)
+        lodstone.convert(large, out, seal=True, progress=interrupt)
     signal.signal(signal.SIGINT, before)
-    assert list(tmp_path.iterdir()) in ([], [out])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_ends_the_command():
+    """At once: Python would only remember it until the command is done."""
+    code = """if True:
+        import os, signal
+        from lodstone import __main__, _lodstone
+        _lodstone.main = lambda _: os.kill(os.getpid(), signal.SIGINT)
+        __main__.main()
+    """
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True)
+    assert ended.returncode == -signal.SIGINT and ended.stderr == b""
 
 
 def test_others_run_meanwhile(large):
@@ -87,10 +102,7 @@ def test_diff_and_scan():
     assert lodstone.scan("examples/digits/mxnet")["clean"]
 
 
-def test_the_command(capfd):
-    import subprocess
-    import sys
-
+def test_the_command():
     for arguments, status in ((["inspect", "none"], 2), (["verify", "examples/digits/paddle"], 0), (["--help"], 0)):
         done = subprocess.run([sys.executable, "-m", "lodstone", *arguments], capture_output=True)
         assert done.returncode == status, done.stderr

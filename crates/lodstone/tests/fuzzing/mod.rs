@@ -317,8 +317,9 @@ fn is_small(model: &Model) -> bool {
 }
 
 fn read(model: &Model) {
-    let options = InspectOptions { hash: is_small(model), operators: true };
-    if let Ok(found) = inspect(model, options) {
+    let options =
+        InspectOptions { hash: is_small(model), operators: true, ..InspectOptions::default() };
+    if let Ok(found) = inspect(model, &options) {
         serde_json::to_string(&found).expect("JSON");
     }
     for parameter in &model.parameters {

@@ -12,11 +12,13 @@ import builtins
 import importlib
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Generic, TypeVar
 
 from . import _lodstone
+from ._errors import UnsupportedError
 from ._lodstone import Tensor
 from ._model import Model, Path, open
 from ._work import Progress, converting
@@ -35,7 +37,12 @@ class Files(Generic[Array]):
 
     def load_file(self, file: Path | BinaryIO | bytes, **options: Any) -> dict[str, Array]:
         """The tensors of a model, in memory that is yours. `options` are those of `lodstone.open`."""
-        return self.read(open(file, **options))
+        model = open(file, **options)
+        twice = [name for name, count in Counter(list(model)).items() if count > 1]
+        if twice:
+            what = f"`{twice[0]}` is the name of more tensors than one, which are in `lodstone.open(...).tensors`"
+            raise UnsupportedError(what)
+        return self.read(model)
 
     def load(self, data: bytes) -> dict[str, Array]:
         """The tensors of a model that is bytes."""
@@ -65,6 +72,8 @@ class Files(Generic[Array]):
         **options: Any,
     ) -> bytes:
         """The bytes of a file of a format that is one file."""
+        if options.get("seal"):
+            raise ValueError("a seal is a file of its own, beside the one that these bytes are")
         with tempfile.TemporaryDirectory(prefix="lodstone") as directory:
             path = os.path.join(directory, "model")
             done = self._write(tensors, path, metadata, None, {**options, "to": to})

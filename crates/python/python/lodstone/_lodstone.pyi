@@ -62,6 +62,9 @@ class Tensor:
     def renamed(self, name: str) -> Tensor:
         """The same under another name."""
 
+    def __array__(self, dtype: Any = None, *, copy: bool | None = None) -> Any:
+        """What NumPy makes an array of: `lodstone.numpy.array`."""
+
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def __dlpack__(
         self,

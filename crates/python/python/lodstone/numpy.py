@@ -41,6 +41,16 @@ def array(tensor: Tensor) -> Array:
     return view(tensor, tensor.data())
 
 
+def _array_as(tensor: Tensor, dtype: Any, copy: bool | None) -> Array:
+    """What `numpy.asarray` asks a tensor for."""
+    found = array(tensor)
+    if dtype is None or found.dtype == dtype:
+        return found.copy() if copy else found
+    if copy is False:
+        raise ValueError(f"`{tensor.name}` is {tensor.dtype}, of which {np.dtype(dtype)} is a copy")
+    return found.astype(dtype)
+
+
 def view(tensor: Tensor, data: Buffer) -> Array:
     """An array of bytes that a tensor has."""
     if tensor.values is not None:

@@ -54,7 +54,8 @@ def view(tensor: Tensor, data: Buffer) -> torch.Tensor:
 def tensor(name: str, value: torch.Tensor) -> Tensor:
     """A tensor of one of PyTorch. Its bytes are not copied if they are row-major and not on a device."""
     kind = str(value.dtype).removeprefix("torch.")
-    plain = value.detach().to("cpu").contiguous()
+    # Conjugates and negatives may be marks on the bytes of another tensor.
+    plain = value.detach().to("cpu").resolve_conj().resolve_neg().contiguous()
     data = plain.reshape(-1).view(torch.uint8).numpy() if plain.numel() else b""
     shape = list(plain.shape)
     for name_here, name_there in PAIRS.items():

@@ -1,0 +1,17 @@
+//! Saying what is in a model.
+
+use std::path::Path;
+
+use lodstone::{Error, FormatError, InspectOptions, StoreError, inspect, open};
+
+#[test]
+fn hashing_can_be_cancelled() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits/paddle");
+    let model = open(path).expect("a model");
+    let options = InspectOptions { hash: true, ..InspectOptions::default() };
+    inspect(&model, &options).expect("hashed");
+    assert!(options.progress.done() > 0);
+    options.progress.cancel();
+    let error = inspect(&model, &options).expect_err("cancelled");
+    assert!(matches!(error, Error::Format(FormatError::Store(StoreError::Cancelled))), "{error}");
+}
