@@ -108,12 +108,8 @@ impl Model {
 
     /// The tensors, with their bytes in memory of their own, all of them read at once.
     #[pyo3(name = "_load")]
-    fn load(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Vec<(Tensor, Buffer)>> {
-        let of = |name: &String| {
-            let tensor = self.number(name).and_then(|number| self.tensor(number));
-            tensor.ok_or_else(|| PyKeyError::new_err(name.clone()))
-        };
-        let tensors = names.iter().map(of).collect::<PyResult<Vec<_>>>()?;
+    fn load(&self, py: Python<'_>) -> PyResult<Vec<(Tensor, Buffer)>> {
+        let tensors = self.tensors();
         tensors.iter().try_for_each(|tensor| tensor.check_there(py))?;
         let blobs: Vec<_> = tensors.iter().map(|one| one.tensor.data.clone()).collect();
         let read = run(py, None, |_| Memory::read(&blobs))?;
@@ -144,20 +140,6 @@ impl Model {
 pub(crate) struct Tensor {
     pub(crate) name: String,
     pub(crate) tensor: lodstone::Tensor,
-}
-
-/// What Python calls kinds of tensors.
-fn kind(kind: &Kind) -> &'static str {
-    match kind {
-        Kind::Dense => "dense",
-        Kind::SelectedRows { .. } => "selected_rows",
-        Kind::RowSparse { .. } => "row_sparse",
-        Kind::Csr { .. } => "csr",
-        Kind::Coo { .. } => "coo",
-        Kind::Strings { .. } => "strings",
-        Kind::Absent => "absent",
-        Kind::Vocabulary { .. } => "vocab",
-    }
 }
 
 #[pymethods]
@@ -216,7 +198,7 @@ impl Tensor {
     /// `"dense"`, `"selected_rows"`, `"row_sparse"`, `"csr"`, `"coo"`, `"strings"`, `"vocab"` or `"absent"`.
     #[getter]
     fn kind(&self) -> &'static str {
-        kind(&self.tensor.kind)
+        self.tensor.kind.name()
     }
 
     /// LoD: for each level the offsets at which sequences begin, and the end.

@@ -91,7 +91,7 @@ def tensor(name: str, value: Any) -> Tensor:
 
 
 def _read(model: Model) -> dict[str, Array]:
-    return {tensor.name: view(tensor, data) for tensor, data in model._model._load(list(model))}
+    return {tensor.name: view(tensor, data) for tensor, data in model._model._load()}
 
 
 _files = Files(_read, tensor)

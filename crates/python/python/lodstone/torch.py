@@ -65,7 +65,7 @@ def tensor(name: str, value: torch.Tensor) -> Tensor:
 
 
 def _read(model: Model) -> dict[str, torch.Tensor]:
-    return {tensor.name: view(tensor, data) for tensor, data in model._model._load(list(model))}
+    return {tensor.name: view(tensor, data) for tensor, data in model._model._load()}
 
 
 _files = Files(_read, tensor)
