@@ -50,6 +50,7 @@ pub use inspect::{
     ValueInfo, inspect,
 };
 pub use layers::{Layer, Layers, layers};
+pub use lodstone_formats::safetensors::code as safetensors_dtype;
 pub use lodstone_formats::{
     Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, WriteOptions,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Progress};
 
 use crate::{Program, Report, Residual, Tensor};
 
@@ -62,6 +62,14 @@ impl Model {
     /// # Errors
     /// What reading gives, if there is not so much memory, or if a file changed meanwhile.
     pub fn load(&mut self) -> lodstone_store::Result<()> {
+        self.load_with(&Progress::default())
+    }
+
+    /// Reads all tensors into memory, counts the bytes, and stops when it is asked to.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), and [`lodstone_store::Error::Cancelled`].
+    pub fn load_with(&mut self, progress: &Progress) -> lodstone_store::Result<()> {
         let (mut known, mut distinct) = (HashMap::new(), Vec::new());
         let mut numbers = Vec::new();
         for blob in self.tensors().flat_map(Tensor::blobs) {
@@ -75,7 +83,7 @@ impl Model {
             }
             numbers.push(number);
         }
-        let bytes = Blob::read_all(&distinct)?;
+        let bytes = Blob::read_all(&distinct, progress)?;
         distinct.iter().try_for_each(Blob::check_unchanged)?;
         let parameters = self.parameters.iter_mut().map(|parameter| &mut parameter.tensor);
         let constants = self.program.iter_mut().flat_map(Program::constants_mut);

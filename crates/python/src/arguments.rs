@@ -5,79 +5,80 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lodstone::{ConvertOptions, DType, ExternalData, Loss, OpenOptions, Renames, Target};
-use pyo3::exceptions::PyValueError;
+use pyo3::Borrowed;
+use pyo3::conversion::FromPyObjectOwned;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::errors::raise;
 use crate::model::Model;
 
-/// How to open a model.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Opening {
-    params: Option<PathBuf>,
-    mmap: bool,
-    verify: bool,
-}
+/// Arguments by their names.
+pub(crate) struct Arguments<'py>(Bound<'py, PyDict>);
 
-impl Opening {
-    pub(crate) fn options(self) -> OpenOptions {
-        let Self { params, mmap, verify } = self;
-        OpenOptions { params, mmap, verify, ..OpenOptions::default() }
+impl<'py> FromPyObject<'_, 'py> for Arguments<'py> {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self(given.cast::<PyDict>()?.to_owned()))
     }
 }
 
-/// What of a model to write, and how.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Converting {
-    to: Option<String>,
-    include: Vec<String>,
-    exclude: Vec<String>,
-    rename: HashMap<String, String>,
-    transpose: Vec<String>,
-    cast: Option<String>,
-    opset: Option<i64>,
-    allow: Vec<String>,
-    strip_source: bool,
-    align: u64,
-    max_shard_size: Option<u64>,
-    external_data: Option<String>,
-    seal: bool,
-}
+impl<'py> Arguments<'py> {
+    fn get<T: FromPyObjectOwned<'py>>(&self, name: &str) -> PyResult<T> {
+        let value = self.0.as_any().get_item(name)?;
+        value.extract().map_err(|error: T::Error| {
+            let error: PyErr = error.into();
+            let what = error.value(self.0.py()).to_string();
+            PyTypeError::new_err(format!("argument '{name}': {what}"))
+        })
+    }
 
-impl Converting {
-    pub(crate) fn options(self, py: Python<'_>) -> PyResult<ConvertOptions> {
+    /// How to open a model.
+    pub(crate) fn opening(&self) -> PyResult<OpenOptions> {
+        Ok(OpenOptions {
+            params: self.get("params")?,
+            mmap: self.get("mmap")?,
+            verify: self.get("verify")?,
+            ..OpenOptions::default()
+        })
+    }
+
+    /// What of a model to write, and how.
+    pub(crate) fn converting(&self) -> PyResult<ConvertOptions> {
         let mut options = ConvertOptions {
-            include: self.include,
-            exclude: self.exclude,
-            renames: renames(py, &self.rename)?,
-            transpose: self.transpose,
-            opset: self.opset,
-            strip_source: self.strip_source,
+            include: self.get("include")?,
+            exclude: self.get("exclude")?,
+            renames: renames(self.0.py(), &self.get("rename")?)?,
+            transpose: self.get("transpose")?,
+            opset: self.get("opset")?,
+            strip_source: self.get("strip_source")?,
             ..ConvertOptions::default()
         };
-        options.to = self.to.map(|name| match name.as_str() {
+        options.to = self.get::<Option<String>>("to")?.map(|name| match name.as_str() {
             "same" => Target::Same,
             _ => Target::Format(name),
         });
         let dtype = |name: String| DType::from_name(&name).ok_or_else(|| unknown("cast", &name));
-        options.cast = self.cast.map(dtype).transpose()?;
+        options.cast = self.get::<Option<String>>("cast")?.map(dtype).transpose()?;
         let loss = |name: &String| {
             let found = Loss::ALL.iter().copied().find(|loss| loss.name() == name);
             found.ok_or_else(|| unknown("allow", name))
         };
-        options.allow = self.allow.iter().map(loss).collect::<PyResult<_>>()?;
-        options.write.align = self.align;
-        options.write.max_shard_size = self.max_shard_size;
-        options.write.external_data = match self.external_data.as_deref() {
+        let allowed: Vec<String> = self.get("allow")?;
+        options.allow = allowed.iter().map(loss).collect::<PyResult<_>>()?;
+        options.write.align = self.get("align")?;
+        options.write.max_shard_size = self.get("max_shard_size")?;
+        options.write.external_data = match self.get::<Option<String>>("external_data")?.as_deref()
+        {
             None => None,
             Some("none") => Some(ExternalData::Inside),
             Some("one") => Some(ExternalData::One),
             Some("each") => Some(ExternalData::Each),
             Some(other) => return Err(unknown("external_data", other)),
         };
-        options.write.seal = self.seal;
+        options.write.seal = self.get("seal")?;
         Ok(options)
     }
 }

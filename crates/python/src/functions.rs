@@ -7,7 +7,7 @@ use lodstone::{ConvertOptions, DiffOptions, OpenOptions, Parameter};
 use pyo3::prelude::*;
 use serde_json::json;
 
-use crate::arguments::{Converting, Opening, Source, renames};
+use crate::arguments::{Arguments, Source, renames};
 use crate::errors::raise;
 use crate::model::{Model, Tensor, json};
 use crate::work::run;
@@ -16,8 +16,8 @@ use crate::work::run;
 type Found<'py> = PyResult<Bound<'py, PyAny>>;
 
 #[pyfunction]
-pub(crate) fn open(py: Python<'_>, path: PathBuf, opening: Opening) -> PyResult<Model> {
-    let options = opening.options();
+pub(crate) fn open(py: Python<'_>, path: PathBuf, opening: Arguments<'_>) -> PyResult<Model> {
+    let options = opening.opening()?;
     let opened = run(py, None, move |_| lodstone::open_with(path, &options))?;
     opened.map(Model::new).map_err(|error| raise(py, error))
 }
@@ -27,12 +27,12 @@ pub(crate) fn convert<'py>(
     py: Python<'py>,
     source: Source<'py>,
     out: PathBuf,
-    opening: Opening,
-    converting: Converting,
+    opening: Arguments<'py>,
+    converting: Arguments<'py>,
     progress: Option<Py<PyAny>>,
 ) -> Found<'py> {
-    let (source, opening) = (source.ready(), opening.options());
-    let options = converting.options(py)?;
+    let (source, opening) = (source.ready(), opening.opening()?);
+    let options = converting.converting()?;
     write(py, move || source.open(&opening), out, options, progress)
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn save<'py>(
     tensors: Vec<Bound<'py, Tensor>>,
     metadata: BTreeMap<String, String>,
     out: PathBuf,
-    converting: Converting,
+    converting: Arguments<'py>,
     progress: Option<Py<PyAny>>,
 ) -> Found<'py> {
     let parameter = |tensor: &Bound<'py, Tensor>| {
@@ -52,7 +52,7 @@ pub(crate) fn save<'py>(
     };
     let parameters = tensors.iter().map(parameter).collect();
     let model = lodstone::Model { parameters, metadata, ..lodstone::Model::default() };
-    write(py, move || Ok(model), out, converting.options(py)?, progress)
+    write(py, move || Ok(model), out, converting.converting()?, progress)
 }
 
 fn write<'py>(

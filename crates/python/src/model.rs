@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dlpark::python::{ExportRequest, export_dlpack};
-use lodstone::{DType, InspectOptions, Kind, Memory, inspect};
+use lodstone::{DType, InspectOptions, Kind, Memory, Progress, inspect};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -16,7 +16,7 @@ use crate::errors::{raise, raise_absent, raise_store};
 use crate::work::run;
 
 /// A model: its tensors by name, in the order of the file, and what else there is.
-#[pyclass(frozen, mapping, subclass, module = "lodstone")]
+#[pyclass(frozen, mapping, module = "lodstone")]
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) model: Arc<lodstone::Model>,
@@ -100,19 +100,20 @@ impl Model {
 
     /// The same, with all tensors in memory: its files are needed no more.
     #[pyo3(name = "_loaded")]
-    fn loaded(&self, py: Python<'_>) -> PyResult<Self> {
+    fn loaded(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<Self> {
         let mut model = lodstone::Model::clone(&self.model);
-        let loaded = run(py, None, move |_| model.load().map(|()| model))?;
+        let work = move |progress: &Progress| model.load_with(progress).map(|()| model);
+        let loaded = run(py, progress.as_ref(), work)?;
         loaded.map(Self::new).map_err(|error| raise_store(py, error))
     }
 
     /// The tensors, with their bytes in memory of their own, all of them read at once.
     #[pyo3(name = "_load")]
-    fn load(&self, py: Python<'_>) -> PyResult<Vec<(Tensor, Buffer)>> {
+    fn load(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<Vec<(Tensor, Buffer)>> {
         let tensors = self.tensors();
         tensors.iter().try_for_each(|tensor| tensor.check_there(py))?;
         let blobs: Vec<_> = tensors.iter().map(|one| one.tensor.data.clone()).collect();
-        let read = run(py, None, |_| Memory::read(&blobs))?;
+        let read = run(py, progress.as_ref(), |progress| Memory::read(&blobs, progress))?;
         let (memory, places) = read.map_err(|error| raise_store(py, error))?;
         let held = Held::own(memory, places).into_iter().map(Buffer);
         Ok(tensors.into_iter().zip(held).collect())
@@ -148,13 +149,13 @@ impl Tensor {
     #[new]
     fn new(name: String, dtype: &str, shape: Vec<u64>, data: &Bound<'_, PyAny>) -> PyResult<Self> {
         let Some(dtype) = DType::from_name(dtype) else {
-            return Err(PyTypeError::new_err(format!("there is no element type `{dtype}`")));
+            let what = format!("`{name}`: there is no element type `{dtype}`");
+            return Err(PyTypeError::new_err(what));
         };
         let data = crate::buffer::blob(data)?;
         let (found, expected) = (data.len(), dtype.size_of(&shape));
         if expected != Some(found) {
-            let what =
-                format!("expected the bytes of a tensor {dtype}{shape:?}, found {found} bytes");
+            let what = format!("`{name}`: expected the bytes of {dtype}{shape:?}, found {found}");
             return Err(pyo3::exceptions::PyValueError::new_err(what));
         }
         Ok(Self { name, tensor: lodstone::Tensor::dense(dtype, shape, data) })
@@ -175,6 +176,12 @@ impl Tensor {
     #[getter]
     fn dtype(&self) -> String {
         self.tensor.dtype.to_string()
+    }
+
+    /// What safetensors calls that type: `"F32"`, `"BF16"`.
+    #[getter]
+    fn _safetensors_dtype(&self) -> Option<&'static str> {
+        lodstone::safetensors_dtype(self.tensor.dtype)
     }
 
     /// Extents, outermost first.
@@ -210,13 +217,21 @@ impl Tensor {
     /// The integers of a sparse tensor, by what they are: `"rows"`, `"indices"`, `"indptr"`.
     #[getter]
     fn parts(&self) -> Vec<Self> {
+        let shaped = |name: &str, dtype: DType, shape: Vec<u64>, data: &lodstone::Blob| Self {
+            name: name.to_owned(),
+            tensor: lodstone::Tensor::dense(dtype, shape, data.clone()),
+        };
         let part = |name: &str, dtype: DType, data: &lodstone::Blob| {
             let size = u64::from(dtype.bits().unwrap_or(8) / 8).max(1);
-            let tensor = lodstone::Tensor::dense(dtype, vec![data.len() / size], data.clone());
-            Self { name: name.to_owned(), tensor }
+            shaped(name, dtype, vec![data.len() / size], data)
         };
         match &self.tensor.kind {
             Kind::SelectedRows { rows, .. } => vec![part("rows", DType::Int64, rows)],
+            Kind::Coo { indices, linear: false } => {
+                let mut shape = self.tensor.stored_shape();
+                shape.push(self.tensor.shape.len() as u64);
+                vec![shaped("indices", indices.dtype, shape, &indices.data)]
+            }
             Kind::RowSparse { indices } | Kind::Coo { indices, .. } => {
                 vec![part("indices", indices.dtype, &indices.data)]
             }
@@ -307,7 +322,7 @@ impl Tensor {
         let data = self.tensor.data.clone();
         let size = usize::try_from(self.tensor.dtype.bits().unwrap_or(8).div_ceil(8)).unwrap_or(1);
         let short = data.len() <= SHORT;
-        let work = move || {
+        let work = move |progress: &Progress| {
             let aligned = |held: &Held| held.address().addr().is_multiple_of(size.max(1));
             let held = match private {
                 true => {
@@ -319,10 +334,13 @@ impl Tensor {
             if let Some(held) = held.filter(aligned) {
                 return Ok(held);
             }
-            let (memory, places) = Memory::read(std::slice::from_ref(&data))?;
+            let (memory, places) = Memory::read(std::slice::from_ref(&data), progress)?;
             Ok(Held::own(memory, places).pop().unwrap_or(Held::Shared(Bytes::new())))
         };
-        let held = if short { py.detach(work) } else { run(py, None, |_| work())? };
+        let held = match short {
+            true => py.detach(|| work(&Progress::default())),
+            false => run(py, None, work)?,
+        };
         held.map_err(|error| raise_store(py, error))
     }
 }

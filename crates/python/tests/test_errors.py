@@ -10,6 +10,7 @@ import pytest
 from conftest import DIGITS, GOLDEN
 
 import lodstone
+import lodstone.numpy
 
 
 def raised(kind, work):
@@ -91,6 +92,20 @@ def test_elements_that_are_not_there(tmp_path):
 def test_bytes_that_are_no_tensor():
     for shape in ((3,), (2**63,), (2**63, 2**63)):
         raised(ValueError, lambda: lodstone.Tensor("x", "float32", shape, b"abcd"))
+
+
+def test_an_argument_is_named_that_is_wrong(tmp_path):
+    out = tmp_path / "out.npz"
+    for name, value in (("align", "wide"), ("rename", {"x": 1}), ("opset", 1.5), ("cast", 16)):
+        error = raised(TypeError, lambda: lodstone.convert(DIGITS, out, **{name: value}))
+        assert str(error).startswith(f"argument '{name}': '"), error
+    error = raised(TypeError, lambda: lodstone.open(DIGITS, mmap="yes"))
+    assert str(error).startswith("argument 'mmap': '")
+
+
+def test_a_tensor_is_named_that_cannot_be_saved(tmp_path):
+    error = raised(TypeError, lambda: lodstone.numpy.save_file({"weight": {}}, tmp_path / "out.npz"))
+    assert "`weight`" in str(error) and "`object`" in str(error)
 
 
 def test_what_the_system_refuses_has_its_number(tmp_path):

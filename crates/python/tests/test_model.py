@@ -91,6 +91,9 @@ def test_safe_open_is_as_in_safetensors():
         part = file.get_slice("fc_0.w_0")
         assert part.get_shape() == [128, 10] and part[:, :3].shape == (128, 3)
         assert file.get_tensor("fc_0.b_0").shape == (10,)
+        assert part.get_dtype() == "F32"
+    with lodstone.safe_open(DIGITS) as file, pytest.raises(ValueError, match="framework='numpy'"):
+        file.get_slice("fc_0.w_0")
     with pytest.raises(ValueError, match="cuda"):
         lodstone.safe_open(DIGITS, device="cuda")
     with pytest.raises(ValueError, match="frameworks"):

@@ -107,3 +107,17 @@ def test_the_command():
     for arguments, status in ((["inspect", "none"], 2), (["verify", "examples/digits/paddle"], 0), (["--help"], 0)):
         done = subprocess.run([sys.executable, "-m", "lodstone", *arguments], capture_output=True)
         assert done.returncode == status, done.stderr
+
+
+def test_an_interrupt_stops_loading(large):
+    """What is still to be read is not."""
+    read = []
+
+    def interrupt(done):
+        read.append(done)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lodstone.numpy.load_file(large, progress=interrupt)
+    loaded = lodstone.numpy.load_file(large, progress=read.append)
+    assert len(loaded) == 8 and read[-1] >= 8 << 24

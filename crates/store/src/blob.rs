@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::memory::Memory;
-use crate::{Error, Result, SourceFile};
+use crate::{Error, Progress, Result, SourceFile};
 
 /// Bytes that need not be in memory: cheap to clone, slice and hand around.
 #[derive(Clone)]
@@ -231,16 +231,17 @@ impl Blob {
         if let Repr::Memory(bytes) = &self.0 {
             return Ok(bytes.clone());
         }
-        Ok(Self::read_all(std::slice::from_ref(self))?.pop().unwrap_or_default())
+        let all = Self::read_all(std::slice::from_ref(self), &Progress::default())?;
+        Ok(all.into_iter().next().unwrap_or_default())
     }
 
     /// All the bytes of several blobs, read into one stretch of memory, which is freed when the last of
     /// them is dropped. The address of each is a multiple of 64.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
-    pub fn read_all(blobs: &[Blob]) -> Result<Vec<Bytes>> {
-        let (memory, places) = Memory::read(blobs)?;
+    /// As [`read`](Self::read); [`Error::Cancelled`].
+    pub fn read_all(blobs: &[Blob], progress: &Progress) -> Result<Vec<Bytes>> {
+        let (memory, places) = Memory::read(blobs, progress)?;
         let memory = memory.freeze();
         Ok(places.into_iter().map(|place| memory.slice(place)).collect())
     }
@@ -259,7 +260,8 @@ impl Blob {
             let len = memory.len();
             return Ok((memory, 0..len));
         }
-        let (memory, mut places) = Memory::read(std::slice::from_ref(self))?;
+        let one = std::slice::from_ref(self);
+        let (memory, mut places) = Memory::read(one, &Progress::default())?;
         Ok((memory, places.pop().unwrap_or_default()))
     }
 

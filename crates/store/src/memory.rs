@@ -6,7 +6,7 @@ use bytes::Bytes;
 use memmap2::MmapMut;
 
 use crate::blob::to_usize;
-use crate::{Blob, Error, PIECE, Result, parallel};
+use crate::{Blob, Error, PIECE, Progress, Result, parallel};
 
 /// Memory of a fixed size, which belongs to whoever holds it.
 #[derive(Debug)]
@@ -47,8 +47,8 @@ impl Memory {
     /// address that is a multiple of 64.
     ///
     /// # Errors
-    /// What reading gives, or if there is not so much memory.
-    pub fn read(blobs: &[Blob]) -> Result<(Self, Vec<Range<usize>>)> {
+    /// What reading gives, or if there is not so much memory; [`Error::Cancelled`].
+    pub fn read(blobs: &[Blob], progress: &Progress) -> Result<(Self, Vec<Range<usize>>)> {
         let room = |blob: &Blob| blob.len().checked_next_multiple_of(ALIGNMENT);
         let len = blobs.iter().try_fold(0_u64, |sum, blob| sum.checked_add(room(blob)?));
         let mut memory = Self::new(len.unwrap_or(u64::MAX).saturating_add(ALIGNMENT))?;
@@ -64,7 +64,10 @@ impl Memory {
             pieces.extend(starts.zip(now.chunks_mut(size.max(1))).map(|piece| (blob, piece)));
             rest = later;
         }
-        let read = |(): &mut (), (blob, (start, piece)): (&Blob, _)| blob.read_at(start, piece);
+        let read = |(): &mut (), (blob, (start, piece)): (&Blob, (u64, &mut [u8]))| {
+            blob.read_at(start, piece)?;
+            progress.advance(piece.len() as u64)
+        };
         parallel::for_each(pieces, || (), read)?;
         let mut offset = begin;
         let place = |blob: &Blob| {

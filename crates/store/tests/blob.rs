@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use common::{Random, dir, file, in_time, pipe};
-use lodstone_store::{Blob, Derive, Error, Result, SourceFile};
+use lodstone_store::{Blob, Derive, Error, Progress, Result, SourceFile};
 
 /// The bytes of another blob, each xor 0x5a: what they were, if it is done twice.
 struct Masked(Blob);
@@ -432,14 +432,29 @@ fn blobs_that_are_read_together_are_what_they_are_alone() {
         let bytes = Random::new(9).bytes(len);
         let blobs: Vec<Blob> =
             kinds(dir.path(), &bytes).into_iter().map(|(_, blob)| blob).collect();
-        let all = Blob::read_all(&blobs).expect("readable");
+        let all = Blob::read_all(&blobs, &Progress::default()).expect("readable");
         assert_eq!(all.len(), blobs.len());
         for read in all {
             assert!(read == bytes, "{len}");
             assert_eq!(read.as_ptr().align_offset(64), 0);
         }
     }
-    assert!(Blob::read_all(&[]).expect("nothing").is_empty());
+    assert!(Blob::read_all(&[], &Progress::default()).expect("nothing").is_empty());
+}
+
+#[test]
+fn reading_counts_and_can_be_stopped() {
+    let (dir, bytes) = (dir(), Random::new(9).bytes(40 << 20));
+    let path = dir.path().join("bytes");
+    std::fs::write(&path, &bytes).expect("written");
+    let blobs = [Blob::open(&path, true).expect("opens")];
+    let progress = Progress::default();
+    Blob::read_all(&blobs, &progress).expect("readable");
+    assert_eq!(progress.done(), 40 << 20);
+    let progress = Progress::default();
+    progress.cancel();
+    assert!(matches!(Blob::read_all(&blobs, &progress), Err(Error::Cancelled)));
+    assert!(progress.done() < 40 << 20, "it went on: {}", progress.done());
 }
 
 #[test]
@@ -460,5 +475,5 @@ fn more_than_there_is_memory_for_is_an_error() {
     let error = endless.read().expect_err("too much");
     assert!(matches!(error, Error::Memory { .. }), "{error}");
     let both = [endless.clone(), endless.clone(), endless.clone(), endless];
-    assert!(matches!(Blob::read_all(&both), Err(Error::Memory { .. })));
+    assert!(matches!(Blob::read_all(&both, &Progress::default()), Err(Error::Memory { .. })));
 }

@@ -109,7 +109,8 @@ const CODES: &[(DType, &str)] = &[
     (DType::Uint64, "U64"),
 ];
 
-fn code(dtype: DType) -> Option<&'static str> {
+/// What a header calls an element type: `F32`; `None` if it has no name for it.
+pub fn code(dtype: DType) -> Option<&'static str> {
     CODES.iter().find(|(known, _)| *known == dtype).map(|(_, code)| *code)
 }
 

@@ -30,19 +30,24 @@ Array = TypeVar("Array")
 class Files(Generic[Array]):
     """What reads and writes files as arrays of one framework."""
 
-    read: Callable[[Model], dict[str, Array]]
+    read: Callable[[Model, Progress | None], dict[str, Array]]
     """All tensors of a model, in memory that is the caller's."""
     tensor: Callable[[str, Array], Tensor]
     """A tensor of an array that has a name."""
 
-    def load_file(self, file: Path | BinaryIO | bytes, **options: Any) -> dict[str, Array]:
-        """The tensors of a model, in memory that is yours. `options` are those of `lodstone.open`."""
+    def load_file(
+        self, file: Path | BinaryIO | bytes, *, progress: Progress | None = None, **options: Any
+    ) -> dict[str, Array]:
+        """The tensors of a model, in memory that is yours.
+
+        `progress` is called with the number of bytes that are read; `options` are those of `lodstone.open`.
+        """
         model = open(file, **options)
         twice = [name for name, count in Counter(list(model)).items() if count > 1]
         if twice:
             what = f"`{twice[0]}` is the name of more tensors than one, which are in `lodstone.open(...).tensors`"
             raise UnsupportedError(what)
-        return self.read(model)
+        return self.read(model, progress)
 
     def load(self, data: bytes) -> dict[str, Array]:
         """The tensors of a model that is bytes."""
@@ -127,7 +132,7 @@ def of_buffer(name: str, value: Any) -> Tensor:
     return Tensor(name, dtype, view.shape or (), view if view.c_contiguous else view.tobytes())
 
 
-_files: Files[Any] = Files(lambda model: dict(Model(model._model._loaded())), of_buffer)
+_files: Files[Any] = Files(lambda model, progress: dict(Model(model._model._loaded(progress))), of_buffer)
 load_file = _files.load_file
 load = _files.load
 save_file = _files.save_file
@@ -138,16 +143,15 @@ class safe_open:
     """Opens a model, as `safetensors.safe_open` opens a file of its own: of any format.
 
     `framework` is `"numpy"` (`"np"`), `"torch"` (`"pt"`) or `"paddle"`; without one, tensors are those of this package.
+    PyTorch's are moved to `device`.
 
     >>> with lodstone.safe_open("examples/digits/paddle") as file:
     ...     sorted(file.keys())[:2], file.get_tensor("fc_0.b_0")
     (['batch_norm_0.b_0', 'batch_norm_0.w_0'], <lodstone.Tensor "fc_0.b_0" float32[10]>)
     """
 
-    def __init__(self, filename: Path, framework: str | None = None, device: str = "cpu", **options: Any) -> None:
-        if str(device) != "cpu":
-            raise ValueError(f"tensors are read into the memory of the processor; move them to {device!r} then")
-        self._array = array_of(framework)
+    def __init__(self, filename: Path, framework: str | None = None, device: Any = "cpu", **options: Any) -> None:
+        self._array = array_of(framework, device)
         self._model = open(filename, **options)
 
     def __enter__(self) -> safe_open:
@@ -178,6 +182,8 @@ class safe_open:
 
     def get_slice(self, name: str) -> Slice:
         """A tensor of which some is read: `file.get_slice(name)[:, :8]`."""
+        if self._array is whole:
+            raise ValueError("what has no framework has no slices: safe_open(..., framework='numpy')")
         return Slice(self._model[name], self._array)
 
 
@@ -192,8 +198,8 @@ class Slice:
         return list(self._tensor.shape)
 
     def get_dtype(self) -> str:
-        """Type of the elements."""
-        return self._tensor.dtype
+        """Type of the elements, as safetensors calls it where it has it: `"F32"`."""
+        return self._tensor._safetensors_dtype or self._tensor.dtype
 
     def __getitem__(self, index: Any) -> Any:
         return self._array(self._tensor)[index]
@@ -202,10 +208,21 @@ class Slice:
 FRAMEWORKS = {"np": "numpy", "numpy": "numpy", "pt": "torch", "torch": "torch", "paddle": "paddle"}
 
 
-def array_of(framework: str | None) -> Callable[[Tensor], Any]:
+def whole(tensor: Tensor) -> Tensor:
+    """The tensor itself."""
+    return tensor
+
+
+def array_of(framework: str | None, device: Any = "cpu") -> Callable[[Tensor], Any]:
     """What makes an array of a framework of a tensor."""
+    if FRAMEWORKS.get(framework or "") == "torch":
+        from . import torch
+
+        return lambda tensor: torch.array(tensor).to(device)
+    if str(device) != "cpu":
+        raise ValueError(f"tensors are read into the memory of the processor; move them to {device!r} then")
     if framework is None:
-        return lambda tensor: tensor
+        return whole
     if framework not in FRAMEWORKS:
         raise ValueError(f"{framework!r} is none of the frameworks: {', '.join(FRAMEWORKS)}")
     module = importlib.import_module(f".{FRAMEWORKS[framework]}", __package__)

@@ -2,18 +2,35 @@
 
 from collections.abc import Callable, Iterable
 from os import PathLike
-from typing import Any
+from typing import Any, final
+
+__all__ = [
+    "Buffer",
+    "Model",
+    "Tensor",
+    "__version__",
+    "convert",
+    "diff",
+    "main",
+    "open",
+    "save",
+    "scan",
+    "seal",
+    "verify",
+]
 
 __version__: str
 
 _Path = str | PathLike[str]
 
+@final
 class Buffer:
     """The bytes of a tensor, row-major and little-endian, by the buffer protocol."""
 
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+@final
 class Tensor:
     """A tensor. Nothing of it is read before it is asked for."""
 
@@ -28,6 +45,8 @@ class Tensor:
     def dtype(self) -> str:
         """Type of the elements, as NumPy or `ml_dtypes` spells it: `"float32"`, `"bfloat16"`."""
 
+    @property
+    def _safetensors_dtype(self) -> str | None: ...
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents, outermost first."""
@@ -75,6 +94,7 @@ class Tensor:
         copy: bool | None = None,
     ) -> Any: ...
 
+@final
 class Model:
     """A model, as the extension has it; `lodstone.Model` is what users see."""
 
@@ -88,11 +108,11 @@ class Model:
     def tensors(self) -> list[Tensor]: ...
     def _inspect(self, hash: bool, operators: bool) -> dict[str, Any]: ...
     def _names(self) -> list[str]: ...
-    def _loaded(self) -> Model: ...
-    def _load(self) -> list[tuple[Tensor, Buffer]]: ...
+    def _loaded(self, progress: _Progress) -> Model: ...
+    def _load(self, progress: _Progress) -> list[tuple[Tensor, Buffer]]: ...
     def __len__(self) -> int: ...
-    def __contains__(self, name: object) -> bool: ...
-    def __getitem__(self, name: str) -> Tensor: ...
+    def __contains__(self, key: object, /) -> bool: ...
+    def __getitem__(self, key: str, /) -> Tensor: ...
 
 _Progress = Callable[[int], object] | None
 

@@ -105,4 +105,4 @@ def open(
         path = os.path.join(directory, "model")
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy:
             copy.write(contents)
-        return Model(_lodstone.open(path, {**opening, "mmap": False})._loaded())
+        return Model(_lodstone.open(path, {**opening, "mmap": False})._loaded(None))

@@ -14,6 +14,7 @@ import numpy as np
 from ._files import Files
 from ._lodstone import Buffer, Tensor
 from ._model import Model
+from ._work import Progress
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -81,6 +82,8 @@ def tensor(name: str, value: Any) -> Tensor:
     """A tensor of an array. Its bytes are not copied if they are row-major and little-endian."""
     given = np.asarray(value)
     kind = given.dtype.newbyteorder("<")
+    if kind.hasobject:
+        raise TypeError(f"`{name}`: there is no element type `{kind}`")
     plain = np.ascontiguousarray(given, kind).reshape(given.shape)
     if kind.name in BITS:
         bits = np.unpackbits(plain.reshape(-1, 1).view(np.uint8), axis=1, bitorder="little")
@@ -90,8 +93,8 @@ def tensor(name: str, value: Any) -> Tensor:
     return Tensor(name, kind.name, plain.shape, data)
 
 
-def _read(model: Model) -> dict[str, Array]:
-    return {tensor.name: view(tensor, data) for tensor, data in model._model._load()}
+def _read(model: Model, progress: Progress | None) -> dict[str, Array]:
+    return {tensor.name: view(tensor, data) for tensor, data in model._model._load(progress)}
 
 
 _files = Files(_read, tensor)

@@ -14,6 +14,7 @@ from . import numpy
 from ._files import Files
 from ._lodstone import Tensor
 from ._model import Model
+from ._work import Progress
 
 
 def array(tensor: Tensor) -> paddle.Tensor:
@@ -33,6 +34,8 @@ def array(tensor: Tensor) -> paddle.Tensor:
 
 def tensor(name: str, value: paddle.Tensor) -> Tensor:
     """A tensor of one of PaddlePaddle."""
+    if not isinstance(value, paddle.Tensor):
+        raise TypeError(f"`{name}` is no tensor of PaddlePaddle but {type(value).__name__}")
     kind = str(value.dtype).removeprefix("paddle.")
     raw = value.numpy()
     if kind == "bfloat16":
@@ -41,8 +44,8 @@ def tensor(name: str, value: paddle.Tensor) -> Tensor:
     return numpy.tensor(name, raw)
 
 
-def _read(model: Model) -> dict[str, paddle.Tensor]:
-    loaded = Model(model._model._loaded())
+def _read(model: Model, progress: Progress | None) -> dict[str, paddle.Tensor]:
+    loaded = Model(model._model._loaded(progress))
     return {name: array(tensor) for name, tensor in loaded.items()}
 
 

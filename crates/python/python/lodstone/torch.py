@@ -7,11 +7,14 @@
 
 from __future__ import annotations
 
+from typing import Any, BinaryIO
+
 import torch
 
 from ._files import Files
 from ._lodstone import Buffer, Tensor
-from ._model import Model
+from ._model import Model, Path
+from ._work import Progress
 
 
 def dtype(name: str) -> torch.dtype | None:
@@ -53,6 +56,8 @@ def view(tensor: Tensor, data: Buffer) -> torch.Tensor:
 
 def tensor(name: str, value: torch.Tensor) -> Tensor:
     """A tensor of one of PyTorch. Its bytes are not copied if they are row-major and not on a device."""
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"`{name}` is no tensor of PyTorch but {type(value).__name__}")
     kind = str(value.dtype).removeprefix("torch.")
     # Conjugates and negatives may be marks on the bytes of another tensor.
     plain = value.detach().to("cpu").resolve_conj().resolve_neg().contiguous()
@@ -64,12 +69,21 @@ def tensor(name: str, value: torch.Tensor) -> Tensor:
     return Tensor(name, kind, shape, data)
 
 
-def _read(model: Model) -> dict[str, torch.Tensor]:
-    return {tensor.name: view(tensor, data) for tensor, data in model._model._load()}
+def _read(model: Model, progress: Progress | None) -> dict[str, torch.Tensor]:
+    return {tensor.name: view(tensor, data) for tensor, data in model._model._load(progress)}
 
 
 _files = Files(_read, tensor)
-load_file = _files.load_file
+
+
+def load_file(file: Path | BinaryIO | bytes, device: Any = "cpu", **options: Any) -> dict[str, torch.Tensor]:
+    """The tensors of a model, in memory that is yours or on a device.
+
+    `progress` is called with the number of bytes that are read; other `options` are those of `lodstone.open`.
+    """
+    return {name: tensor.to(device) for name, tensor in _files.load_file(file, **options).items()}
+
+
 load = _files.load
 save_file = _files.save_file
 save = _files.save
