@@ -6,7 +6,8 @@
 //! | `--tensors N,N` | how many tensors they have; 300 and 10000 |
 //! | `--turns N` | how often each is measured; 5 |
 //! | `--only TEXT` | what is measured alone, by a part of its name |
-//! | `--alone` | without the other libraries, which are 6 GB to install |
+//! | `--beside NAME,NAME` | those of the other libraries; all, which are 6 GB to install |
+//! | `--alone` | without the other libraries |
 //! | `--document` | writes the table, its JSON and its plot into `docs` |
 
 use std::fs;
@@ -36,7 +37,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
     command.args(["bench", "--quiet", "--package", "lodstone", "--bench", "io"]);
     command.current_dir(root());
     command.env("LODSTONE_BENCH_MIB", "1024,4096").env("LODSTONE_BENCH_TENSORS", "300,10000");
-    let (mut alone, mut document) = (false, false);
+    let (mut beside, mut document) = (PEERS.to_vec(), false);
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         let variable = match argument.as_str() {
@@ -45,7 +46,13 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
             "--turns" => "LODSTONE_BENCH_TURNS",
             "--only" => "LODSTONE_BENCH_ONLY",
             "--alone" => {
-                alone = true;
+                beside.clear();
+                continue;
+            }
+            "--beside" => {
+                let names: Vec<&str> =
+                    arguments.next().map_or(Vec::new(), |names| names.split(',').collect());
+                beside.retain(|(name, _)| names.contains(name));
                 continue;
             }
             "--document" => {
@@ -53,22 +60,22 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
                 continue;
             }
             other => {
-                let usage = "[--mib N,N] [--tensors N,N] [--turns N] [--only TEXT] [--alone] \
-                             [--document]";
+                let usage = "[--mib N,N] [--tensors N,N] [--turns N] [--only TEXT] \
+                             [--beside NAME,NAME] [--alone] [--document]";
                 return Err(Outcome::CouldNotRun(format!("`{other}`? usage: bench {usage}")));
             }
         };
         let value = arguments.next().map_or("", String::as_str);
         command.env(variable, value);
     }
-    if !alone {
+    if !beside.is_empty() {
         let python = python_3_11()?;
         // Our own package is measured beside the others, as it is released.
         install(&environment(&python, TORCH)?, &wheel(&python, &["--release"])?)?;
         let peer = |(name, requirements)| {
             Ok(format!("{name}={}", environment(&python, requirements)?.display()))
         };
-        let peers = PEERS.into_iter().map(peer).collect::<Result<Vec<_>, Outcome>>()?;
+        let peers = beside.into_iter().map(peer).collect::<Result<Vec<_>, Outcome>>()?;
         command.env("LODSTONE_BENCH_PEERS", peers.join(";"));
     }
     let written = target().join("bench");
