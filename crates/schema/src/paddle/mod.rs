@@ -9,6 +9,10 @@
 //! Source of truth: `fluid/io.py` and `static/io.py` of PaddlePaddle; the registries of 1.8.5, 2.6.2
 //! and 3.3.1.
 
+mod attributes;
+
+pub use attributes::{Parameter, attributes};
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
@@ -69,8 +73,9 @@ pub struct Slot {
 
 /// What PaddlePaddle knows about the operator `name`; `None` if no release has it.
 pub fn operator(name: &str) -> Option<&'static Operator> {
-    static OPERATORS: LazyLock<HashMap<&str, Operator>> =
-        LazyLock::new(|| include_str!("../data/paddle_operators.tsv").lines().map(parse).collect());
+    static OPERATORS: LazyLock<HashMap<&str, Operator>> = LazyLock::new(|| {
+        include_str!("../../data/paddle_operators.tsv").lines().map(parse).collect()
+    });
     OPERATORS.get(name)
 }
 

@@ -1,0 +1,100 @@
+//! Attributes of PaddlePaddle's operators: their types and defaults.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use lodstone_model::{AttributeValue, ByteString};
+use serde_json::Value;
+
+/// An attribute that an operator may be given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is; nothing if that is no value but a block or a variable.
+    pub default: Option<AttributeValue>,
+    /// A value of its type; that is the default, where there is one.
+    pub like: Option<AttributeValue>,
+}
+
+/// The operator whose attributes every operator has.
+const EVERY: &str = "*";
+
+static ATTRIBUTES: LazyLock<HashMap<&str, Vec<Parameter>>> = LazyLock::new(|| {
+    let mut attributes: HashMap<&str, Vec<Parameter>> = HashMap::new();
+    for line in include_str!("../../data/paddle_attributes.tsv").lines() {
+        let mut columns = line.split('\t');
+        let mut column = || columns.next().unwrap_or_default();
+        let (operator, name, kind, default) = (column(), column(), column(), column());
+        let default = serde_json::from_str(default).ok().and_then(|value| read(kind, &value));
+        let like = default.clone().or_else(|| read(kind, &Value::Null));
+        attributes.entry(operator).or_default().push(Parameter { name, default, like });
+    }
+    attributes
+});
+
+/// The attributes of an operator in the order of the registry, and those that every operator has; none, but
+/// the latter, of an operator that 2.6.2 has not.
+pub fn attributes(operator: &str) -> impl Iterator<Item = &'static Parameter> {
+    let of = |name: &str| ATTRIBUTES.get(name).map_or([].as_slice(), Vec::as_slice);
+    of(operator).iter().chain(of(EVERY))
+}
+
+/// A value of a type; an empty one of what is nothing.
+fn read(kind: &str, value: &Value) -> Option<AttributeValue> {
+    let long = |value: &Value| value.as_i64().unwrap_or_default();
+    let int = |value: &Value| i32::try_from(long(value)).unwrap_or_default();
+    let double = |value: &Value| value.as_f64().unwrap_or_default();
+    #[expect(clippy::cast_possible_truncation, reason = "the registry has it as a float")]
+    let float = |value: &Value| double(value) as f32;
+    let text = |value: &Value| ByteString::from(value.as_str().unwrap_or_default());
+    let bool = |value: &Value| value.as_bool().unwrap_or_default();
+    fn all<T>(value: &Value, of: impl Fn(&Value) -> T) -> Vec<T> {
+        value.as_array().into_iter().flatten().map(of).collect()
+    }
+    Some(match kind {
+        "INT" => AttributeValue::Int(int(value)),
+        "LONG" => AttributeValue::Long(long(value)),
+        "FLOAT" => AttributeValue::Float(float(value)),
+        "FLOAT64" => AttributeValue::Double(double(value)),
+        "STRING" => AttributeValue::String(text(value)),
+        "BOOLEAN" => AttributeValue::Bool(bool(value)),
+        "INTS" => AttributeValue::Ints(all(value, int)),
+        "LONGS" => AttributeValue::Longs(all(value, long)),
+        "FLOATS" => AttributeValue::Floats(all(value, float)),
+        "FLOAT64S" => AttributeValue::Doubles(all(value, double)),
+        "STRINGS" => AttributeValue::Strings(all(value, text)),
+        "BOOLEANS" => AttributeValue::Bools(all(value, bool)),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn default(operator: &str, name: &str) -> Option<AttributeValue> {
+        attributes(operator).find(|parameter| parameter.name == name)?.default.clone()
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_registry() {
+        assert_eq!(default("dropout", "dropout_prob"), Some(AttributeValue::Float(0.5)));
+        assert_eq!(default("conv2d", "strides"), Some(AttributeValue::Ints(vec![1, 1])));
+        assert_eq!(default("relu", "op_role"), Some(AttributeValue::Int(4096)));
+        assert_eq!(default("scale", "bias_after_scale"), Some(AttributeValue::Bool(true)));
+        assert_eq!(default("momentum", "mu"), None);
+        assert_eq!(default("while", "sub_block"), None);
+    }
+
+    #[test]
+    fn every_attribute_has_a_type_that_is_known() {
+        let blocks = ["BLOCK", "BLOCKS", "SCALAR", "SCALARS", "VAR", "VARS"];
+        for line in include_str!("../../data/paddle_attributes.tsv").lines() {
+            let columns: Vec<_> = line.split('\t').collect();
+            let [_, _, kind, default] = columns[..] else { panic!("{line}") };
+            assert!(blocks.contains(&kind) || read(kind, &Value::Null).is_some(), "{line}");
+            assert!(default.is_empty() || serde_json::from_str::<Value>(default).is_ok(), "{line}");
+        }
+    }
+}
