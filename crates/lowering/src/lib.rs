@@ -7,6 +7,7 @@
 
 pub mod glow;
 mod onnx;
+pub mod paddle;
 
 use std::fmt;
 

@@ -46,7 +46,7 @@ const ALL: Holds = Holds {
     coo: false,
     strings: false,
     vocabulary: true,
-    dtype: |dtype| crate::paddle_program::types::dtype_code(dtype).is_some(),
+    dtype: |dtype| lodstone_schema::paddle::codes::dtype_code(dtype).is_some(),
 };
 
 const TENSORS: Holds = Holds { program: None, names: false, ..ALL };

@@ -5,9 +5,10 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, Complex, Limits, Op, Operand, Program, Residual,
     Scalar, TensorType, ValueType, Var, VarKind,
 };
+use lodstone_schema::paddle::codes;
 use lodstone_store::Blob;
 
-use super::types::{self, TensorDesc};
+use super::types::TensorDesc;
 use super::{schema, write};
 use crate::protobuf::text;
 use crate::protobuf::wire::{Field, Message, Packed, Source};
@@ -197,7 +198,7 @@ fn var_type(message: &Message<'_>) -> Result<ValueType> {
     for field in message.fields() {
         let field = field?;
         if field.number == 1 {
-            kind = Some(types::kind(field.i32()?));
+            kind = Some(codes::kind(field.i32()?));
         }
     }
     let kind = kind.ok_or_else(|| message.missing("the kind of a variable"))?;
@@ -222,7 +223,7 @@ fn var_type(message: &Message<'_>) -> Result<ValueType> {
                 for field in field.message()?.fields() {
                     let field = field?;
                     if field.number == 1 {
-                        let kind = |field: &Field<'_>| field.i32().map(types::kind);
+                        let kind = |field: &Field<'_>| field.i32().map(codes::kind);
                         field.each(kind, Packed::Varint, &mut members)?;
                     }
                 }

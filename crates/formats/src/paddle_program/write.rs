@@ -8,8 +8,9 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, Limits, Op, Operand, Program, Scalar, TensorType, Var,
     VarKind,
 };
+use lodstone_schema::paddle::codes;
 
-use super::types::{TensorDesc, kind_code};
+use super::types::TensorDesc;
 use super::{read, schema};
 use crate::protobuf::patch::patch;
 use crate::protobuf::schema::{Generation, Message as MessageType};
@@ -193,7 +194,8 @@ impl Node for Var {
 
 fn var_type(var: &Var) -> Result<Encoder> {
     let no_code = |what: String| Error::Incompatible { format: "a Paddle program", what };
-    let code = |kind| kind_code(kind).ok_or_else(|| no_code(format!("a variable of {kind:?}")));
+    let code =
+        |kind| codes::kind_code(kind).ok_or_else(|| no_code(format!("a variable of {kind:?}")));
     let value = &var.value;
     let mut out = Encoder::default();
     out.int(1, code(value.kind)?);

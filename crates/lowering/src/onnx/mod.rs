@@ -13,7 +13,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use lodstone_model::{
-    Attribute, AttributeValue, ByteString, DType, Dialect, Dim, Op, Operand, Parameter, ValueType,
+    Attribute, AttributeValue, ByteString, DType, Dialect, Dim, Op, Operand, Parameter, Tensor,
+    ValueType,
 };
 use lodstone_schema::onnx::admits;
 use lodstone_schema::onnx::infer::{Bodies, ValueInfo, infer_op};
@@ -53,6 +54,19 @@ impl Value {
         &self.name
     }
 
+    /// What is known of it.
+    pub(crate) fn info(&self) -> &ValueInfo {
+        &self.info
+    }
+
+    /// Its extents, as far as they are known.
+    ///
+    /// # Errors
+    /// If not even their number is.
+    pub(crate) fn shape(&self) -> Result<&[Dim], String> {
+        self.info.shape().ok_or_else(|| "expected a number of extents that is known".to_owned())
+    }
+
     /// The type of its elements.
     pub(crate) fn dtype(&self) -> DType {
         self.info.dtype()
@@ -79,7 +93,7 @@ impl Value {
 
     /// How many extents it has.
     pub(crate) fn rank(&self) -> Result<usize, String> {
-        self.dims().map(|dims| dims.len())
+        self.shape().map(<[Dim]>::len)
     }
 }
 
@@ -293,6 +307,11 @@ pub(crate) fn float(name: &str, value: f32) -> Attribute {
 /// An attribute that is a text.
 pub(crate) fn text(name: &str, value: &str) -> Attribute {
     attribute(name, AttributeValue::String(ByteString::from(value)))
+}
+
+/// An attribute that is a tensor.
+pub(crate) fn tensor(name: &str, value: Tensor) -> Attribute {
+    attribute(name, AttributeValue::Tensor(Box::new(value)))
 }
 
 fn attribute(name: &str, value: AttributeValue) -> Attribute {

@@ -80,8 +80,7 @@ impl Graph {
     /// Every element `number`, of a type and extents; nothing so large is stored.
     pub(crate) fn filled(&mut self, dtype: DType, number: f64, dims: &[i64]) -> Made {
         let value = self.one_number(dtype, number)?;
-        let value =
-            super::attribute("value", lodstone_model::AttributeValue::Tensor(Box::new(value)));
+        let value = super::tensor("value", value);
         let dims = self.longs(dims);
         self.call("ConstantOfShape", &[&dims], [value])
     }

@@ -10,6 +10,7 @@
 //! and 3.3.1.
 
 mod attributes;
+pub mod codes;
 
 pub use attributes::{Parameter, attributes};
 

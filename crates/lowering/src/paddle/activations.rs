@@ -1,0 +1,237 @@
+//! Functions of each element, and of rows: activations, roots, logarithms, angles.
+
+use lodstone_model::DType;
+
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Value, float, int, text};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("abs", |op| op.same("Abs")),
+    ("brelu", brelu),
+    ("ceil", |op| op.same("Ceil")),
+    ("clip", clip),
+    ("cos", |op| op.same("Cos")),
+    ("elu", |op| op.with("Elu", &[("alpha", "alpha")])),
+    ("erf", |op| op.same("Erf")),
+    ("exp", |op| op.same("Exp")),
+    ("floor", |op| op.same("Floor")),
+    ("gelu", gelu),
+    ("hard_sigmoid", |op| op.with("HardSigmoid", &[("slope", "alpha"), ("offset", "beta")])),
+    ("hard_swish", hard_swish),
+    ("leaky_relu", |op| op.with("LeakyRelu", &[("alpha", "alpha")])),
+    ("log", |op| op.same("Log")),
+    ("log1p", log1p),
+    ("log2", log2),
+    ("log_softmax", |op| softmax(op, "LogSoftmax")),
+    ("logical_not", |op| op.same("Not")),
+    ("logsigmoid", logsigmoid),
+    ("pow", pow),
+    ("reciprocal", |op| op.same("Reciprocal")),
+    ("relu", |op| op.same("Relu")),
+    ("relu6", relu6),
+    ("round", round),
+    ("rsqrt", rsqrt),
+    ("scale", scale),
+    ("sigmoid", |op| op.same("Sigmoid")),
+    ("sign", |op| op.same("Sign")),
+    ("silu", |op| swish(op, 1.0)),
+    ("sin", |op| op.same("Sin")),
+    ("softmax", |op| softmax(op, "Softmax")),
+    ("softplus", softplus),
+    ("softsign", |op| op.same("Softsign")),
+    ("sqrt", |op| op.same("Sqrt")),
+    ("square", square),
+    ("swish", |op| swish(op, op.float("beta").unwrap_or(1.0))),
+    ("tanh", |op| op.same("Tanh")),
+    ("thresholded_relu", |op| op.with("ThresholdedRelu", &[("threshold", "alpha")])),
+];
+
+impl Operator<'_> {
+    /// One operator of ONNX that does the same.
+    fn same(&mut self, kind: &str) -> Outcome {
+        self.with(kind, &[])
+    }
+
+    /// One operator of ONNX that does the same, with numbers under other names.
+    fn with(&mut self, kind: &str, names: &[(&str, &str)]) -> Outcome {
+        let x = self.input("X")?;
+        let attribute = |(ours, theirs): &(&str, &str)| Ok(float(theirs, self.float(ours)?));
+        let attributes = names.iter().map(attribute).collect::<Outcome<Vec<_>>>()?;
+        let mut made = self.emit(kind, &[Some(&x)], attributes, 1)?;
+        let y = made.pop().ok_or("it gives nothing")?;
+        self.put("Out", &y)
+    }
+
+    /// Elements between two numbers.
+    pub(super) fn clamp(&mut self, x: &Value, least: f64, most: f64) -> Outcome<Value> {
+        let (least, most) = (self.number(x.dtype(), least)?, self.number(x.dtype(), most)?);
+        self.call("Clip", &[x, &least, &most], [])
+    }
+}
+
+fn brelu(op: &mut Operator<'_>) -> Outcome {
+    let (x, least, most) = (op.input("X")?, op.float("t_min")?, op.float("t_max")?);
+    let y = op.clamp(&x, least.into(), most.into())?;
+    op.put("Out", &y)
+}
+
+fn clip(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let mut limit = |slot: &str, attribute: &str| match op.optional(slot)? {
+        // One element, of one extent.
+        Some(value) => op.reshape(&value, &[]),
+        None => {
+            let number = op.float(attribute)?;
+            op.number(x.dtype(), number.into())
+        }
+    };
+    let (least, most) = (limit("Min", "min")?, limit("Max", "max")?);
+    let y = op.call("Clip", &[&x, &least, &most], [])?;
+    op.put("Out", &y)
+}
+
+fn gelu(op: &mut Operator<'_>) -> Outcome {
+    let (x, how) = (op.input("X")?, if op.flag("approximate")? { "tanh" } else { "none" });
+    let y = op.call("Gelu", &[&x], [text("approximate", how)])?;
+    op.put("Out", &y)
+}
+
+fn hard_swish(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let (threshold, scale, offset) =
+        (op.float("threshold")?, op.float("scale")?, op.float("offset")?);
+    let moved = op.plus(&x, offset.into())?;
+    let gate = op.clamp(&moved, 0.0, threshold.into())?;
+    let product = op.mul(&x, &gate)?;
+    let y = op.times(&product, 1.0 / f64::from(scale))?;
+    op.put("Out", &y)
+}
+
+fn log1p(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    // Added in double precision, or what is near 0 would be lost.
+    let wide = op.cast(&x, DType::Float64)?;
+    let more = op.plus(&wide, 1.0)?;
+    let log = op.call("Log", &[&more], [])?;
+    let y = op.cast(&log, x.dtype())?;
+    op.put("Out", &y)
+}
+
+fn log2(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let log = op.call("Log", &[&x], [])?;
+    let y = op.times(&log, std::f64::consts::LOG2_E)?;
+    op.put("Out", &y)
+}
+
+fn logsigmoid(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let negative = op.call("Neg", &[&x], [])?;
+    let soft = op.call("Softplus", &[&negative], [])?;
+    let y = op.call("Neg", &[&soft], [])?;
+    op.put("Out", &y)
+}
+
+fn pow(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let factor = match op.optional("FactorTensor")? {
+        Some(factor) => op.reshape(&factor, &[])?,
+        None => {
+            let factor = op.float("factor")?;
+            op.number(x.dtype(), factor.into())?
+        }
+    };
+    let y = op.call("Pow", &[&x, &factor], [])?;
+    op.put("Out", &y)
+}
+
+fn relu6(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let most = op.float("threshold").unwrap_or(6.0);
+    let y = op.clamp(&x, 0.0, most.into())?;
+    op.put("Out", &y)
+}
+
+/// Up to 2.x halves go away from zero, then to the even number as ONNX's do.
+fn round(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    if !op.is_older_than(3_000_000) {
+        let y = op.call("Round", &[&x], [])?;
+        return op.put("Out", &y);
+    }
+    let size = op.call("Abs", &[&x], [])?;
+    let (whole, sign) = (op.call("Floor", &[&size], [])?, op.call("Sign", &[&x], [])?);
+    let rest = op.sub(&size, &whole)?;
+    let half = op.number(x.dtype(), 0.5)?;
+    let up = op.call("GreaterOrEqual", &[&rest, &half], [])?;
+    let up = op.cast(&up, x.dtype())?;
+    let rounded = op.add(&whole, &up)?;
+    let y = op.mul(&rounded, &sign)?;
+    op.put("Out", &y)
+}
+
+fn rsqrt(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let root = op.call("Sqrt", &[&x], [])?;
+    let y = op.call("Reciprocal", &[&root], [])?;
+    op.put("Out", &y)
+}
+
+fn scale(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let (factor, bias) = (op.float("scale")?, f64::from(op.float("bias")?));
+    let factor = match op.optional("ScaleTensor")? {
+        Some(factor) => {
+            let factor = op.reshape(&factor, &[])?;
+            Some(op.cast(&factor, x.dtype())?)
+        }
+        None if factor == 1.0 => None,
+        None => Some(op.number(x.dtype(), factor.into())?),
+    };
+    let times = |op: &mut Operator<'_>, x: &Value| match &factor {
+        Some(factor) => op.mul(x, factor),
+        None => Ok(x.clone()),
+    };
+    let plus = |op: &mut Operator<'_>, x: &Value| match bias {
+        0.0 => Ok(x.clone()),
+        bias => op.plus(x, bias),
+    };
+    let y = match op.flag("bias_after_scale")? {
+        true => times(op, &x).and_then(|y| plus(op, &y))?,
+        false => plus(op, &x).and_then(|y| times(op, &y))?,
+    };
+    op.put("Out", &y)
+}
+
+fn softmax(op: &mut Operator<'_>, kind: &str) -> Outcome {
+    let (x, axis) = (op.input("X")?, op.int("axis")?);
+    let y = op.call(kind, &[&x], [int("axis", axis)])?;
+    op.put("Out", &y)
+}
+
+/// `log(1 + exp(beta x)) / beta`, and `x` where `beta x` passes the threshold.
+fn softplus(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let (beta, threshold) = (f64::from(op.float("beta")?), f64::from(op.float("threshold")?));
+    let scaled = op.times(&x, beta)?;
+    let soft = op.call("Softplus", &[&scaled], [])?;
+    let soft = op.times(&soft, 1.0 / beta)?;
+    let limit = op.number(x.dtype(), threshold)?;
+    let straight = op.call("Greater", &[&scaled, &limit], [])?;
+    let y = op.choose(&straight, &x, &soft)?;
+    op.put("Out", &y)
+}
+
+fn square(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let y = op.mul(&x, &x)?;
+    op.put("Out", &y)
+}
+
+fn swish(op: &mut Operator<'_>, beta: f32) -> Outcome {
+    let x = op.input("X")?;
+    let scaled = if beta == 1.0 { x.clone() } else { op.times(&x, beta.into())? };
+    let gate = op.call("Sigmoid", &[&scaled], [])?;
+    let y = op.mul(&x, &gate)?;
+    op.put("Out", &y)
+}

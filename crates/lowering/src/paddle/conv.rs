@@ -1,0 +1,167 @@
+//! Convolutions.
+
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Value, int, ints, text};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("conv2d", conv),
+    ("conv2d_transpose", conv_transpose),
+    ("conv3d", conv),
+    ("depthwise_conv2d", conv),
+    ("depthwise_conv2d_transpose", conv_transpose),
+];
+
+impl Operator<'_> {
+    /// Whether channels are last (`NHWC`); the attribute says so.
+    pub(super) fn channels_last(&self, attribute: &str) -> Outcome<bool> {
+        match self.text(attribute)?.as_str() {
+            "NCHW" | "NCDHW" | "NCL" | "NCW" | "AnyLayout" | "ANYLAYOUT" => Ok(false),
+            "NHWC" | "NDHWC" | "NLC" | "NWC" => Ok(true),
+            other => Err(format!("expected a layout as `{attribute}`, found `{other}`")),
+        }
+    }
+
+    /// Channels first.
+    pub(super) fn channels_to_front(&mut self, x: &Value) -> Outcome<Value> {
+        let order = axes(x.rank()?);
+        let (last, rest) = order.split_last().ok_or("expected extents, found none")?;
+        let (first, middle) = rest.split_first().ok_or("expected two extents, found one")?;
+        let order: Vec<i64> = [&[*first, *last], middle].concat();
+        self.transpose(x, &order)
+    }
+
+    /// Channels last again.
+    pub(super) fn channels_to_back(&mut self, x: &Value) -> Outcome<Value> {
+        let order = axes(x.rank()?);
+        let [first, second, middle @ ..] = order.as_slice() else {
+            return Err("expected two extents".to_owned());
+        };
+        let order: Vec<i64> = [&[*first], middle, &[*second]].concat();
+        self.transpose(x, &order)
+    }
+
+    /// What is added at the beginning of each extent of a window, then at the ends: ONNX's order.
+    ///
+    /// `paddings` has one number for each extent, or two; `VALID` is none.
+    pub(super) fn pads(&self, extents: usize) -> Outcome<Pads> {
+        Ok(match self.text("padding_algorithm").as_deref().unwrap_or("EXPLICIT") {
+            "SAME" => Pads::Same,
+            "VALID" => Pads::Explicit(vec![0; 2 * extents]),
+            "EXPLICIT" => {
+                let given = self.ints("paddings")?;
+                let both: Vec<(i64, i64)> = if given.len() == extents {
+                    given.iter().map(|pad| (*pad, *pad)).collect()
+                } else if given.len() == 2 * extents {
+                    given.as_chunks().0.iter().map(|[begin, end]| (*begin, *end)).collect()
+                } else {
+                    let found = given.len();
+                    return Err(format!(
+                        "expected {extents} or twice as many paddings, found {found}"
+                    ));
+                };
+                let (begins, ends): (Vec<_>, Vec<_>) = both.into_iter().unzip();
+                Pads::Explicit([begins, ends].concat())
+            }
+            other => return Err(format!("expected a padding algorithm, found `{other}`")),
+        })
+    }
+
+    /// A list of integers of which there are so many.
+    pub(super) fn each(&self, name: &str, extents: usize) -> Outcome<Vec<i64>> {
+        let values = self.ints(name)?;
+        match values.len() == extents {
+            true => Ok(values),
+            false => Err(format!("expected {extents} numbers as `{name}`, found {}", values.len())),
+        }
+    }
+}
+
+/// What is added around a tensor.
+pub(super) enum Pads {
+    /// At the beginning of each extent, then at the end of each.
+    Explicit(Vec<i64>),
+    /// As much as makes the result as large as the tensor divided by the steps; one more at the end.
+    Same,
+}
+
+fn axes(rank: usize) -> Vec<i64> {
+    (0..).take(rank).collect()
+}
+
+fn conv(op: &mut Operator<'_>) -> Outcome {
+    let (x, filter) = (op.input("Input")?, op.input("Filter")?);
+    let extents = filter.rank()?.saturating_sub(2);
+    let last = op.channels_last("data_format")?;
+    let x = if last { op.channels_to_front(&x)? } else { x };
+    let pads = op.pads(extents)?;
+    let dilations = match pads {
+        Pads::Same => vec![1; extents],
+        Pads::Explicit(_) => op.each("dilations", extents)?,
+    };
+    let how = match pads {
+        Pads::Same => text("auto_pad", "SAME_UPPER"),
+        Pads::Explicit(pads) => ints("pads", &pads),
+    };
+    let strides = ints("strides", &op.each("strides", extents)?);
+    let attributes =
+        [how, strides, ints("dilations", &dilations), int("group", op.int("groups")?.max(1))];
+    let y = match op.optional("Bias")? {
+        Some(bias) => op.call("Conv", &[&x, &filter, &bias], attributes)?,
+        None => op.call("Conv", &[&x, &filter], attributes)?,
+    };
+    let y = if last { op.channels_to_back(&y)? } else { y };
+    op.put("Output", &y)
+}
+
+fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
+    let (x, filter) = (op.input("Input")?, op.input("Filter")?);
+    let extents = filter.rank()?.saturating_sub(2);
+    let last = op.channels_last("data_format")?;
+    let x = if last { op.channels_to_front(&x)? } else { x };
+    let (strides, dilations) = (op.each("strides", extents)?, op.each("dilations", extents)?);
+    let kernel = filter.dims()?.split_off(2);
+    let pads = match op.pads(extents)? {
+        Pads::Explicit(pads) => pads,
+        // What PaddlePaddle adds to the input: as much as for a convolution of stride over it.
+        Pads::Same => same_pads(&x.dims()?.split_off(2), &kernel, &strides)?,
+    };
+    let mut more = match op.ints("output_padding")? {
+        none if none.is_empty() => vec![0; extents],
+        more => more,
+    };
+    let wanted = op.ints("output_size")?;
+    if !wanted.is_empty() {
+        let dims = x.dims()?.split_off(2);
+        let (begins, ends) = pads.split_at(extents);
+        let plain = dims.iter().zip(&kernel).zip(&strides).zip(&dilations).zip(begins).zip(ends);
+        let plain = plain.map(|(((((dim, kernel), stride), dilation), begin), end)| {
+            (dim - 1) * stride + dilation * (kernel - 1) + 1 - begin - end
+        });
+        more = wanted.iter().zip(plain).map(|(wanted, plain)| wanted - plain).collect();
+    }
+    let attributes = [
+        ints("pads", &pads),
+        ints("strides", &strides),
+        ints("dilations", &dilations),
+        ints("output_padding", &more),
+        int("group", op.int("groups")?.max(1)),
+    ];
+    let y = match op.optional("Bias")? {
+        Some(bias) => op.call("ConvTranspose", &[&x, &filter, &bias], attributes)?,
+        None => op.call("ConvTranspose", &[&x, &filter], attributes)?,
+    };
+    let y = if last { op.channels_to_back(&y)? } else { y };
+    op.put("Output", &y)
+}
+
+/// What is added around extents so that a window's results are as many as the extent divided by the step.
+pub(super) fn same_pads(dims: &[i64], kernel: &[i64], strides: &[i64]) -> Outcome<Vec<i64>> {
+    let total = |((dim, kernel), stride): ((&i64, &i64), &i64)| {
+        let count = dim.checked_add(stride.checked_sub(1)?)?.checked_div(*stride)?;
+        Some((count.checked_sub(1)?.checked_mul(*stride)?.checked_add(*kernel)? - dim).max(0))
+    };
+    let totals: Option<Vec<i64>> = dims.iter().zip(kernel).zip(strides).map(total).collect();
+    let totals = totals.ok_or("expected steps above 0")?;
+    let begins = totals.iter().map(|total| total / 2);
+    Ok(begins.chain(totals.iter().map(|total| total - total / 2)).collect())
+}

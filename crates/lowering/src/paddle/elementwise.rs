@@ -1,0 +1,106 @@
+//! Functions of two tensors, element by element.
+//!
+//! The second is laid over the first from the extent `axis` on; -1 is what everybody does, at its end.
+
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Value, int};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("elementwise_add", |op| binary(op, "Add")),
+    ("elementwise_div", |op| binary(op, "Div")),
+    ("elementwise_floordiv", floor_divide),
+    ("elementwise_max", |op| binary(op, "Max")),
+    ("elementwise_min", |op| binary(op, "Min")),
+    ("elementwise_mod", remainder),
+    ("elementwise_mul", |op| binary(op, "Mul")),
+    ("elementwise_pow", |op| binary(op, "Pow")),
+    ("elementwise_sub", |op| binary(op, "Sub")),
+    ("equal", |op| binary(op, "Equal")),
+    ("greater_equal", |op| binary(op, "GreaterOrEqual")),
+    ("greater_than", |op| binary(op, "Greater")),
+    ("less_equal", |op| binary(op, "LessOrEqual")),
+    ("less_than", |op| binary(op, "Less")),
+    ("logical_and", |op| binary(op, "And")),
+    ("logical_or", |op| binary(op, "Or")),
+    ("logical_xor", |op| binary(op, "Xor")),
+    ("not_equal", not_equal),
+    ("sum", sum),
+];
+
+impl Operator<'_> {
+    /// Both operands, so that ONNX lays one over the other as PaddlePaddle does.
+    fn pair(&mut self) -> Outcome<(Value, Value)> {
+        let (x, y) = (self.input("X")?, self.input("Y")?);
+        let axis = self.attribute("axis").map_or(Ok(-1), |_| self.int("axis"))?;
+        let (rank, over) = (x.rank()?, y.rank()?);
+        if axis == -1 || over >= rank {
+            return Ok((x, y));
+        }
+        let begin = usize::try_from(axis).ok().filter(|begin| begin + over <= rank);
+        let behind = match begin {
+            Some(begin) => rank - begin - over,
+            // Up to 1.x, ones at the end of `Y` do not count.
+            None => return Err(format!("`Y` has {over} extents, which do not fit behind {axis}")),
+        };
+        let first = i64::try_from(over).unwrap_or(i64::MAX);
+        let axes: Vec<i64> = (first..).take(behind).collect();
+        let y = if axes.is_empty() { y } else { self.unsqueeze(&y, &axes)? };
+        Ok((x, y))
+    }
+}
+
+fn binary(op: &mut Operator<'_>, kind: &str) -> Outcome {
+    let (x, y) = op.pair()?;
+    let out = op.call(kind, &[&x, &y], [])?;
+    op.put("Out", &out)
+}
+
+fn not_equal(op: &mut Operator<'_>) -> Outcome {
+    let (x, y) = op.pair()?;
+    let equal = op.call("Equal", &[&x, &y], [])?;
+    let out = op.call("Not", &[&equal], [])?;
+    op.put("Out", &out)
+}
+
+/// Of the sign of the divisor; up to 1.x of that of what is divided.
+fn remainder(op: &mut Operator<'_>) -> Outcome {
+    let (x, y) = op.pair()?;
+    let old = op.is_older_than(2_000_000);
+    let out = match x.dtype().is_float() && !old {
+        false => op.call("Mod", &[&x, &y], [int("fmod", i64::from(old))])?,
+        true => {
+            let quotient = op.div(&x, &y)?;
+            let whole = op.call("Floor", &[&quotient], [])?;
+            let whole = op.mul(&whole, &y)?;
+            op.sub(&x, &whole)?
+        }
+    };
+    op.put("Out", &out)
+}
+
+/// Rounded down; up to 1.x towards zero.
+fn floor_divide(op: &mut Operator<'_>) -> Outcome {
+    let (x, y) = op.pair()?;
+    let quotient = op.div(&x, &y)?;
+    let out = match (x.dtype().is_float(), op.is_older_than(2_000_000)) {
+        (true, _) => op.call("Floor", &[&quotient], [])?,
+        (false, true) => quotient,
+        (false, false) => {
+            let rest = op.call("Mod", &[&x, &y], [int("fmod", 1)])?;
+            let (zero, one) = (op.number(x.dtype(), 0.0)?, op.number(x.dtype(), 1.0)?);
+            let other_sign = op.mul(&rest, &y)?;
+            let down = op.call("Less", &[&other_sign, &zero], [])?;
+            let less = op.choose(&down, &one, &zero)?;
+            op.sub(&quotient, &less)?
+        }
+    };
+    op.put("Out", &out)
+}
+
+fn sum(op: &mut Operator<'_>) -> Outcome {
+    let inputs = op.inputs("X")?;
+    let (first, rest) = inputs.split_first().ok_or("it has no `X`")?;
+    // ONNX's `Sum` knows no integers.
+    let sum = rest.iter().try_fold(first.clone(), |sum, next| op.add(&sum, next))?;
+    op.put("Out", &sum)
+}

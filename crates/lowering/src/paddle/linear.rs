@@ -1,0 +1,113 @@
+//! Products of matrices, and tables that are looked up.
+
+use lodstone_model::{DType, Dim};
+
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Value, int, ints};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("bmm", |op| matmul(op, None, None)),
+    ("lookup_table", |op| lookup(op, true)),
+    ("lookup_table_v2", |op| lookup(op, false)),
+    ("matmul", |op| matmul(op, Some("transpose_X"), Some("transpose_Y"))),
+    ("matmul_v2", |op| matmul(op, Some("trans_x"), Some("trans_y"))),
+    ("mul", mul),
+];
+
+/// `X` and `Y` as matrices: their extents up to `x_num_col_dims` and `y_num_col_dims` are rows, the others
+/// columns. The result has the extents of the rows of the one and of the columns of the other.
+fn mul(op: &mut Operator<'_>) -> Outcome {
+    let (x, y) = (op.input("X")?, op.input("Y")?);
+    let (x_rows, y_rows) = (op.int("x_num_col_dims")?, op.int("y_num_col_dims")?);
+    let flat = |op: &mut Operator<'_>, value: &Value, rows: i64| {
+        let rank = i64::try_from(value.rank()?).unwrap_or(i64::MAX);
+        if !(1..rank).contains(&rows) {
+            return Err(format!("expected rows among {rank} extents, found {rows}"));
+        }
+        match rank {
+            2 => Ok(value.clone()),
+            _ => op.call("Flatten", &[value], [int("axis", rows)]),
+        }
+    };
+    let (left, right) = (flat(op, &x, x_rows)?, flat(op, &y, y_rows)?);
+    let product = op.call("MatMul", &[&left, &right], [])?;
+    if x_rows == 1 && y.rank()? == 2 {
+        return op.put("Out", &product);
+    }
+    let (rank, over) = (x.rank()?, y.rank()?);
+    let rows = usize::try_from(x_rows).unwrap_or(rank);
+    let columns = usize::try_from(y_rows).unwrap_or(over);
+    let known = |dims: &[Dim]| {
+        let known = |dim: &Dim| match dim {
+            Dim::Known(extent) => i64::try_from(*extent).ok(),
+            _ => None,
+        };
+        dims.iter().map(known).collect::<Option<Vec<i64>>>()
+    };
+    let (front, back) = (x.shape()?.iter().take(rows), y.shape()?.iter().skip(columns));
+    let dims: Vec<Dim> = front.chain(back).cloned().collect();
+    let out = match known(&dims) {
+        Some(dims) => op.reshape(&product, &dims)?,
+        None => {
+            let front = op.call("Shape", &[&x], [int("end", x_rows)])?;
+            let back = op.call("Shape", &[&y], [int("start", y_rows)])?;
+            let dims = op.concat(&[&front, &back], 0)?;
+            op.call("Reshape", &[&product, &dims], [int("allowzero", 1)])?
+        }
+    };
+    op.put("Out", &out)
+}
+
+fn matmul(op: &mut Operator<'_>, transpose_x: Option<&str>, transpose_y: Option<&str>) -> Outcome {
+    let (x, y) = (op.input("X")?, op.input("Y")?);
+    let turned = |op: &mut Operator<'_>, value: Value, flag: Option<&str>| {
+        let rank = value.rank()?;
+        if rank < 2 || !flag.map_or(Ok(false), |flag| op.flag(flag))? {
+            return Ok(value);
+        }
+        let mut order: Vec<i64> = (0..).take(rank).collect();
+        order.swap(rank - 1, rank - 2);
+        op.call("Transpose", &[&value], [ints("perm", &order)])
+    };
+    let (x, y) = (turned(op, x, transpose_x)?, turned(op, y, transpose_y)?);
+    let mut out = op.call("MatMul", &[&x, &y], [])?;
+    if op.kind() == "matmul" {
+        let alpha = op.float("alpha")?;
+        if alpha != 1.0 {
+            out = op.times(&out, alpha.into())?;
+        }
+    }
+    // The product of two lists was a list of one up to 2.4.
+    if out.rank()? == 0 && op.is_older_than(2_005_000) {
+        out = op.reshape(&out, &[1])?;
+    }
+    op.put("Out", &out)
+}
+
+/// Rows of a table by number; that of `padding_idx` is 0.
+fn lookup(op: &mut Operator<'_>, column: bool) -> Outcome {
+    let (table, ids) = (op.input("W")?, op.input("Ids")?);
+    // Ids are a column in the older form.
+    let ids = if column {
+        let last = op.longs(&[-1]);
+        op.call("Squeeze", &[&ids, &last], [])?
+    } else {
+        ids
+    };
+    let mut out = op.gather(&table, &ids, 0)?;
+    let padding = op.int("padding_idx")?;
+    if padding != -1 {
+        let rows = match (padding, table.shape()?.first()) {
+            (0.., _) => padding,
+            (_, Some(Dim::Known(rows))) => i64::try_from(*rows).unwrap_or(i64::MAX) + padding,
+            _ => return Err("expected a table of a known number of rows".to_owned()),
+        };
+        let wide = op.cast(&ids, DType::Int64)?;
+        let rows = op.long(rows);
+        let is_padding = op.call("Equal", &[&wide, &rows], [])?;
+        let is_padding = op.unsqueeze(&is_padding, &[-1])?;
+        let zero = op.number(table.dtype(), 0.0)?;
+        out = op.choose(&is_padding, &zero, &out)?;
+    }
+    op.put("Out", &out)
+}

@@ -1,0 +1,163 @@
+//! Tensors that are made: filled, counted, given.
+
+use lodstone_model::{AttributeValue, DType, Tensor};
+use lodstone_store::Blob;
+
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::Value;
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("assign_value", assign_value),
+    ("fill_any_like", fill_like),
+    ("fill_constant", fill),
+    ("fill_constant_batch_size_like", fill_batch),
+    ("fill_zeros_like", |op| {
+        let x = op.input("X")?;
+        let y = op.filled_like(&x, 0.0)?;
+        op.put("Out", &y)
+    }),
+    ("one_hot", |op| one_hot(op, true)),
+    ("one_hot_v2", |op| one_hot(op, false)),
+    ("range", range),
+];
+
+impl Operator<'_> {
+    /// The number that is filled in: a text where there is one, for it is exact.
+    fn fill_value(&self) -> Outcome<f64> {
+        match self.text("str_value")?.as_str() {
+            "" => Ok(self.float("value")?.into()),
+            text => text
+                .trim()
+                .parse()
+                .map_err(|_| format!("expected a number as `str_value`, found `{text}`")),
+        }
+    }
+
+    fn required_dtype(&self, name: &str) -> Outcome<DType> {
+        self.dtype(name)?.ok_or_else(|| format!("expected an element type as `{name}`"))
+    }
+}
+
+/// The elements of a tensor as an attribute has them.
+fn assign_value(op: &mut Operator<'_>) -> Outcome {
+    let (shape, dtype) = (op.ints("shape")?, op.required_dtype("dtype")?);
+    let name = match dtype {
+        DType::Bool => "bool_values",
+        DType::Int32 => "int32_values",
+        DType::Int64 => "int64_values",
+        DType::Float32 => "fp32_values",
+        DType::Float64 => "fp64_values",
+        other => return Err(format!("expected a type that it has values of, found {other}")),
+    };
+    let bytes: Vec<u8> = match (dtype, op.attribute(name)) {
+        (DType::Bool, Some(AttributeValue::Ints(values))) => {
+            values.iter().map(|value| u8::from(*value != 0)).collect()
+        }
+        (_, Some(AttributeValue::Bools(values))) => values.iter().map(|v| u8::from(*v)).collect(),
+        (_, Some(AttributeValue::Ints(values))) => {
+            values.iter().flat_map(|value| value.to_le_bytes()).collect()
+        }
+        (_, Some(AttributeValue::Longs(values))) => {
+            values.iter().flat_map(|value| value.to_le_bytes()).collect()
+        }
+        (_, Some(AttributeValue::Floats(values))) => {
+            values.iter().flat_map(|value| value.to_le_bytes()).collect()
+        }
+        (_, Some(AttributeValue::Doubles(values))) => {
+            values.iter().flat_map(|value| value.to_le_bytes()).collect()
+        }
+        _ => return Err(format!("expected values as `{name}`")),
+    };
+    let shape = shape.iter().map(|dim| u64::try_from(*dim)).collect::<Result<Vec<u64>, _>>();
+    let shape = shape.map_err(|_| "expected extents that are not negative")?;
+    if dtype.size_of(&shape) != Some(bytes.len() as u64) {
+        return Err(format!(
+            "expected the values of {dtype}{shape:?}, found {} bytes",
+            bytes.len()
+        ));
+    }
+    let y = op.tensor(Tensor::dense(dtype, shape, Blob::memory(bytes)), "values");
+    op.put("Out", &y)
+}
+
+fn fill(op: &mut Operator<'_>) -> Outcome {
+    let dtype = op.required_dtype("dtype")?;
+    let dims = op.numbers("ShapeTensorList", "ShapeTensor", "shape")?;
+    let y = match op.optional("ValueTensor")? {
+        Some(value) => {
+            let value = op.cast(&value, dtype)?;
+            let value = op.reshape(&value, &[])?;
+            op.call("Expand", &[&value, &dims], [])?
+        }
+        None => {
+            let number = op.fill_value()?;
+            op.filled_by(dtype, number, &dims)?
+        }
+    };
+    op.put("Out", &y)
+}
+
+fn fill_like(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let (number, dtype) = (op.float("value")?, op.dtype("dtype")?.unwrap_or(x.dtype()));
+    let dims = op.call("Shape", &[&x], [])?;
+    let y = op.filled_by(dtype, number.into(), &dims)?;
+    op.put("Out", &y)
+}
+
+/// One of the extents is that of an input.
+fn fill_batch(op: &mut Operator<'_>) -> Outcome {
+    let (x, dtype, number) = (op.input("Input")?, op.required_dtype("dtype")?, op.fill_value()?);
+    let (shape, from) = (op.ints("shape")?, op.int("input_dim_idx")?);
+    let to = usize::try_from(op.int("output_dim_idx")?).ok().filter(|to| *to < shape.len());
+    let to = to.ok_or("expected an extent of the result as `output_dim_idx`")?;
+    let (front, back) = shape.split_at(to);
+    let front = op.longs(front);
+    let batch = op.extent(&x, from)?;
+    let back = op.longs(back.get(1..).unwrap_or_default());
+    let dims = op.concat(&[&front, &batch, &back], 0)?;
+    let y = op.filled_by(dtype, number, &dims)?;
+    op.put("Out", &y)
+}
+
+/// Numbers that are out of range are rows of zeros where that is allowed, and an error otherwise.
+fn one_hot(op: &mut Operator<'_>, column: bool) -> Outcome {
+    let x = op.input("X")?;
+    let x: Value = if column {
+        let last = op.longs(&[-1]);
+        op.call("Squeeze", &[&x, &last], [])?
+    } else {
+        x
+    };
+    let depth = match op.optional("depth_tensor")? {
+        Some(depth) => {
+            let depth = op.reshape(&depth, &[])?;
+            op.cast(&depth, DType::Int64)?
+        }
+        None => {
+            let depth = op.int("depth")?;
+            op.long(depth)
+        }
+    };
+    let dtype = op.required_dtype("dtype")?;
+    // ONNX's own counts negative numbers from the end.
+    let numbers = {
+        let (zero, one) = (op.long(0), op.long(1));
+        op.call("Range", &[&zero, &depth, &one], [])?
+    };
+    let (wide, numbers) = (op.cast(&x, DType::Int64)?, numbers);
+    let wide = op.unsqueeze(&wide, &[-1])?;
+    let hot = op.call("Equal", &[&wide, &numbers], [])?;
+    let y = op.cast(&hot, dtype)?;
+    op.put("Out", &y)
+}
+
+fn range(op: &mut Operator<'_>) -> Outcome {
+    let mut one = |slot: &str| {
+        let value = op.input(slot)?;
+        op.reshape(&value, &[])
+    };
+    let (start, end, step) = (one("Start")?, one("End")?, one("Step")?);
+    let y = op.call("Range", &[&start, &end, &step], [])?;
+    op.put("Out", &y)
+}

@@ -1,0 +1,100 @@
+//! PaddlePaddle's operators as ONNX's.
+//!
+//! [`lower_op`] says one operator in ONNX's, for inputs of given types. It is asked by who runs a program, who
+//! knows all extents, by who builds one, who knows some, and by who exports one; a rule asks only for what it
+//! needs. What ONNX has no words for are operators of [`DOMAIN`], which the runtime has and export names.
+//!
+//! LoD never reaches an operator: a rule of sequences asks for the offsets of a level as an input of its
+//! own, and [`lod`](Lod) says what becomes of the LoD of the inputs.
+//!
+//! Source of truth: the kernels of PaddlePaddle 2.6.2, and results that it gave.
+
+mod activations;
+mod conv;
+mod elementwise;
+mod linear;
+mod loss;
+mod make;
+mod normalize;
+mod operator;
+mod pool;
+mod reduce;
+mod reshape;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use lodstone_model::{Op, Parameter};
+use lodstone_schema::onnx::infer::ValueInfo;
+
+use crate::onnx::Graph;
+use operator::{Operator, Rule};
+
+/// The set of operators that ONNX has not.
+pub const DOMAIN: &str = "lodstone";
+
+/// Families of rules, each a file.
+const FAMILIES: &[&[(&str, Rule)]] = &[
+    activations::RULES,
+    conv::RULES,
+    elementwise::RULES,
+    linear::RULES,
+    loss::RULES,
+    make::RULES,
+    normalize::RULES,
+    pool::RULES,
+    reduce::RULES,
+    reshape::RULES,
+];
+
+static RULES: LazyLock<HashMap<&str, Rule>> =
+    LazyLock::new(|| FAMILIES.iter().flat_map(|family| family.iter().copied()).collect());
+
+/// Whether an operator can be said in ONNX's.
+pub fn is_known(kind: &str) -> bool {
+    RULES.contains_key(kind)
+}
+
+/// An operator in ONNX's.
+#[derive(Clone, Debug, Default)]
+pub struct Lowered {
+    /// Operators, in the order in which they run. They read variables by their names.
+    pub ops: Vec<Op>,
+    /// Constants that they read.
+    pub constants: Vec<Parameter>,
+    /// What the operator writes.
+    pub outputs: Vec<Output>,
+}
+
+/// A variable that an operator writes.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The slot that it is in.
+    pub slot: String,
+    /// The variable.
+    pub variable: String,
+    /// The value that it becomes: one of an operator, a constant, or a variable that is read.
+    pub value: String,
+    /// Its type.
+    pub info: ValueInfo,
+}
+
+/// Says an operator in ONNX's; `given` tells what its inputs are, `release` the version of PaddlePaddle that the
+/// program follows (`2006002`), 0 if it is unknown.
+///
+/// # Errors
+/// If there is no such operator, an input is missing, or what it is given contradicts itself.
+pub fn lower_op(
+    op: &Op,
+    release: i64,
+    given: &dyn Fn(&str) -> Option<ValueInfo>,
+) -> Result<Lowered, String> {
+    let rule = RULES.get(op.kind.as_str()).ok_or("there is no way to compute it yet")?;
+    let mut graph = Graph::default();
+    op.reads().chain(op.writes()).for_each(|name| graph.names.take(name));
+    graph.begin(op.kind.as_str());
+    let mut operator = Operator::new(op, release, &mut graph, given);
+    rule(&mut operator)?;
+    let outputs = operator.outputs;
+    Ok(Lowered { ops: graph.ops, constants: graph.constants, outputs })
+}

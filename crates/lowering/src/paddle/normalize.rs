@@ -1,0 +1,181 @@
+//! Normalization and dropout.
+
+use lodstone_model::{DType, Dim};
+
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Value, float, int};
+
+pub(super) const RULES: &[(&str, Rule)] =
+    &[("batch_norm", batch_norm), ("dropout", dropout), ("layer_norm", layer_norm)];
+
+/// With the statistics that are given, or, where it trains, with those of the batch: then the running
+/// ones move towards them (the variance is that of the batch itself, not an estimate).
+fn batch_norm(op: &mut Operator<'_>) -> Outcome {
+    let (x, mean, variance) = (op.input("X")?, op.input("Mean")?, op.input("Variance")?);
+    let last = op.channels_last("data_layout")?;
+    let x = if last && x.rank()? > 2 { op.channels_to_front(&x)? } else { x };
+    let one = |op: &mut Operator<'_>, slot: &str, number: f64| match op.optional(slot)? {
+        Some(value) => Ok(value),
+        None => op.filled_like(&mean, number),
+    };
+    let (scale, bias) = (one(op, "Scale", 1.0)?, one(op, "Bias", 0.0)?);
+    let epsilon = op.float("epsilon")?;
+    let fixed = op.flag("is_test")? || op.flag("use_global_stats")?;
+    let fixed = fixed && !op.flag("trainable_statistics")?;
+    let y = if fixed {
+        let inputs = [&x, &scale, &bias, &mean, &variance];
+        let y = op.call("BatchNormalization", &inputs, [float("epsilon", epsilon)])?;
+        op.put("MeanOut", &mean)?;
+        op.put("VarianceOut", &variance)?;
+        for slot in ["SavedMean", "SavedVariance"] {
+            if op.wants(slot) {
+                let none = op.filled_like(&mean, 0.0)?;
+                op.put(slot, &none)?;
+            }
+        }
+        y
+    } else {
+        trained(op, &x, [&scale, &bias, &mean, &variance], epsilon)?
+    };
+    if op.wants("ReserveSpace") {
+        let none = op.filled(DType::Uint8, 0.0, &[0])?;
+        op.put("ReserveSpace", &none)?;
+    }
+    let y = if last && y.rank()? > 2 { op.channels_to_back(&y)? } else { y };
+    op.put("Y", &y)
+}
+
+fn trained(
+    op: &mut Operator<'_>,
+    x: &Value,
+    [scale, bias, mean, variance]: [&Value; 4],
+    epsilon: f32,
+) -> Outcome<Value> {
+    let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+    let axes: Vec<i64> = (0..rank).filter(|axis| *axis != 1).collect();
+    let batch_mean = op.reduce("ReduceMean", x, &axes, true)?;
+    let centred = op.sub(x, &batch_mean)?;
+    let squares = op.mul(&centred, &centred)?;
+    let batch_variance = op.reduce("ReduceMean", &squares, &axes, true)?;
+    let moved = op.plus(&batch_variance, epsilon.into())?;
+    let deviation = op.call("Sqrt", &[&moved], [])?;
+    let inverse = op.call("Reciprocal", &[&deviation], [])?;
+    let normal = op.mul(&centred, &inverse)?;
+    let over: Vec<i64> = (1..rank - 1).collect();
+    let spread = |op: &mut Operator<'_>, value: &Value| match over.is_empty() {
+        true => Ok(value.clone()),
+        false => op.unsqueeze(value, &over),
+    };
+    let (scale, bias) = (spread(op, scale)?, spread(op, bias)?);
+    let scaled = op.mul(&normal, &scale)?;
+    let y = op.add(&scaled, &bias)?;
+    let list = |op: &mut Operator<'_>, value: &Value| op.reshape(value, &[-1]);
+    let (batch_mean, batch_variance) = (list(op, &batch_mean)?, list(op, &batch_variance)?);
+    let inverse = list(op, &inverse)?;
+    let momentum = match op.optional("MomentumTensor")? {
+        Some(momentum) => op.reshape(&momentum, &[])?,
+        None => {
+            let momentum = op.float("momentum")?;
+            op.number(mean.dtype(), momentum.into())?
+        }
+    };
+    let one = op.number(mean.dtype(), 1.0)?;
+    let rest = op.sub(&one, &momentum)?;
+    for (slot, running, batch) in
+        [("MeanOut", mean, &batch_mean), ("VarianceOut", variance, &batch_variance)]
+    {
+        let kept = op.mul(running, &momentum)?;
+        let new = op.mul(batch, &rest)?;
+        let moved = op.add(&kept, &new)?;
+        op.put(slot, &moved)?;
+    }
+    op.put("SavedMean", &batch_mean)?;
+    op.put("SavedVariance", &inverse)?;
+    Ok(y)
+}
+
+fn dropout(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let probability = f64::from(op.float("dropout_prob")?);
+    if !(0.0..=1.0).contains(&probability) {
+        return Err(format!("expected a probability as `dropout_prob`, found {probability}"));
+    }
+    let upscale = match op.text("dropout_implementation")?.as_str() {
+        "upscale_in_train" => true,
+        "downgrade_in_infer" => false,
+        other => return Err(format!("expected a way to drop out, found `{other}`")),
+    };
+    if !op.flag("is_test")? {
+        return Err("it draws random numbers, which the runtime has and ONNX has not".to_owned());
+    }
+    let y = if upscale { x } else { op.times(&x, 1.0 - probability)? };
+    op.put("Out", &y)
+}
+
+/// Over the extents from `begin_norm_axis` on. Mean and variance are a list of one for each of the rest.
+fn layer_norm(op: &mut Operator<'_>) -> Outcome {
+    let (x, begin) = (op.input("X")?, op.int("begin_norm_axis")?);
+    let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+    if !(0..rank).contains(&begin) {
+        return Err(format!("expected an extent of {rank} as `begin_norm_axis`, found {begin}"));
+    }
+    let axes: Vec<i64> = (begin..rank).collect();
+    let mean = op.reduce("ReduceMean", &x, &axes, true)?;
+    let centred = op.sub(&x, &mean)?;
+    let squares = op.mul(&centred, &centred)?;
+    let variance = op.reduce("ReduceMean", &squares, &axes, true)?;
+    let epsilon = op.float("epsilon")?;
+    let moved = op.plus(&variance, epsilon.into())?;
+    let deviation = op.call("Sqrt", &[&moved], [])?;
+    let mut y = op.div(&centred, &deviation)?;
+    // A list for what may be several extents.
+    let over: Vec<Dim> = x.shape()?.iter().skip(axes.len().abs_diff(x.rank()?)).cloned().collect();
+    let dims = |dim: &Dim| match dim {
+        Dim::Known(extent) => i64::try_from(*extent).ok(),
+        _ => None,
+    };
+    let dims: Option<Vec<i64>> = over.iter().map(dims).collect();
+    for (slot, kind) in [("Scale", "Mul"), ("Bias", "Add")] {
+        let Some(value) = op.optional(slot)? else { continue };
+        let dims = match (&dims, axes.len()) {
+            (_, 1) => None,
+            (Some(dims), _) => Some(dims),
+            (None, _) => return Err("expected extents that are known to be normalized".to_owned()),
+        };
+        let value = dims.map_or(Ok(value.clone()), |dims| op.reshape(&value, dims))?;
+        y = op.call(kind, &[&y, &value], [])?;
+    }
+    op.put("Y", &y)?;
+    for (slot, value) in [("Mean", &mean), ("Variance", &variance)] {
+        if op.wants(slot) {
+            let list = op.reshape(value, &[-1])?;
+            op.put(slot, &list)?;
+        }
+    }
+    Ok(())
+}
+
+impl Operator<'_> {
+    /// A tensor of the extents of another, every element `number`.
+    pub(super) fn filled_like(&mut self, like: &Value, number: f64) -> Outcome<Value> {
+        match like.known_dims() {
+            Some(dims) => self.filled(like.dtype(), number, &dims),
+            None => {
+                let dims = self.call("Shape", &[like], [])?;
+                self.filled_by(like.dtype(), number, &dims)
+            }
+        }
+    }
+
+    /// A tensor of extents that a value has, every element `number`.
+    pub(super) fn filled_by(&mut self, dtype: DType, number: f64, dims: &Value) -> Outcome<Value> {
+        let value = self.one_number(dtype, number)?;
+        let value = crate::onnx::tensor("value", value);
+        self.call("ConstantOfShape", &[dims], [value])
+    }
+
+    /// The number of an extent, as a list of one.
+    pub(super) fn extent(&mut self, value: &Value, axis: i64) -> Outcome<Value> {
+        self.call("Shape", &[value], [int("start", axis), int("end", axis + 1)])
+    }
+}

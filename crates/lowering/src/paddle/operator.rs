@@ -1,0 +1,189 @@
+//! An operator of PaddlePaddle as its rule sees it: slots and attributes asked, outputs told.
+
+use std::ops::{Deref, DerefMut};
+
+use lodstone_model::{AttributeValue, DType, Op};
+use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::paddle::{attributes, codes};
+
+use super::Output;
+use crate::onnx::{Graph, Value};
+
+/// What comes of a rule.
+pub(super) type Outcome<T = ()> = Result<T, String>;
+
+/// How a kind of operator is said.
+pub(super) type Rule = fn(&mut Operator<'_>) -> Outcome;
+
+/// An operator, and what is emitted for it.
+pub(super) struct Operator<'a> {
+    op: &'a Op,
+    /// The version of PaddlePaddle that the program follows; 0 if that is unknown.
+    release: i64,
+    graph: &'a mut Graph,
+    given: &'a dyn Fn(&str) -> Option<ValueInfo>,
+    pub(super) outputs: Vec<Output>,
+}
+
+impl Deref for Operator<'_> {
+    type Target = Graph;
+
+    fn deref(&self) -> &Graph {
+        self.graph
+    }
+}
+
+impl DerefMut for Operator<'_> {
+    fn deref_mut(&mut self) -> &mut Graph {
+        self.graph
+    }
+}
+
+impl<'a> Operator<'a> {
+    pub(super) fn new(
+        op: &'a Op,
+        release: i64,
+        graph: &'a mut Graph,
+        given: &'a dyn Fn(&str) -> Option<ValueInfo>,
+    ) -> Self {
+        Self { op, release, graph, given, outputs: Vec::new() }
+    }
+
+    /// The kind of the operator.
+    pub(super) fn kind(&self) -> &'a str {
+        &self.op.kind
+    }
+
+    /// Whether the program follows a release older than this: `2005000`.
+    pub(super) fn is_older_than(&self, release: i64) -> bool {
+        self.release != 0 && self.release < release
+    }
+
+    /// All variables of an input slot.
+    pub(super) fn inputs(&self, slot: &str) -> Outcome<Vec<Value>> {
+        let value = |name: &String| match (self.given)(name) {
+            Some(info) => Ok(Value::new(name, info)),
+            None => Err(format!("`{name}`, its `{slot}`, has no value")),
+        };
+        self.op.input(slot).iter().filter(|name| !name.is_empty()).map(value).collect()
+    }
+
+    /// The variable of an input slot that may be absent.
+    pub(super) fn optional(&self, slot: &str) -> Outcome<Option<Value>> {
+        let mut values = self.inputs(slot)?;
+        match values.len() {
+            0 | 1 => Ok(values.pop()),
+            found => Err(format!("expected one `{slot}`, found {found}")),
+        }
+    }
+
+    /// The variable of an input slot.
+    pub(super) fn input(&self, slot: &str) -> Outcome<Value> {
+        self.optional(slot)?.ok_or_else(|| format!("it has no `{slot}`"))
+    }
+
+    /// Whether an output slot has a variable.
+    pub(super) fn wants(&self, slot: &str) -> bool {
+        self.op.output(slot).iter().any(|name| !name.is_empty())
+    }
+
+    /// Tells what the variable of an output slot becomes; nothing if there is none.
+    pub(super) fn put(&mut self, slot: &str, value: &Value) -> Outcome {
+        self.put_all(slot, std::slice::from_ref(value))
+    }
+
+    /// Tells what the variables of an output slot become.
+    pub(super) fn put_all(&mut self, slot: &str, values: &[Value]) -> Outcome {
+        let variables = self.op.output(slot);
+        if variables.len() > values.len() {
+            let (expected, found) = (values.len(), variables.len());
+            return Err(format!("expected at most {expected} in `{slot}`, found {found}"));
+        }
+        let told = variables.iter().zip(values).filter(|(variable, _)| !variable.is_empty());
+        self.outputs.extend(told.map(|(variable, value)| Output {
+            slot: slot.to_owned(),
+            variable: variable.clone(),
+            value: value.name().to_owned(),
+            info: value.info().clone(),
+        }));
+        Ok(())
+    }
+
+    /// An attribute, or its default in the registry.
+    pub(super) fn attribute(&self, name: &str) -> Option<&'a AttributeValue> {
+        let default = || {
+            let mut known = attributes(&self.op.kind);
+            known.find(|known| known.name == name)?.default.as_ref()
+        };
+        self.op.attribute(name).or_else(default)
+    }
+
+    fn wrong<T>(&self, name: &str, expected: &str) -> Outcome<T> {
+        match self.attribute(name) {
+            Some(found) => Err(format!("expected {expected} as `{name}`, found {found:?}")),
+            None => Err(format!("expected {expected} as `{name}`, found none")),
+        }
+    }
+
+    /// An attribute that is an integer.
+    pub(super) fn int(&self, name: &str) -> Outcome<i64> {
+        match self.attribute(name) {
+            Some(AttributeValue::Int(value)) => Ok(i64::from(*value)),
+            Some(AttributeValue::Long(value)) => Ok(*value),
+            _ => self.wrong(name, "an integer"),
+        }
+    }
+
+    /// An attribute that is a truth value; false where nothing says it.
+    pub(super) fn flag(&self, name: &str) -> Outcome<bool> {
+        match self.attribute(name) {
+            Some(AttributeValue::Bool(value)) => Ok(*value),
+            Some(AttributeValue::Int(value)) => Ok(*value != 0),
+            None => Ok(false),
+            _ => self.wrong(name, "a truth value"),
+        }
+    }
+
+    /// An attribute that is a number.
+    pub(super) fn float(&self, name: &str) -> Outcome<f32> {
+        match self.attribute(name) {
+            Some(AttributeValue::Float(value)) => Ok(*value),
+            #[expect(clippy::cast_possible_truncation, reason = "the kernels compute with floats")]
+            Some(AttributeValue::Double(value)) => Ok(*value as f32),
+            _ => self.wrong(name, "a number"),
+        }
+    }
+
+    /// An attribute that is a text.
+    pub(super) fn text(&self, name: &str) -> Outcome<String> {
+        match self.attribute(name) {
+            Some(AttributeValue::String(value)) => Ok(value.to_string()),
+            _ => self.wrong(name, "a text"),
+        }
+    }
+
+    /// An attribute that is a list of integers; one integer is a list of it.
+    pub(super) fn ints(&self, name: &str) -> Outcome<Vec<i64>> {
+        match self.attribute(name) {
+            Some(AttributeValue::Ints(values)) => {
+                Ok(values.iter().copied().map(i64::from).collect())
+            }
+            Some(AttributeValue::Longs(values)) => Ok(values.clone()),
+            Some(AttributeValue::Int(value)) => Ok(vec![i64::from(*value)]),
+            Some(AttributeValue::Long(value)) => Ok(vec![*value]),
+            _ => self.wrong(name, "a list of integers"),
+        }
+    }
+
+    /// An attribute that is the code of an element type; `None` if it is negative, which stands for the input's.
+    pub(super) fn dtype(&self, name: &str) -> Outcome<Option<DType>> {
+        let code = self.int(name)?;
+        match i32::try_from(code).map(codes::dtype) {
+            _ if code < 0 => Ok(None),
+            Ok(DType::Unknown(_)) | Err(_) => {
+                Err(format!("expected an element type as `{name}`, found {code}"))
+            }
+            Ok(dtype) => Ok(Some(dtype)),
+        }
+    }
+}

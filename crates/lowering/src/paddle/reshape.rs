@@ -1,0 +1,291 @@
+//! The same elements under other extents, in another order, or some of them.
+
+use lodstone_model::{DType, Dim};
+
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Value, int};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("assign", |op| {
+        let x = op.input("X")?;
+        op.put("Out", &x)
+    }),
+    ("cast", cast),
+    ("concat", concat),
+    ("expand_v2", expand),
+    ("flatten", |op| flatten(op)),
+    ("flatten2", |op| flatten(op)),
+    ("flatten_contiguous_range", flatten_range),
+    ("gather", gather),
+    ("reshape", reshape),
+    ("reshape2", reshape),
+    ("shape", shape),
+    ("slice", slice),
+    ("split", split),
+    ("squeeze", squeeze),
+    ("squeeze2", squeeze),
+    ("stack", stack),
+    ("transpose", transpose),
+    ("transpose2", transpose),
+    ("unsqueeze", unsqueeze),
+    ("unsqueeze2", unsqueeze),
+    ("where", choose),
+];
+
+impl Operator<'_> {
+    /// `Out`, and `XShape`: the extents that gradients need, behind a 0. It has no elements.
+    fn put_shaped(&mut self, x: &Value, out: &Value) -> Outcome {
+        self.put("Out", out)?;
+        if self.wants("XShape") {
+            let shape = match x.known_dims() {
+                Some(dims) => self.filled(x.dtype(), 0.0, &[&[0], dims.as_slice()].concat())?,
+                None => {
+                    let (zero, dims) = (self.longs(&[0]), self.call("Shape", &[x], [])?);
+                    let dims = self.concat(&[&zero, &dims], 0)?;
+                    self.filled_by(x.dtype(), 0.0, &dims)?
+                }
+            };
+            self.put("XShape", &shape)?;
+        }
+        Ok(())
+    }
+
+    /// Integers that are a list of tensors of one element each, one tensor, or an attribute, in this order.
+    pub(super) fn numbers(&mut self, several: &str, one: &str, name: &str) -> Outcome<Value> {
+        let parts = self.inputs(several)?;
+        if !parts.is_empty() {
+            let part = |part: &Value| {
+                let part = self.reshape(part, &[1])?;
+                self.cast(&part, DType::Int64)
+            };
+            let parts = parts.iter().map(part).collect::<Outcome<Vec<_>>>()?;
+            return self.concat(&parts.iter().collect::<Vec<_>>(), 0);
+        }
+        if let Some(value) = self.optional(one)? {
+            let value = if value.rank()? == 1 { value } else { self.reshape(&value, &[-1])? };
+            return self.cast(&value, DType::Int64);
+        }
+        let numbers = self.ints(name)?;
+        Ok(self.longs(&numbers))
+    }
+
+    /// An axis that a tensor or an attribute says.
+    fn axis(&self, slot: &str, name: &str) -> Outcome<i64> {
+        match self.optional(slot)? {
+            None => self.int(name),
+            Some(value) => match value.info().ints().as_deref() {
+                Some([axis]) => Ok(*axis),
+                _ => Err(format!("expected a `{slot}` that is known beforehand")),
+            },
+        }
+    }
+}
+
+/// An axis, of which negative ones count from the end.
+fn place(axis: i64, value: &Value) -> Outcome<i64> {
+    let rank = i64::try_from(value.rank()?).unwrap_or(i64::MAX);
+    Ok(if axis < 0 { axis.saturating_add(rank) } else { axis })
+}
+
+fn cast(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let to = op.dtype("out_dtype")?.ok_or("expected an element type as `out_dtype`")?;
+    let y = op.cast(&x, to)?;
+    op.put("Out", &y)
+}
+
+fn concat(op: &mut Operator<'_>) -> Outcome {
+    let (values, axis) = (op.inputs("X")?, op.axis("AxisTensor", "axis")?);
+    let y = op.concat(&values.iter().collect::<Vec<_>>(), axis)?;
+    op.put("Out", &y)
+}
+
+/// -1 keeps the extent; there may be more extents than there were.
+fn expand(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let dims = op.numbers("expand_shapes_tensor", "Shape", "shape")?;
+    let one = op.long(1);
+    // ONNX keeps an extent where 1 is asked for.
+    let (zero, found) = (op.long(0), dims.info().ints());
+    let dims = match found {
+        Some(found) => {
+            let dims: Vec<i64> = found.iter().map(|dim| if *dim < 0 { 1 } else { *dim }).collect();
+            op.longs(&dims)
+        }
+        None => {
+            let kept = op.call("Less", &[&dims, &zero], [])?;
+            op.choose(&kept, &one, &dims)?
+        }
+    };
+    let y = op.call("Expand", &[&x, &dims], [])?;
+    op.put("Out", &y)
+}
+
+fn flatten(op: &mut Operator<'_>) -> Outcome {
+    let (x, axis) = (op.input("X")?, op.int("axis")?);
+    let y = op.call("Flatten", &[&x], [int("axis", axis)])?;
+    op.put_shaped(&x, &y)
+}
+
+fn flatten_range(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+    let (start, stop) = (place(op.int("start_axis")?, &x)?, place(op.int("stop_axis")?, &x)?);
+    let y = if rank == 0 {
+        op.reshape(&x, &[1])?
+    } else {
+        if start < 0 || start > stop || stop >= rank {
+            return Err(format!("expected extents of {rank}, found {start} to {stop}"));
+        }
+        // 0 keeps an extent, -1 is what is left.
+        let dim = |(axis, dim): (i64, &Dim)| match dim {
+            _ if axis == start => -1,
+            Dim::Known(extent) => i64::try_from(*extent).unwrap_or(i64::MAX),
+            _ => 0,
+        };
+        let merged = (0..).zip(x.shape()?).filter(|(axis, _)| *axis <= start || *axis > stop);
+        let dims: Vec<i64> = merged.map(dim).collect();
+        // Behind what is merged 0 would be another extent's.
+        let behind = dims.iter().skip(usize::try_from(start).unwrap_or(0) + 1);
+        if stop > start && behind.into_iter().any(|dim| *dim == 0) {
+            return Err("expected extents that are known behind those that are merged".to_owned());
+        }
+        let dims = op.longs(&dims);
+        op.call("Reshape", &[&x, &dims], [])?
+    };
+    op.put_shaped(&x, &y)
+}
+
+fn gather(op: &mut Operator<'_>) -> Outcome {
+    let (x, index) = (op.input("X")?, op.input("Index")?);
+    let axis = op.axis("Axis", "axis")?;
+    // A column of numbers, in older programs.
+    let index = if index.rank()? == 2 { op.reshape(&index, &[-1])? } else { index };
+    let y = op.gather(&x, &index, axis)?;
+    op.put("Out", &y)
+}
+
+/// 0 keeps an extent, -1 is what is left.
+fn reshape(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let dims = op.numbers("ShapeTensor", "Shape", "shape")?;
+    let y = op.call("Reshape", &[&x, &dims], [])?;
+    op.put_shaped(&x, &y)
+}
+
+fn shape(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("Input")?;
+    let dims = op.call("Shape", &[&x], [])?;
+    let y = op.cast(&dims, DType::Int32)?;
+    op.put("Out", &y)
+}
+
+fn slice(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("Input")?;
+    let axes = op.ints("axes")?;
+    let starts = op.numbers("StartsTensorList", "StartsTensor", "starts")?;
+    let ends = op.numbers("EndsTensorList", "EndsTensor", "ends")?;
+    let axes = op.longs(&axes);
+    let mut y = op.call("Slice", &[&x, &starts, &ends, &axes], [])?;
+    let gone = op.ints("decrease_axis")?;
+    if !gone.is_empty() {
+        let gone = op.longs(&gone);
+        y = op.call("Squeeze", &[&y, &gone], [])?;
+        if y.rank()? == 0 && op.is_older_than(2_005_000) {
+            y = op.reshape(&y, &[1])?;
+        }
+    }
+    op.put("Out", &y)
+}
+
+fn split(op: &mut Operator<'_>) -> Outcome {
+    let (x, axis) = (op.input("X")?, op.axis("AxisTensor", "axis")?);
+    let (sections, count) = (op.ints("sections")?, op.int("num")?);
+    let made = if sections.is_empty() {
+        let attributes = [int("axis", axis), int("num_outputs", count)];
+        let count = usize::try_from(count).ok().filter(|count| (1..1 << 16).contains(count));
+        let count = count.ok_or("expected a number of parts as `num`")?;
+        op.emit("Split", &[Some(&x)], attributes, count)?
+    } else {
+        let place = place(axis, &x)?;
+        let whole =
+            usize::try_from(place).ok().and_then(|place| x.shape().ok()?.get(place).cloned());
+        let known: i64 = sections.iter().filter(|part| **part >= 0).sum();
+        let rest = match whole {
+            Some(Dim::Known(whole)) => i64::try_from(whole).unwrap_or(i64::MAX) - known,
+            _ if sections.iter().all(|part| *part >= 0) => 0,
+            _ => return Err("expected an extent that is known to be split".to_owned()),
+        };
+        let sections: Vec<i64> =
+            sections.iter().map(|part| if *part < 0 { rest } else { *part }).collect();
+        let parts = op.longs(&sections);
+        op.emit("Split", &[Some(&x), Some(&parts)], [int("axis", axis)], sections.len())?
+    };
+    op.put_all("Out", &made)
+}
+
+/// Extents that are not 1 stay.
+fn squeeze(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let axes = op.ints("axes")?;
+    let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
+    let one = |axis: i64| {
+        let dim = usize::try_from(axis).ok().and_then(|axis| x.shape().ok()?.get(axis).cloned());
+        match dim {
+            Some(Dim::Known(extent)) => Ok(extent == 1),
+            Some(_) => Ok(!axes.is_empty()),
+            None => Err(format!("expected an extent of {rank}, found {axis}")),
+        }
+    };
+    let places = match axes.is_empty() {
+        true => (0..rank).collect(),
+        false => axes.iter().map(|axis| place(*axis, &x)).collect::<Outcome<Vec<_>>>()?,
+    };
+    let mut gone = Vec::new();
+    for axis in places {
+        if one(axis)? && !gone.contains(&axis) {
+            gone.push(axis);
+        }
+    }
+    let y = match gone.is_empty() {
+        true => x.clone(),
+        false => {
+            let gone = op.longs(&gone);
+            op.call("Squeeze", &[&x, &gone], [])?
+        }
+    };
+    op.put_shaped(&x, &y)
+}
+
+fn stack(op: &mut Operator<'_>) -> Outcome {
+    let (values, axis) = (op.inputs("X")?, op.int("axis")?);
+    let one = |value: &Value| op.unsqueeze(value, &[axis]);
+    let values = values.iter().map(one).collect::<Outcome<Vec<_>>>()?;
+    let y = op.concat(&values.iter().collect::<Vec<_>>(), axis)?;
+    op.put("Y", &y)
+}
+
+fn transpose(op: &mut Operator<'_>) -> Outcome {
+    let (x, order) = (op.input("X")?, op.ints("axis")?);
+    let order = order.iter().map(|axis| place(*axis, &x)).collect::<Outcome<Vec<_>>>()?;
+    let y = op.transpose(&x, &order)?;
+    op.put_shaped(&x, &y)
+}
+
+/// One after the other: each counts those before it.
+fn unsqueeze(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let axes = op.numbers("AxesTensorList", "AxesTensor", "axes")?;
+    let axes = axes.info().ints().ok_or("expected axes that are known beforehand")?;
+    let mut y = x.clone();
+    for axis in axes {
+        y = op.unsqueeze(&y, &[axis])?;
+    }
+    op.put_shaped(&x, &y)
+}
+
+fn choose(op: &mut Operator<'_>) -> Outcome {
+    let (condition, x, y) = (op.input("Condition")?, op.input("X")?, op.input("Y")?);
+    let out = op.choose(&condition, &x, &y)?;
+    op.put("Out", &out)
+}
