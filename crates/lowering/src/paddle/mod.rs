@@ -13,6 +13,7 @@ mod activations;
 mod conv;
 mod elementwise;
 mod linear;
+mod lod;
 mod loss;
 mod make;
 mod normalize;
@@ -20,6 +21,8 @@ mod operator;
 mod pool;
 mod reduce;
 mod reshape;
+
+pub use lod::lod_source;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -55,6 +58,15 @@ pub fn is_known(kind: &str) -> bool {
     RULES.contains_key(kind)
 }
 
+/// What is known of the variables that an operator reads.
+pub trait Given {
+    /// The type of a variable; `None` if it has no value. What it contains is not told.
+    fn info(&self, variable: &str) -> Option<ValueInfo>;
+
+    /// The integers in a variable, if they are known. What is said then holds for these alone.
+    fn contents(&self, variable: &str) -> Option<Vec<i64>>;
+}
+
 /// An operator in ONNX's.
 #[derive(Clone, Debug, Default)]
 pub struct Lowered {
@@ -84,11 +96,7 @@ pub struct Output {
 ///
 /// # Errors
 /// If there is no such operator, an input is missing, or what it is given contradicts itself.
-pub fn lower_op(
-    op: &Op,
-    release: i64,
-    given: &dyn Fn(&str) -> Option<ValueInfo>,
-) -> Result<Lowered, String> {
+pub fn lower_op(op: &Op, release: i64, given: &dyn Given) -> Result<Lowered, String> {
     let rule = RULES.get(op.kind.as_str()).ok_or("there is no way to compute it yet")?;
     let mut graph = Graph::default();
     op.reads().chain(op.writes()).for_each(|name| graph.names.take(name));

@@ -3,10 +3,9 @@
 use std::ops::{Deref, DerefMut};
 
 use lodstone_model::{AttributeValue, DType, Op};
-use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{attributes, codes};
 
-use super::Output;
+use super::{Given, Output};
 use crate::onnx::{Graph, Value};
 
 /// What comes of a rule.
@@ -21,7 +20,7 @@ pub(super) struct Operator<'a> {
     /// The version of PaddlePaddle that the program follows; 0 if that is unknown.
     release: i64,
     graph: &'a mut Graph,
-    given: &'a dyn Fn(&str) -> Option<ValueInfo>,
+    given: &'a dyn Given,
     pub(super) outputs: Vec<Output>,
 }
 
@@ -44,7 +43,7 @@ impl<'a> Operator<'a> {
         op: &'a Op,
         release: i64,
         graph: &'a mut Graph,
-        given: &'a dyn Fn(&str) -> Option<ValueInfo>,
+        given: &'a dyn Given,
     ) -> Self {
         Self { op, release, graph, given, outputs: Vec::new() }
     }
@@ -61,7 +60,7 @@ impl<'a> Operator<'a> {
 
     /// All variables of an input slot.
     pub(super) fn inputs(&self, slot: &str) -> Outcome<Vec<Value>> {
-        let value = |name: &String| match (self.given)(name) {
+        let value = |name: &String| match self.given.info(name) {
             Some(info) => Ok(Value::new(name, info)),
             None => Err(format!("`{name}`, its `{slot}`, has no value")),
         };
@@ -75,6 +74,22 @@ impl<'a> Operator<'a> {
             0 | 1 => Ok(values.pop()),
             found => Err(format!("expected one `{slot}`, found {found}")),
         }
+    }
+
+    /// The integers that the variable of an input slot has, which have to be known beforehand.
+    pub(super) fn known(&self, slot: &str) -> Outcome<Vec<i64>> {
+        let variable = self.op.input(slot).first().ok_or_else(|| format!("it has no `{slot}`"))?;
+        let known = self.given.contents(variable);
+        known.ok_or_else(|| format!("expected a `{slot}` that is known beforehand"))
+    }
+
+    /// The integer that each variable of an input slot has.
+    pub(super) fn known_each(&self, slot: &str) -> Outcome<Vec<i64>> {
+        let one = |variable: &String| match self.given.contents(variable).as_deref() {
+            Some([number]) => Ok(*number),
+            _ => Err(format!("expected a `{slot}` that is known beforehand")),
+        };
+        self.op.input(slot).iter().map(one).collect()
     }
 
     /// The variable of an input slot.

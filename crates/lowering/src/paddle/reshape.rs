@@ -73,9 +73,9 @@ impl Operator<'_> {
     fn axis(&self, slot: &str, name: &str) -> Outcome<i64> {
         match self.optional(slot)? {
             None => self.int(name),
-            Some(value) => match value.info().ints().as_deref() {
-                Some([axis]) => Ok(*axis),
-                _ => Err(format!("expected a `{slot}` that is known beforehand")),
+            Some(_) => match self.known(slot)?.as_slice() {
+                [axis] => Ok(*axis),
+                other => Err(format!("expected one number as `{slot}`, found {other:?}")),
             },
         }
     }
@@ -275,8 +275,11 @@ fn transpose(op: &mut Operator<'_>) -> Outcome {
 /// One after the other: each counts those before it.
 fn unsqueeze(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    let axes = op.numbers("AxesTensorList", "AxesTensor", "axes")?;
-    let axes = axes.info().ints().ok_or("expected axes that are known beforehand")?;
+    let axes = match (op.inputs("AxesTensorList")?.len(), op.optional("AxesTensor")?) {
+        (0, None) => op.ints("axes")?,
+        (0, Some(_)) => op.known("AxesTensor")?,
+        _ => op.known_each("AxesTensorList")?,
+    };
     let mut y = x.clone();
     for axis in axes {
         y = op.unsqueeze(&y, &[axis])?;

@@ -1,0 +1,41 @@
+//! What becomes of the LoD of what operators read.
+
+use lodstone_model::Op;
+
+/// The input slot whose LoD the outputs of an operator have, as long as they have as many rows; `None` if they
+/// have none. Operators of sequences, which make LoD of their own, are not told here.
+pub fn lod_source(op: &Op) -> Option<&'static str> {
+    Some(match op.kind.as_str() {
+        // These give rows of their own.
+        "accuracy"
+        | "arg_max"
+        | "arg_min"
+        | "assign_value"
+        | "bmm"
+        | "conv2d"
+        | "conv3d"
+        | "conv2d_transpose"
+        | "depthwise_conv2d"
+        | "depthwise_conv2d_transpose"
+        | "expand_v2"
+        | "fill_any_like"
+        | "fill_constant"
+        | "fill_constant_batch_size_like"
+        | "gather"
+        | "mean"
+        | "pool2d"
+        | "pool3d"
+        | "range"
+        | "reduce_all"
+        | "reduce_any"
+        | "shape"
+        | "stack"
+        | "transpose"
+        | "transpose2" => return None,
+        "lookup_table" | "lookup_table_v2" => "Ids",
+        "slice" => "Input",
+        "softmax_with_cross_entropy" => "Logits",
+        "where" => "Condition",
+        _ => "X",
+    })
+}

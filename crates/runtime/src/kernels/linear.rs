@@ -1,0 +1,84 @@
+//! Products of matrices.
+
+use burn_backend::ops::{FloatTensorOps, IntTensorOps};
+use burn_backend::{Backend, Scalar};
+
+use super::elementwise::common;
+use super::{Call, Run};
+use crate::item::{Item, Outcome};
+
+type One<B> = Outcome<Vec<Item<B>>>;
+
+pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
+    Some(match kind {
+        "Gemm" => gemm,
+        "MatMul" => |call| Ok(vec![product(call.input(0)?.clone(), call.input(1)?.clone())?]),
+        _ => return None,
+    })
+}
+
+/// Stacks of matrices; a list is a row on the left and a column on the right.
+fn product<B: Backend>(a: Item<B>, b: Item<B>) -> Outcome<Item<B>> {
+    let (mut left, mut right) = (a.shape(), b.shape());
+    let (is_row, is_column) = (left.len() == 1, right.len() == 1);
+    if is_row {
+        left.insert(0, 1);
+    }
+    if is_column {
+        right.push(1);
+    }
+    let (Some((stack, [rows, inner])), Some((other, [same, columns]))) =
+        (left.split_last_chunk::<2>(), right.split_last_chunk::<2>())
+    else {
+        return Err("expected matrices".to_owned());
+    };
+    if inner != same {
+        return Err(format!("{left:?} and {right:?} do not fit each other"));
+    }
+    let over = common(stack, other)?;
+    let full = |a: usize, b: usize| [over.as_slice(), &[a, b]].concat();
+    let mut shape = full(*rows, *columns);
+    let (rows, inner, columns) = (*rows, *inner, *columns);
+    let made = if shape.contains(&0) || inner == 0 {
+        let zero = match &a {
+            Item::Float(_) => Item::from_data(burn_backend::TensorData::new(vec![0f32], [1])),
+            _ => Item::longs(&[0]),
+        };
+        let to = crate::item::burn_type(a.dtype()?)?;
+        super::elementwise::converted(zero, to)?.reshaped(vec![1; shape.len()]).expanded(&shape)
+    } else {
+        let a = a.reshaped(left.clone()).expanded(&full(rows, inner));
+        let b = b.reshaped(right.clone()).expanded(&full(inner, columns));
+        match (a, b) {
+            (Item::Float(a), Item::Float(b)) => Item::Float(B::float_matmul(a, b)),
+            (a, b) => Item::Int(B::int_matmul(a.int()?, b.int()?)),
+        }
+    };
+    if is_column {
+        shape.pop();
+    }
+    if is_row {
+        shape.remove(over.len());
+    }
+    Ok(made.reshaped(shape))
+}
+
+fn gemm<B: Backend>(call: &Call<'_, B>) -> One<B> {
+    let turned = |number: usize, name: &str| {
+        let x = call.input(number)?.clone();
+        Ok::<_, String>(if call.int(name, 0) != 0 { x.permuted(&[1, 0]) } else { x })
+    };
+    let (a, b) = (turned(0, "transA")?, turned(1, "transB")?);
+    let mut y = product(a, b)?.float()?;
+    let alpha = call.float("alpha", 1.0);
+    if alpha != 1.0 {
+        y = B::float_mul_scalar(y, Scalar::Float(alpha.into()));
+    }
+    if let Some(c) = call.optional(2) {
+        let shape = Item::<B>::Float(y.clone()).shape();
+        let c = c.clone().expanded(&shape).float()?;
+        let c = B::float_mul_scalar(c, Scalar::Float(call.float("beta", 1.0).into()));
+        y = B::float_add(y, c);
+    }
+    Ok(vec![Item::Float(y)])
+}

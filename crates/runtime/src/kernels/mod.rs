@@ -1,0 +1,115 @@
+//! Kernels: what operators of ONNX compute, a family a file.
+//!
+//! A kernel may rely on what the rule of its operator has checked (`lodstone_schema::onnx::infer`, asked with
+//! the extents that are there): kinds, element types, ranks, and that extents fit. What depends on elements, as
+//! numbers of rows do, it checks itself.
+
+mod elementwise;
+mod indexing;
+mod linear;
+mod normalize;
+mod pieces;
+mod reduce;
+mod windows;
+
+use burn_backend::Backend;
+use lodstone_model::{AttributeValue, Op};
+
+use crate::item::{Item, Outcome};
+
+/// What an operator computes.
+pub(crate) type Run<B> = fn(&Call<'_, B>) -> Outcome<Vec<Item<B>>>;
+
+/// The kernel of an operator, by its set and its kind.
+pub(crate) fn kernel<B: Backend>(domain: &str, kind: &str) -> Option<Run<B>> {
+    if !domain.is_empty() {
+        return None;
+    }
+    elementwise::kernel(kind)
+        .or_else(|| indexing::kernel(kind))
+        .or_else(|| linear::kernel(kind))
+        .or_else(|| normalize::kernel(kind))
+        .or_else(|| pieces::kernel(kind))
+        .or_else(|| reduce::kernel(kind))
+        .or_else(|| windows::kernel(kind))
+}
+
+/// An operator and what it is given.
+pub(crate) struct Call<'a, B: Backend> {
+    pub(crate) op: &'a Op,
+    pub(crate) inputs: Vec<Option<Item<B>>>,
+}
+
+impl<B: Backend> Call<'_, B> {
+    /// An input that may be left out.
+    pub(crate) fn optional(&self, number: usize) -> Option<&Item<B>> {
+        self.inputs.get(number)?.as_ref()
+    }
+
+    /// An input.
+    pub(crate) fn input(&self, number: usize) -> Outcome<&Item<B>> {
+        self.optional(number).ok_or_else(|| format!("it has no input {number}"))
+    }
+
+    /// All inputs that are there.
+    pub(crate) fn all(&self) -> Vec<Item<B>> {
+        self.inputs.iter().flatten().cloned().collect()
+    }
+
+    /// An input that is a list of integers.
+    pub(crate) fn longs(&self, number: usize) -> Outcome<Option<Vec<i64>>> {
+        self.optional(number).map(Item::to_longs).transpose()
+    }
+
+    /// How many outputs are asked for.
+    pub(crate) fn outputs(&self) -> usize {
+        self.op.outputs.first().map_or(1, |operand| operand.args.len())
+    }
+
+    /// An attribute that is an integer, or what it is otherwise.
+    pub(crate) fn int(&self, name: &str, otherwise: i64) -> i64 {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Long(value)) => *value,
+            _ => otherwise,
+        }
+    }
+
+    /// An attribute that is a number, or what it is otherwise.
+    pub(crate) fn float(&self, name: &str, otherwise: f32) -> f32 {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Float(value)) => *value,
+            _ => otherwise,
+        }
+    }
+
+    /// An attribute that is a list of integers.
+    pub(crate) fn ints(&self, name: &str) -> Option<&[i64]> {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Longs(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// An attribute that is a text.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        match self.op.attribute(name) {
+            Some(AttributeValue::String(value)) => Some(value.to_string()),
+            _ => None,
+        }
+    }
+}
+
+/// An axis, of which negative ones count from the end.
+pub(crate) fn axis(axis: i64, rank: usize) -> Outcome<usize> {
+    let whole = i64::try_from(rank).unwrap_or(i64::MAX);
+    let place = if axis < 0 { axis.saturating_add(whole) } else { axis };
+    usize::try_from(place)
+        .ok()
+        .filter(|place| *place < rank)
+        .ok_or_else(|| format!("expected one of {rank} extents, found {axis}"))
+}
+
+/// An integer that is a number of elements.
+pub(crate) fn count(number: i64) -> Outcome<usize> {
+    usize::try_from(number).map_err(|_| format!("expected a number of elements, found {number}"))
+}
