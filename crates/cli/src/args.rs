@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Convert(Convert),
     /// Say what is different between two models; exit 0 nothing, 1 something
     Diff(Diff),
+    /// Run a model once: its outputs as text, or in a file
+    Run(Run),
     /// Say what a model could do, or tell, if its own framework opened it; exit 0 nothing,
     /// 1 something, 2 could not tell
     Scan(Scan),
@@ -311,6 +313,29 @@ pub(crate) struct Seal {
     pub(crate) replace: bool,
     #[command(flatten)]
     pub(crate) open: Whole,
+}
+
+/// What is run.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone run lenet/ -i img=digit.npy                 outputs as text
+  lodstone run lenet/ -i inputs.npz -o outputs.npz     inputs by the names that the archive has
+  lodstone run tagger/ -i words=ids.npy --lod words=0,3,7")]
+pub(crate) struct Run {
+    /// A file, a directory, or the prefix that the files of a model share
+    pub(crate) path: PathBuf,
+    /// An input: NAME=FILE, or FILE for the next one that is left, or for all that it names (npz)
+    #[arg(short, long, value_name = "NAME=FILE")]
+    pub(crate) input: Vec<String>,
+    /// LoD of an input, once for each level: offsets at which sequences begin, and the end (x=0,3,7)
+    #[arg(long, value_name = "NAME=OFFSETS")]
+    pub(crate) lod: Vec<String>,
+    /// Write the outputs to a file, in the format that its name tells, rather than to the terminal
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) open: Open,
 }
 
 #[derive(Args)]

@@ -11,6 +11,7 @@ mod inspect;
 mod plain;
 mod progress;
 mod recover;
+mod run;
 mod say;
 mod scan;
 mod seal;
@@ -42,6 +43,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Cat(arguments) => cat::run(&arguments).map(yes),
         Command::Convert(arguments) => convert::run(&arguments).map(yes),
         Command::Diff(arguments) => diff::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments).map(yes),
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Seal(arguments) => seal::run(&arguments).map(yes),
         Command::Verify(arguments) => verify::run(&arguments),

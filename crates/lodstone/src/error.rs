@@ -62,6 +62,10 @@ pub enum Error {
     /// Operators that another framework has no words for.
     #[error(transparent)]
     Lower(#[from] lodstone_lowering::LowerError),
+    /// A program that cannot be run, or not to its end.
+    #[cfg(feature = "runtime")]
+    #[error(transparent)]
+    Run(#[from] lodstone_runtime::Error),
     /// Something that the model does not have.
     #[error("{0}")]
     Absent(String),

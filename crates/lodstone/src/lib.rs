@@ -28,6 +28,8 @@ mod inspect;
 mod layers;
 mod numbers;
 mod open;
+#[cfg(feature = "runtime")]
+mod run;
 mod scan;
 mod seal;
 mod shapes;
@@ -63,6 +65,8 @@ pub use lodstone_store::{
     Blob, Error as StoreError, Links, Memory, Progress, Recovery, Step, StepKind, recover,
 };
 pub use open::{open, open_with};
+#[cfg(feature = "runtime")]
+pub use run::{Inputs, run};
 pub use scan::{Danger, DangerKind, Scan, scan};
 pub use seal::{Sealing, seal};
 pub use verify::{Defect, DefectKind, Verification, verify};

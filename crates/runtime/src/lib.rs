@@ -1,6 +1,22 @@
-//! Runs programs: kernels, scope, executor.
+//! Runs programs of PaddlePaddle: a scope of variables, an executor, kernels.
+//!
+//! A program is its operators in their order. Those that compute are said in ONNX's operators
+//! (`lodstone-lowering`), for which there are kernels; those that move values, run blocks or touch files the
+//! runtime has itself.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod error;
 mod item;
 mod kernels;
+mod lowered;
+mod native;
+mod plan;
+mod run;
+mod scope;
+mod value;
+
+pub use error::{Error, Place, Result};
+pub use run::{Executor, Prepared};
+pub use scope::Scope;
+pub use value::Value;

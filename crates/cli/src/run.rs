@@ -1,0 +1,53 @@
+//! `lodstone run`.
+
+use std::io::Write;
+use std::path::Path;
+
+use lodstone::{ConvertOptions, Inputs, Model, OpenOptions};
+
+use crate::Failure;
+use crate::args::Run;
+use crate::say::{self, plain};
+
+/// Runs a model once.
+pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
+    let mut inputs = Inputs::default();
+    for given in &arguments.input {
+        let (name, path) = match given.split_once('=') {
+            Some((name, path)) => (Some(name), path),
+            None => (None, given.as_str()),
+        };
+        inputs.read(name, Path::new(path), &OpenOptions::default())?;
+    }
+    for given in &arguments.lod {
+        inputs.lod.push(level(given)?);
+    }
+    let model = lodstone::open_with(&arguments.path, &arguments.open.options())?;
+    let outputs = lodstone::run(&model, inputs)?;
+    model.report.warnings.iter().for_each(|warning| say::warning(warning));
+    let Some(path) = &arguments.output else {
+        return say::to_stdout(|out| {
+            for output in &outputs {
+                writeln!(out, "{}:", plain(&output.name))?;
+                lodstone::write_text(&output.tensor, out)?;
+            }
+            Ok(())
+        });
+    };
+    let made = Model { parameters: outputs, ..Model::default() };
+    let done = lodstone::convert(made, path, &ConvertOptions::default())?;
+    done.report.warnings.iter().for_each(|warning| say::warning(warning));
+    Ok(())
+}
+
+/// `name=0,3,7`
+fn level(given: &str) -> Result<(String, Vec<u64>), Failure> {
+    let (name, offsets) = given
+        .split_once('=')
+        .ok_or_else(|| format!("expected NAME=OFFSETS as `--lod`, found `{given}`"))?;
+    let offset = |text: &str| {
+        text.trim().parse().map_err(|_| format!("`{text}` in `--lod {given}` is no offset"))
+    };
+    let offsets = offsets.split(',').map(offset).collect::<Result<_, _>>()?;
+    Ok((name.to_owned(), offsets))
+}

@@ -1,0 +1,86 @@
+//! Models that are run.
+
+use std::path::Path;
+
+use lodstone_model::{Lod, Model, Parameter, Tensor};
+use lodstone_runtime::{Prepared, Scope};
+use lodstone_schema::conventions;
+
+use crate::{Error, OpenOptions, Result, open_with};
+
+/// What a model is given.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    /// Tensors by name; those without one are the inputs that are left, in their order.
+    pub tensors: Vec<(Option<String>, Tensor)>,
+    /// Levels of LoD, outermost first, by the names of inputs; several of one name are several levels.
+    pub lod: Vec<(String, Vec<u64>)>,
+}
+
+impl Inputs {
+    /// Takes all tensors of a file: one without a name of its own is `name`, or the next that is left.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn read(&mut self, name: Option<&str>, path: &Path, options: &OpenOptions) -> Result<()> {
+        let mut model = open_with(path, options)?;
+        model.load()?;
+        let one = model.parameters.len() == 1;
+        for parameter in model.parameters {
+            let own =
+                Some(parameter.name).filter(|own| !own.is_empty() && !(one && name.is_some()));
+            let named = own.or_else(|| name.map(str::to_owned));
+            self.tensors.push((named, parameter.tensor));
+        }
+        Ok(())
+    }
+
+    /// The tensors with the names of a model's inputs.
+    fn named(mut self, wanted: &[&str]) -> Result<Vec<(String, Tensor)>> {
+        let mut named: Vec<(String, Tensor)> = Vec::new();
+        let (given, rest): (Vec<_>, Vec<_>) =
+            self.tensors.drain(..).partition(|(name, _)| name.is_some());
+        named.extend(given.into_iter().filter_map(|(name, tensor)| Some((name?, tensor))));
+        for (_, tensor) in rest {
+            let is_left = |name: &&&str| !named.iter().any(|(known, _)| known == **name);
+            let Some(name) = wanted.iter().find(is_left) else {
+                let count = wanted.len();
+                let what = format!("more inputs are given than the {count} that the model has");
+                return Err(Error::Absent(what));
+            };
+            named.push(((*name).to_owned(), tensor));
+        }
+        for (name, level) in self.lod {
+            let tensor = named.iter_mut().find(|(known, _)| *known == name);
+            let Some((_, tensor)) = tensor else {
+                return Err(Error::Absent(format!("there is no input `{name}` to have a LoD")));
+            };
+            let Lod(levels) = &mut tensor.lod;
+            levels.push(level);
+        }
+        for name in wanted {
+            if !named.iter().any(|(known, _)| known == name) {
+                return Err(Error::Absent(format!("the input `{name}` is not given")));
+            }
+        }
+        Ok(named)
+    }
+}
+
+/// Runs the program of a model once; gives its outputs by name, in their order.
+///
+/// # Errors
+/// If the model has no program, an input is missing or not what the program takes, or the program cannot be run:
+/// operators that nothing computes are told all at once.
+pub fn run(model: &Model, inputs: Inputs) -> Result<Vec<Parameter>> {
+    let program = model.program.as_ref();
+    let program = program.ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
+    let interface = (conventions(program).interface)(program);
+    let inputs = inputs.named(&interface.inputs)?;
+    let prepared = Prepared::new(program, &[])?;
+    let feed: Vec<(&str, Tensor)> =
+        inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
+    let outputs = prepared.run(&mut Scope::of(model)?, &feed)?;
+    let named = prepared.fetched().iter().cloned().zip(outputs);
+    Ok(named.map(|(name, tensor)| Parameter { name, tensor }).collect())
+}

@@ -1,0 +1,235 @@
+//! Operators that are computed by operators of ONNX.
+//!
+//! An operator is said in ONNX's for the types that it is given, once for each: what comes of that is kept, and
+//! run again as long as types stay the same.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use burn_flex::Flex;
+use lodstone_lowering::paddle::{self, Given, lod_source};
+use lodstone_model::{DType, Op, Tensor};
+use lodstone_schema::onnx::infer::ValueInfo;
+
+use crate::item::Item;
+use crate::kernels::{Call, Run, kernel};
+use crate::plan::{Slot, Step};
+use crate::run::Frame;
+use crate::value::Value;
+
+/// Most types that an operator is kept for.
+const MOST_KEPT: usize = 64;
+
+/// What an operator is in ONNX's, by the types that it was given.
+#[derive(Debug, Default)]
+pub(crate) struct Lowered(Mutex<HashMap<Key, Arc<Compiled>>>);
+
+type Key = Vec<(DType, Vec<u64>)>;
+
+/// Operators of ONNX over registers.
+struct Compiled {
+    nodes: Vec<Node>,
+    constants: Vec<(usize, Tensor)>,
+    /// Variables, and the registers that they are read into.
+    inputs: Vec<(Slot, usize)>,
+    /// Registers, and the variables that they become.
+    outputs: Vec<(usize, Slot)>,
+    registers: usize,
+}
+
+impl std::fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.nodes.iter().map(|node| &node.op.kind)).finish()
+    }
+}
+
+struct Node {
+    op: Op,
+    run: Run<Flex>,
+    inputs: Vec<Option<usize>>,
+    outputs: Vec<usize>,
+    /// Registers that nobody reads after it.
+    last: Vec<usize>,
+}
+
+/// The variables of a frame, as a lowering sees them.
+struct Seen<'a> {
+    frame: &'a Frame<'a>,
+    step: &'a Step,
+    /// Whether it was asked for what is in one.
+    looked: Cell<bool>,
+}
+
+impl Seen<'_> {
+    fn tensor(&self, variable: &str) -> Option<&Tensor> {
+        self.frame.tensor(self.step.slot(variable)?).ok()
+    }
+}
+
+impl Given for Seen<'_> {
+    fn info(&self, variable: &str) -> Option<ValueInfo> {
+        let tensor = self.tensor(variable)?;
+        let dims = tensor.shape.iter().map(|extent| lodstone_model::Dim::Known(*extent));
+        Some(ValueInfo::tensor(tensor.dtype, Some(dims.collect())))
+    }
+
+    fn contents(&self, variable: &str) -> Option<Vec<i64>> {
+        self.looked.set(true);
+        ValueInfo::of(self.tensor(variable)?).ints()
+    }
+}
+
+impl Lowered {
+    /// Computes an operator.
+    pub(crate) fn run(&self, frame: &mut Frame<'_>, step: &Step, op: &Op) -> Result<(), String> {
+        let compiled = self.compiled(frame, step, op)?;
+        let values = compiled.run(frame)?;
+        let rows = lod_source(op).and_then(|slot| step.inputs(slot).first().copied().flatten());
+        let rows = rows.and_then(|slot| frame.tensor(slot).ok());
+        let lod = rows.map(|tensor| (tensor.lod.clone(), tensor.shape.first().copied()));
+        for (slot, mut tensor) in values {
+            if let Some((lod, rows)) = &lod
+                && !lod.is_empty()
+                && tensor.shape.first() == rows.as_ref()
+            {
+                tensor.lod = lod.clone();
+            }
+            frame.set(slot, Value::Tensor(tensor));
+        }
+        Ok(())
+    }
+
+    fn compiled(&self, frame: &Frame<'_>, step: &Step, op: &Op) -> Result<Arc<Compiled>, String> {
+        let mut key = Key::new();
+        for name in op.reads() {
+            if let Some(tensor) = step.slot(name).and_then(|slot| frame.tensor(slot).ok()) {
+                key.push((tensor.dtype, tensor.shape.clone()));
+            }
+        }
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let seen = Seen { frame, step, looked: Cell::new(false) };
+        let lowered = paddle::lower_op(op, frame.release(), &seen)?;
+        let compiled = Arc::new(Compiled::new(lowered, step)?);
+        if !seen.looked.get() {
+            let mut kept = lock();
+            if kept.len() >= MOST_KEPT {
+                kept.clear();
+            }
+            kept.insert(key, Arc::clone(&compiled));
+        }
+        Ok(compiled)
+    }
+}
+
+impl Compiled {
+    fn new(lowered: paddle::Lowered, step: &Step) -> Result<Self, String> {
+        let mut numbers: HashMap<String, usize> = HashMap::new();
+        let mut register = |name: &str| match numbers.get(name) {
+            Some(number) => (*number, false),
+            None => {
+                numbers.insert(name.to_owned(), numbers.len());
+                (numbers.len() - 1, true)
+            }
+        };
+        let constants: Vec<(usize, Tensor)> = lowered
+            .constants
+            .into_iter()
+            .map(|constant| (register(&constant.name).0, constant.tensor))
+            .collect();
+        let mut inputs = Vec::new();
+        let mut read = |name: &str, register: &mut dyn FnMut(&str) -> (usize, bool)| {
+            let (number, new) = register(name);
+            if new {
+                let slot = step.slot(name).ok_or_else(|| format!("`{name}` is no variable"))?;
+                inputs.push((slot, number));
+            }
+            Ok::<usize, String>(number)
+        };
+        let mut nodes = Vec::new();
+        for op in lowered.ops {
+            let run = kernel::<Flex>(&op.domain, &op.kind)
+                .ok_or_else(|| format!("`{}` is not computed yet", op.kind))?;
+            let args = |operands: &[lodstone_model::Operand]| {
+                operands.first().map_or(Vec::new(), |operand| operand.args.clone())
+            };
+            let mut numbers = Vec::new();
+            for name in args(&op.inputs) {
+                numbers.push(match name.as_str() {
+                    "" => None,
+                    name => Some(read(name, &mut register)?),
+                });
+            }
+            let outputs = args(&op.outputs).iter().map(|name| register(name).0).collect();
+            nodes.push(Node { op, run, inputs: numbers, outputs, last: Vec::new() });
+        }
+        let mut outputs = Vec::new();
+        for output in &lowered.outputs {
+            let number = read(&output.value, &mut register)?;
+            let slot = step.slot(&output.variable).ok_or("it writes no variable")?;
+            outputs.push((number, slot));
+        }
+        let mut used: Vec<usize> = outputs.iter().map(|(number, _)| *number).collect();
+        for node in nodes.iter_mut().rev() {
+            for number in node.inputs.iter().flatten().chain(&node.outputs) {
+                if !used.contains(number) {
+                    used.push(*number);
+                    node.last.push(*number);
+                }
+            }
+        }
+        Ok(Self { nodes, constants, inputs, outputs, registers: numbers.len() })
+    }
+
+    fn run(&self, frame: &Frame<'_>) -> Result<Vec<(Slot, Tensor)>, String> {
+        let mut registers: Vec<Option<Item<Flex>>> = vec![None; self.registers];
+        let mut put = |number: usize, item: Item<Flex>| {
+            if let Some(register) = registers.get_mut(number) {
+                *register = Some(item);
+            }
+        };
+        for (number, tensor) in &self.constants {
+            put(*number, Item::enter(tensor)?);
+        }
+        for (slot, number) in &self.inputs {
+            put(*number, Item::enter(frame.tensor(*slot)?)?);
+        }
+        for node in &self.nodes {
+            let input = |number: &Option<usize>| registers.get((*number)?)?.clone();
+            let call = Call { op: &node.op, inputs: node.inputs.iter().map(input).collect() };
+            for number in &node.last {
+                if let Some(register) = registers.get_mut(*number) {
+                    *register = None;
+                }
+            }
+            let made = guarded(|| (node.run)(&call))
+                .map_err(|what| format!("as `{}`: {what}", node.op.kind))?;
+            for (number, item) in node.outputs.iter().zip(made) {
+                if !node.last.contains(number)
+                    && let Some(register) = registers.get_mut(*number)
+                {
+                    *register = Some(item);
+                }
+            }
+        }
+        let take = |(number, slot): &(usize, Slot)| {
+            let item = registers.get(*number).and_then(Clone::clone);
+            let item = item.ok_or_else(|| "it has not been computed".to_owned())?;
+            Ok((*slot, item.leave()?))
+        };
+        self.outputs.iter().map(take).collect()
+    }
+}
+
+/// What a kernel gives; one that panics has an error of this program, not of the user's.
+fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(format!("internal error: {}", text.unwrap_or("a panic")))
+    })
+}

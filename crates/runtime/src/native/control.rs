@@ -1,0 +1,156 @@
+//! What comes in and goes out, what is run when, and arrays of tensors.
+
+use lodstone_model::{AttributeValue, DType, Op, Tensor};
+use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_store::Blob;
+
+use super::{Outcome, Run, input, output};
+use crate::plan::{Slot, Step};
+use crate::run::Frame;
+use crate::value::Value;
+
+/// Most tensors of an array.
+const LONGEST: usize = 1 << 24;
+
+pub(super) fn of(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "assign" => assign,
+        "conditional_block" | "conditional_block_infer" => conditional_block,
+        "feed" => feed,
+        // What is fetched stays until the end, where it is taken.
+        "fetch" | "fetch_v2" => |frame, step, _| Ok(frame.value(input(step, "X")?).map(drop)?),
+        "increment" => increment,
+        "lod_array_length" => array_length,
+        "read_from_array" => read_from_array,
+        "select_input" => select_input,
+        "while" => |frame, step, _| frame.while_true(step, input(step, "Condition")?),
+        "write_to_array" => write_to_array,
+        _ => return None,
+    })
+}
+
+/// It is there already: who runs the program has put it there.
+fn feed(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let slot = output(step, "Out")?;
+    let name = frame.plan.vars.get(slot).map_or("", |var| &var.name).to_owned();
+    match frame.value(slot) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(format!("`{name}` is not fed").into()),
+    }
+}
+
+fn assign(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let value = frame.value(input(step, "X")?)?.clone();
+    frame.set(output(step, "Out")?, value);
+    Ok(())
+}
+
+/// If the condition is true; without a scalar one, if there are elements at all.
+fn conditional_block(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
+    let condition = step.inputs("Cond").first().copied().flatten().ok_or("it has no `Cond`")?;
+    let scalar = matches!(op.attribute("is_scalar_condition"), Some(AttributeValue::Bool(true)));
+    let runs = match scalar {
+        true => frame.is_true(condition)?,
+        false => frame.tensor(condition)?.nbytes() > 0,
+    };
+    if runs { Ok(frame.inner(step)?) } else { Ok(()) }
+}
+
+fn select_input(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let number = index(frame, input(step, "Mask")?)?;
+    let chosen = step.inputs("X").get(number).copied().flatten();
+    let chosen = chosen.ok_or_else(|| format!("expected one of its `X`, found {number}"))?;
+    let value = frame.value(chosen)?.clone();
+    frame.set(output(step, "Out")?, value);
+    Ok(())
+}
+
+/// The integer that a variable of one element is.
+fn long(frame: &Frame<'_>, slot: Slot) -> Outcome<i64> {
+    match ValueInfo::of(frame.tensor(slot)?).ints().as_deref() {
+        Some([number]) => Ok(*number),
+        _ => Err("expected one integer".into()),
+    }
+}
+
+/// The number of a member that a variable says.
+fn index(frame: &Frame<'_>, slot: Slot) -> Outcome<usize> {
+    let number = match frame.tensor(slot)?.dtype {
+        DType::Bool => i64::from(frame.is_true(slot)?),
+        _ => long(frame, slot)?,
+    };
+    let place = usize::try_from(number).ok().filter(|place| *place < LONGEST);
+    Ok(place.ok_or_else(|| format!("expected a number below {LONGEST}, found {number}"))?)
+}
+
+/// Adds a step to one number; integers go round where they end.
+fn increment(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
+    let (from, to) = (input(step, "X")?, output(step, "Out")?);
+    let by = match op.attribute("step") {
+        Some(AttributeValue::Float(by)) => *by,
+        _ => 1.0,
+    };
+    let tensor = frame.tensor(from)?;
+    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+    #[expect(clippy::cast_possible_truncation, reason = "a step of integers is a whole number")]
+    let more = match (tensor.dtype, &*bytes) {
+        (DType::Int32, &[a, b, c, d]) => {
+            i32::from_le_bytes([a, b, c, d]).wrapping_add(by as i32).to_le_bytes().to_vec()
+        }
+        (DType::Float32, &[a, b, c, d]) => {
+            (f32::from_le_bytes([a, b, c, d]) + by).to_le_bytes().to_vec()
+        }
+        (DType::Int64, bytes) if let Ok(bytes) = bytes.try_into() => {
+            i64::from_le_bytes(bytes).wrapping_add(by as i64).to_le_bytes().to_vec()
+        }
+        (DType::Float64, bytes) if let Ok(bytes) = bytes.try_into() => {
+            (f64::from_le_bytes(bytes) + f64::from(by)).to_le_bytes().to_vec()
+        }
+        (dtype, _) => {
+            return Err(format!("expected one number, found {dtype}{:?}", tensor.shape).into());
+        }
+    };
+    let made = Tensor::dense(tensor.dtype, tensor.shape.clone(), Blob::memory(more));
+    frame.set(to, Value::Tensor(made));
+    Ok(())
+}
+
+fn write_to_array(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let place = index(frame, input(step, "I")?)?;
+    let tensor = frame.tensor(input(step, "X")?)?.clone();
+    let slot = output(step, "Out")?;
+    let mut array = match frame.take(slot) {
+        Some(Value::Array(array)) => array,
+        None => Vec::new(),
+        Some(other) => return Err(format!("expected an array, found {}", other.kind()).into()),
+    };
+    if array.len() <= place {
+        array.resize_with(place + 1, || None);
+    }
+    if let Some(member) = array.get_mut(place) {
+        *member = Some(tensor);
+    }
+    frame.set(slot, Value::Array(array));
+    Ok(())
+}
+
+fn read_from_array(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let place = index(frame, input(step, "I")?)?;
+    let tensor = match frame.value(input(step, "X")?)? {
+        Value::Array(array) => array.get(place).cloned().flatten(),
+        other => return Err(format!("expected an array, found {}", other.kind()).into()),
+    };
+    let tensor = tensor.ok_or_else(|| format!("the array has no member {place}"))?;
+    frame.set(output(step, "Out")?, Value::Tensor(tensor));
+    Ok(())
+}
+
+fn array_length(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let length = match frame.value(input(step, "X")?)? {
+        Value::Array(array) => array.len() as i64,
+        other => return Err(format!("expected an array, found {}", other.kind()).into()),
+    };
+    let tensor = Tensor::dense(DType::Int64, vec![1], Blob::memory(length.to_le_bytes().to_vec()));
+    frame.set(output(step, "Out")?, Value::Tensor(tensor));
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! Operators that the runtime has itself: those that move values rather than compute them, run blocks, count,
+//! draw random numbers, or read and write files.
+
+mod control;
+
+use lodstone_model::Op;
+
+use crate::plan::{Slot, Step};
+use crate::run::{Failure, Frame};
+
+/// What comes of an operator.
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+/// What an operator does.
+pub(crate) type Run = fn(&mut Frame<'_>, &Step, &Op) -> Outcome;
+
+/// What computes an operator natively, if anything does.
+pub(crate) fn of(kind: &str, _op: &Op) -> Option<Run> {
+    control::of(kind)
+}
+
+/// The variable of an input slot.
+fn input(step: &Step, slot: &str) -> Outcome<Slot> {
+    let found = step.inputs(slot).first().copied().flatten();
+    found.ok_or_else(|| Failure::Here(format!("it has no `{slot}`")))
+}
+
+/// The variable of an output slot.
+fn output(step: &Step, slot: &str) -> Outcome<Slot> {
+    let found = step.outputs(slot).first().copied().flatten();
+    found.ok_or_else(|| Failure::Here(format!("it writes no `{slot}`")))
+}

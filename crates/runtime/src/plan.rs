@@ -1,0 +1,307 @@
+//! Programs, ready to be run: names are numbers, operators are what computes them, and what nobody reads any
+//! more is let go.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use lodstone_lowering::paddle as lowering;
+use lodstone_model::{Dialect, Op, Program, VarKind};
+
+use crate::error::{Error, Place, Result};
+use crate::lowered::Lowered;
+use crate::native::{self, Run};
+
+/// Most blocks that may lie in each other.
+const DEEPEST: usize = 64;
+
+/// A variable of a program, by number.
+pub(crate) type Slot = usize;
+
+/// A program that can be run.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) program: Program,
+    pub(crate) vars: Vec<Variable>,
+    pub(crate) blocks: Vec<Block>,
+    /// What the first block calls variables.
+    pub(crate) names: HashMap<String, Slot>,
+}
+
+/// A variable.
+#[derive(Debug)]
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    /// Whether it is in the scope.
+    pub(crate) persistable: bool,
+    pub(crate) kind: VarKind,
+}
+
+/// A block.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    pub(crate) steps: Vec<Step>,
+    /// Variables that are its own, and are gone when it has run.
+    pub(crate) own: Vec<Slot>,
+}
+
+/// An operator.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) place: Place,
+    /// Variables of each input slot.
+    inputs: Vec<(String, Vec<Option<Slot>>)>,
+    /// Variables of each output slot.
+    outputs: Vec<(String, Vec<Option<Slot>>)>,
+    /// Variables, by the names that the operator knows them by.
+    pub(crate) named: Vec<(String, Slot)>,
+    pub(crate) does: Does,
+    /// Variables that nobody reads after it.
+    pub(crate) last: Vec<Slot>,
+    /// The block that it runs.
+    pub(crate) block: Option<usize>,
+}
+
+/// How an operator is computed.
+pub(crate) enum Does {
+    /// By the runtime itself.
+    Native(Run),
+    /// By operators of ONNX.
+    Lowered(Lowered),
+}
+
+impl std::fmt::Debug for Does {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Native(_) => "native",
+            Self::Lowered(_) => "lowered",
+        })
+    }
+}
+
+impl Step {
+    /// The variables of an input slot.
+    pub(crate) fn inputs(&self, slot: &str) -> &[Option<Slot>] {
+        of(&self.inputs, slot)
+    }
+
+    /// The variables of an output slot.
+    pub(crate) fn outputs(&self, slot: &str) -> &[Option<Slot>] {
+        of(&self.outputs, slot)
+    }
+
+    /// The number of a variable that the operator names.
+    pub(crate) fn slot(&self, name: &str) -> Option<Slot> {
+        self.named.iter().find(|(known, _)| known == name).map(|(_, slot)| *slot)
+    }
+}
+
+fn of<'a>(slots: &'a [(String, Vec<Option<Slot>>)], slot: &str) -> &'a [Option<Slot>] {
+    slots.iter().find(|(name, _)| name == slot).map_or(&[], |(_, slots)| slots)
+}
+
+/// What PaddlePaddle calls a gradient that there is none of.
+const EMPTY: &str = "@EMPTY@";
+
+impl Plan {
+    /// Prepares a program of which `fetch` is asked for afterwards.
+    ///
+    /// # Errors
+    /// If it is no program of PaddlePaddle, its blocks run each other in a circle, an operator names a variable
+    /// that no block declares, or nothing computes an operator: all of those are told at once.
+    pub(crate) fn new(program: &Program, fetch: &[String]) -> Result<Self> {
+        let wrong = |what: String| Err(Error::Program(what));
+        if program.dialect != Dialect::Paddle {
+            return wrong(format!("it is one of {}", program.dialect.name()));
+        }
+        if program.blocks.is_empty() {
+            return wrong("it has no blocks".to_owned());
+        }
+        check_known(program)?;
+        check_nesting(program)?;
+        let mut plan = Self {
+            program: program.clone(),
+            vars: Vec::new(),
+            blocks: Vec::new(),
+            names: HashMap::new(),
+        };
+        let scopes = plan.declare(program)?;
+        for number in 0..program.blocks.len() {
+            let block = plan.block(program, number, &scopes)?;
+            plan.blocks.push(block);
+        }
+        plan.names = scopes.into_iter().next().unwrap_or_default();
+        for name in fetch {
+            if !plan.names.contains_key(name) {
+                let what = "the program has no such variable".to_owned();
+                return Err(Error::Variable { name: name.clone(), what });
+            }
+        }
+        plan.find_last(fetch);
+        Ok(plan)
+    }
+
+    /// Numbers all variables; gives for each block the numbers of the names that it sees.
+    fn declare(&mut self, program: &Program) -> Result<Vec<HashMap<String, Slot>>> {
+        let mut scopes: Vec<HashMap<String, Slot>> = Vec::new();
+        for (number, block) in program.blocks.iter().enumerate() {
+            let parent = usize::try_from(block.parent).ok();
+            let mut names = match parent {
+                None => HashMap::new(),
+                Some(parent) if parent < number => scopes.get(parent).cloned().unwrap_or_default(),
+                Some(parent) => {
+                    let what = format!("block {number} lies in block {parent}, which is behind it");
+                    return Err(Error::Program(what));
+                }
+            };
+            let mut own = HashSet::new();
+            for var in &block.vars {
+                if !own.insert(&var.name) {
+                    let what = format!("block {number} declares `{}` twice", var.name);
+                    return Err(Error::Program(what));
+                }
+                names.insert(var.name.clone(), self.vars.len());
+                self.vars.push(Variable {
+                    name: var.name.clone(),
+                    persistable: var.persistable,
+                    kind: var.value.kind,
+                });
+            }
+            scopes.push(names);
+        }
+        Ok(scopes)
+    }
+
+    fn block(
+        &self,
+        program: &Program,
+        number: usize,
+        scopes: &[HashMap<String, Slot>],
+    ) -> Result<Block> {
+        let (Some(block), Some(names)) = (program.blocks.get(number), scopes.get(number)) else {
+            return Ok(Block::default());
+        };
+        let mut steps = Vec::with_capacity(block.ops.len());
+        for (at, op) in block.ops.iter().enumerate() {
+            let place = Place::of(number, at, op);
+            let slot = |name: &String| match name.as_str() {
+                "" | EMPTY => Ok(None),
+                known => names.get(known).copied().map(Some).ok_or_else(|| {
+                    let what = format!("it names `{known}`, which no block declares");
+                    Error::Operator { place: place.clone(), what }
+                }),
+            };
+            let slots = |operands: &[lodstone_model::Operand]| {
+                let one = |operand: &lodstone_model::Operand| {
+                    let slots = operand.args.iter().map(slot).collect::<Result<Vec<_>>>()?;
+                    Ok((operand.slot.clone(), slots))
+                };
+                operands.iter().map(one).collect::<Result<Vec<_>>>()
+            };
+            let (inputs, outputs) = (slots(&op.inputs)?, slots(&op.outputs)?);
+            let mut named = Vec::new();
+            for name in op.reads().chain(op.writes()) {
+                if let Some(slot) = slot(&name.to_owned())? {
+                    named.push((name.to_owned(), slot));
+                }
+            }
+            let does = match native::of(&op.kind, op) {
+                Some(run) => Does::Native(run),
+                None => Does::Lowered(Lowered::default()),
+            };
+            let block = op.blocks().next().and_then(|block| usize::try_from(block).ok());
+            let last = Vec::new();
+            steps.push(Step { place, inputs, outputs, named, does, last, block });
+        }
+        let own = block.vars.iter().filter_map(|var| names.get(&var.name).copied());
+        let own = own.filter(|slot| self.vars.get(*slot).is_some_and(|var| !var.persistable));
+        Ok(Block { steps, own: own.collect() })
+    }
+
+    /// Finds for each operator of the first block what nobody reads after it. (What lies deeper is gone when its
+    /// block has run.)
+    fn find_last(&mut self, fetch: &[String]) {
+        let touched: Vec<BTreeSet<Slot>> =
+            (0..self.blocks.len()).map(|block| self.touched(block)).collect();
+        let mut seen: BTreeSet<Slot> =
+            fetch.iter().filter_map(|name| self.names.get(name).copied()).collect();
+        let vars = &self.vars;
+        let Some(first) = self.blocks.first_mut() else { return };
+        let own: HashSet<Slot> = first.own.iter().copied().collect();
+        for step in first.steps.iter_mut().rev() {
+            let mut here: BTreeSet<Slot> = step.named.iter().map(|(_, slot)| *slot).collect();
+            here.extend(step.block.and_then(|block| touched.get(block)).into_iter().flatten());
+            let is_let_go = |slot: &Slot| {
+                own.contains(slot) && vars.get(*slot).is_some_and(|var| !var.persistable)
+            };
+            step.last = here.difference(&seen).copied().filter(is_let_go).collect();
+            seen.extend(here);
+        }
+    }
+
+    /// All variables that a block and those in it name.
+    fn touched(&self, block: usize) -> BTreeSet<Slot> {
+        let mut touched = BTreeSet::new();
+        for step in self.blocks.get(block).map_or(&[][..], |block| &block.steps) {
+            touched.extend(step.named.iter().map(|(_, slot)| *slot));
+            if let Some(inner) = step.block {
+                touched.extend(self.touched(inner));
+            }
+        }
+        touched
+    }
+}
+
+/// The operator of a step.
+pub(crate) fn op_of<'p>(program: &'p Program, place: &Place) -> Option<&'p Op> {
+    program.blocks.get(place.block)?.ops.get(place.number)
+}
+
+/// Fails with all operators that nothing computes.
+fn check_known(program: &Program) -> Result<()> {
+    let unknown: BTreeSet<String> = program
+        .ops()
+        .filter(|op| native::of(&op.kind, op).is_none() && !lowering::is_known(&op.kind))
+        .map(|op| op.kind.clone())
+        .collect();
+    if unknown.is_empty() { Ok(()) } else { Err(Error::Unknown(unknown.into_iter().collect())) }
+}
+
+/// Fails if a block is run by itself, or by one that it runs, or by two operators, or lies too deep.
+fn check_nesting(program: &Program) -> Result<()> {
+    let mut run_by: HashMap<usize, Place> = HashMap::new();
+    for (number, block) in program.blocks.iter().enumerate() {
+        for (at, op) in block.ops.iter().enumerate() {
+            for inner in op.blocks() {
+                let place = Place::of(number, at, op);
+                let inner =
+                    usize::try_from(inner).ok().filter(|inner| *inner < program.blocks.len());
+                let wrong = |what: String| Err(Error::Operator { place: place.clone(), what });
+                let Some(inner) = inner else {
+                    return wrong("it runs a block that is not there".to_owned());
+                };
+                if inner <= number {
+                    return wrong(format!("it runs block {inner}, in which it is"));
+                }
+                let parent = program.blocks.get(inner).map(|block| block.parent);
+                if parent.and_then(|parent| usize::try_from(parent).ok()) != Some(number) {
+                    return wrong(format!("it runs block {inner}, which lies in another"));
+                }
+                if let Some(other) = run_by.insert(inner, place.clone()) {
+                    return wrong(format!("it runs block {inner}, which {other} runs"));
+                }
+            }
+        }
+    }
+    let depth = |mut number: usize| {
+        let mut depth = 0;
+        while let Some(place) = run_by.get(&number) {
+            (number, depth) = (place.block, depth + 1);
+        }
+        depth
+    };
+    match (0..program.blocks.len()).find(|block| depth(*block) > DEEPEST) {
+        Some(block) => {
+            Err(Error::Program(format!("block {block} lies deeper than {DEEPEST} blocks")))
+        }
+        None => Ok(()),
+    }
+}

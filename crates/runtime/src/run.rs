@@ -1,0 +1,289 @@
+//! Runs plans.
+
+use std::sync::Arc;
+
+use lodstone_model::{Program, Tensor};
+use lodstone_schema::paddle::interface;
+
+use crate::error::{Error, Result};
+use crate::plan::{Does, Plan, Slot, Step, op_of};
+use crate::scope::Scope;
+use crate::value::Value;
+
+/// Most times that a loop goes round.
+const MOST_ROUNDS: u64 = 1 << 32;
+
+/// A program that is ready to be run, again and again.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    plan: Arc<Plan>,
+    fetch: Vec<String>,
+}
+
+/// Runs programs, and keeps what it has prepared for the last of them.
+#[derive(Debug, Default)]
+pub struct Executor {
+    last: Option<Prepared>,
+}
+
+impl Executor {
+    /// Runs a program from its first operator to its last, in their order; gives the variables that `fetch`
+    /// names, or, if it names none, what the program itself fetches.
+    ///
+    /// Variables that persist are those of `scope`, and stay there; the others are gone afterwards. `feed` has the
+    /// variables that come from outside.
+    ///
+    /// # Errors
+    /// If the program contradicts itself, nothing computes one of its operators, a variable is missing, or an
+    /// operator fails. What ran before that has changed the scope.
+    pub fn run(
+        &mut self,
+        program: &Program,
+        scope: &mut Scope,
+        feed: &[(&str, Tensor)],
+        fetch: &[&str],
+    ) -> Result<Vec<Tensor>> {
+        let last = self.last.take();
+        let same = |last: &Prepared| last.plan.program == *program && last.asks(fetch);
+        let prepared = match last.filter(same) {
+            Some(prepared) => prepared,
+            None => Prepared::new(program, fetch)?,
+        };
+        let result = prepared.run(scope, feed);
+        self.last = Some(prepared);
+        result
+    }
+}
+
+impl Prepared {
+    /// Prepares a program.
+    ///
+    /// # Errors
+    /// If it contradicts itself, or nothing computes one of its operators: all of those are told at once.
+    pub fn new(program: &Program, fetch: &[&str]) -> Result<Self> {
+        let fetch: Vec<String> = match fetch {
+            [] => interface(program).outputs.into_iter().map(str::to_owned).collect(),
+            names => names.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        Ok(Self { plan: Arc::new(Plan::new(program, &fetch)?), fetch })
+    }
+
+    fn asks(&self, fetch: &[&str]) -> bool {
+        fetch.is_empty() || self.fetch.iter().map(String::as_str).eq(fetch.iter().copied())
+    }
+
+    /// The names of what it gives.
+    pub fn fetched(&self) -> &[String] {
+        &self.fetch
+    }
+
+    /// Runs it once.
+    ///
+    /// # Errors
+    /// As [`Executor::run`].
+    pub fn run(&self, scope: &mut Scope, feed: &[(&str, Tensor)]) -> Result<Vec<Tensor>> {
+        let plan = &self.plan;
+        let mut frame = Frame { plan, values: Vec::new(), changed: Vec::new() };
+        frame.values.resize_with(plan.vars.len(), || None);
+        frame.changed.resize(plan.vars.len(), false);
+        for (slot, var) in plan.vars.iter().enumerate().filter(|(_, var)| var.persistable) {
+            if let Some(value) = scope.get(&var.name) {
+                frame.fill(slot, value.clone());
+            }
+        }
+        for (name, tensor) in feed {
+            let slot = plan.names.get(*name).copied().ok_or_else(|| Error::Variable {
+                name: (*name).to_owned(),
+                what: "it is fed, and the program has no such variable".to_owned(),
+            })?;
+            check_fed(&plan.program, name, tensor)?;
+            frame.fill(slot, Value::Tensor(tensor.clone()));
+        }
+        let ran = frame.block(0);
+        for (slot, var) in plan.vars.iter().enumerate() {
+            if frame.changed.get(slot) == Some(&true)
+                && var.persistable
+                && let Some(value) = frame.values.get_mut(slot).and_then(Option::take)
+            {
+                if self.fetch.contains(&var.name) {
+                    frame.fill(slot, value.clone());
+                }
+                scope.put(&var.name, value);
+            }
+        }
+        ran?;
+        let fetched = |name: &String| {
+            let slot = plan.names.get(name).copied();
+            let found = slot.and_then(|slot| frame.values.get(slot)?.as_ref());
+            match found {
+                Some(value) => value.tensor().cloned(),
+                None => Err("it was not computed".to_owned()),
+            }
+            .map_err(|what| Error::Variable { name: name.clone(), what })
+        };
+        self.fetch.iter().map(fetched).collect()
+    }
+}
+
+/// Fails if what is fed is not of the type that the program declares.
+fn check_fed(program: &Program, name: &str, tensor: &Tensor) -> Result<()> {
+    let wrong = |what: String| Err(Error::Variable { name: name.to_owned(), what });
+    if let Err(broken) = tensor.lod.check(tensor.shape.first().copied().unwrap_or(0)) {
+        return wrong(broken.to_string());
+    }
+    let vars = program.blocks.first().map_or(&[][..], |block| &block.vars);
+    let declared = vars.iter().find(|var| var.name == name);
+    let Some(wanted) = declared.and_then(|var| var.value.tensors.first()) else { return Ok(()) };
+    if wanted.dtype != tensor.dtype || !wanted.admits(&tensor.shape) {
+        return wrong(format!("expected {wanted}, was fed {}{:?}", tensor.dtype, tensor.shape));
+    }
+    Ok(())
+}
+
+/// The variables of a run.
+#[derive(Debug)]
+pub(crate) struct Frame<'p> {
+    pub(crate) plan: &'p Plan,
+    values: Vec<Option<Value>>,
+    /// Which of them were written.
+    changed: Vec<bool>,
+}
+
+impl Frame<'_> {
+    /// The version of PaddlePaddle that the program follows.
+    pub(crate) fn release(&self) -> i64 {
+        self.plan.program.version.unwrap_or(0)
+    }
+
+    /// The value of a variable.
+    pub(crate) fn value(&self, slot: Slot) -> std::result::Result<&Value, String> {
+        self.values.get(slot).and_then(Option::as_ref).ok_or_else(|| {
+            let name = self.plan.vars.get(slot).map_or("", |var| &var.name);
+            format!("`{name}` has no value")
+        })
+    }
+
+    /// The tensor that a variable is.
+    pub(crate) fn tensor(&self, slot: Slot) -> std::result::Result<&Tensor, String> {
+        self.value(slot)?.tensor().map_err(|what| {
+            let name = self.plan.vars.get(slot).map_or("", |var| &var.name);
+            format!("`{name}`: {what}")
+        })
+    }
+
+    /// Takes a variable's value away, to be changed.
+    pub(crate) fn take(&mut self, slot: Slot) -> Option<Value> {
+        self.values.get_mut(slot)?.take()
+    }
+
+    fn fill(&mut self, slot: Slot, value: Value) {
+        if let Some(place) = self.values.get_mut(slot) {
+            *place = Some(value);
+        }
+    }
+
+    /// Gives a variable a value.
+    pub(crate) fn set(&mut self, slot: Slot, value: Value) {
+        self.fill(slot, value);
+        if let Some(changed) = self.changed.get_mut(slot) {
+            *changed = true;
+        }
+    }
+
+    fn clear(&mut self, slot: Slot) {
+        if let Some(place) = self.values.get_mut(slot) {
+            *place = None;
+        }
+    }
+
+    /// Runs a block.
+    fn block(&mut self, number: usize) -> Result<()> {
+        let plan = self.plan;
+        let Some(block) = plan.blocks.get(number) else { return Ok(()) };
+        for step in &block.steps {
+            self.step(step)?;
+            for slot in &step.last {
+                self.clear(*slot);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the block of an operator; its own variables are gone afterwards.
+    pub(crate) fn inner(&mut self, step: &Step) -> Result<()> {
+        let plan = self.plan;
+        let Some(number) = step.block else { return Ok(()) };
+        self.block(number)?;
+        for slot in plan.blocks.get(number).map_or(&[][..], |block| &block.own) {
+            self.clear(*slot);
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step) -> Result<()> {
+        let plan = self.plan;
+        let Some(op) = op_of(&plan.program, &step.place) else { return Ok(()) };
+        let failed = |what: String| Error::Operator { place: step.place.clone(), what };
+        match &step.does {
+            Does::Lowered(lowered) => lowered.run(self, step, op).map_err(failed),
+            Does::Native(run) => match run(self, step, op) {
+                Ok(()) => Ok(()),
+                Err(Failure::Here(what)) => Err(failed(what)),
+                Err(Failure::Inside(error)) => Err(error),
+            },
+        }
+    }
+
+    /// Whether a variable of one element is true.
+    pub(crate) fn is_true(&self, slot: Slot) -> std::result::Result<bool, String> {
+        let tensor = self.tensor(slot)?;
+        let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+        let elements = tensor.shape.iter().product::<u64>();
+        if elements != 1 {
+            return Err(format!("expected one truth value, found {elements} elements"));
+        }
+        Ok(bytes.iter().any(|byte| *byte != 0))
+    }
+
+    /// Runs the block of an operator as long as a variable is true.
+    pub(crate) fn while_true(
+        &mut self,
+        step: &Step,
+        condition: Slot,
+    ) -> std::result::Result<(), Failure> {
+        for _ in 0..MOST_ROUNDS {
+            if !self.is_true(condition)? {
+                return Ok(());
+            }
+            self.inner(step)?;
+        }
+        Err(Failure::Here(format!("it goes round more than {MOST_ROUNDS} times")))
+    }
+}
+
+/// Why an operator of the runtime failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Because of this.
+    Here(String),
+    /// Because one that it runs did.
+    Inside(Error),
+}
+
+impl From<String> for Failure {
+    fn from(what: String) -> Self {
+        Self::Here(what)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(what: &str) -> Self {
+        Self::Here(what.to_owned())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Inside(error)
+    }
+}

@@ -1,0 +1,41 @@
+//! What variables hold while a program runs.
+
+use lodstone_model::{Kind, Tensor};
+
+/// The value of a variable.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Value {
+    /// A tensor: dense, with or without LoD, or some rows of one. Its bytes are in memory.
+    Tensor(Tensor),
+    /// Tensors by number; some may not be there.
+    Array(Vec<Option<Tensor>>),
+    /// Sequences by their length, longest first: the number of each, and how long it is.
+    Ranks(Vec<(usize, usize)>),
+}
+
+impl Value {
+    /// What it is, in words.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Tensor(tensor) => match tensor.kind {
+                Kind::Dense => "a tensor",
+                Kind::SelectedRows { .. } => "rows of a tensor",
+                _ => "a tensor of another kind",
+            },
+            Self::Array(_) => "an array of tensors",
+            Self::Ranks(_) => "a table of sequences by length",
+        }
+    }
+
+    /// The tensor that it is.
+    ///
+    /// # Errors
+    /// What it is instead.
+    pub fn tensor(&self) -> Result<&Tensor, String> {
+        match self {
+            Self::Tensor(tensor) => Ok(tensor),
+            other => Err(format!("expected a tensor, found {}", other.kind())),
+        }
+    }
+}
