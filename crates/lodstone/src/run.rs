@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use lodstone_model::{Lod, Model, Parameter, Tensor};
-use lodstone_runtime::{Prepared, Scope};
+use lodstone_runtime::{Dirs, Prepared, Scope};
 use lodstone_schema::conventions;
 
 use crate::{Error, OpenOptions, Result, open_with};
@@ -80,7 +80,7 @@ pub fn run(model: &Model, inputs: Inputs) -> Result<Vec<Parameter>> {
     let prepared = Prepared::new(program, &[])?;
     let feed: Vec<(&str, Tensor)> =
         inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
-    let outputs = prepared.run(&mut Scope::of(model)?, &feed)?;
+    let outputs = prepared.run(&mut Scope::of(model)?, &feed, &Dirs::default())?;
     let named = prepared.fetched().iter().cloned().zip(outputs);
     Ok(named.map(|(name, tensor)| Parameter { name, tensor }).collect())
 }

@@ -7,6 +7,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod error;
+mod files;
 mod item;
 mod kernels;
 mod lowered;
@@ -17,6 +18,7 @@ mod scope;
 mod value;
 
 pub use error::{Error, Place, Result};
+pub use files::{Dirs, Paths};
 pub use run::{Executor, Prepared};
 pub use scope::Scope;
 pub use value::Value;

@@ -7,6 +7,7 @@ use lodstone_lowering::paddle as lowering;
 use lodstone_model::{Dialect, Op, Program, VarKind};
 
 use crate::error::{Error, Place, Result};
+use crate::files;
 use crate::lowered::Lowered;
 use crate::native::{self, Run};
 
@@ -58,6 +59,8 @@ pub(crate) struct Step {
     pub(crate) last: Vec<Slot>,
     /// The block that it runs.
     pub(crate) block: Option<usize>,
+    /// The directory whose files are visible when it has run, because nothing after it in its block saves there.
+    pub(crate) publishes: Option<String>,
 }
 
 /// How an operator is computed.
@@ -209,7 +212,16 @@ impl Plan {
             };
             let block = op.blocks().next().and_then(|block| usize::try_from(block).ok());
             let last = Vec::new();
-            steps.push(Step { place, inputs, outputs, named, does, last, block });
+            let publishes = None;
+            steps.push(Step { place, inputs, outputs, named, does, last, block, publishes });
+        }
+        let mut seen = HashSet::new();
+        for (step, op) in steps.iter_mut().zip(&block.ops).rev() {
+            if let Some(prefix) =
+                files::saved_under(op).filter(|prefix| seen.insert(prefix.clone()))
+            {
+                step.publishes = Some(prefix);
+            }
         }
         let own = block.vars.iter().filter_map(|var| names.get(&var.name).copied());
         let own = own.filter(|slot| self.vars.get(*slot).is_some_and(|var| !var.persistable));

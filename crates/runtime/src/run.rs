@@ -6,6 +6,8 @@ use lodstone_model::{Program, Tensor};
 use lodstone_schema::paddle::interface;
 
 use crate::error::{Error, Result};
+use crate::files::{Dirs, Files};
+use crate::native::Random;
 use crate::plan::{Does, Plan, Slot, Step, op_of};
 use crate::scope::Scope;
 use crate::value::Value;
@@ -31,7 +33,7 @@ impl Executor {
     /// names, or, if it names none, what the program itself fetches.
     ///
     /// Variables that persist are those of `scope`, and stay there; the others are gone afterwards. `feed` has the
-    /// variables that come from outside.
+    /// variables that come from outside; `dirs` are where operators that load and save may do that.
     ///
     /// # Errors
     /// If the program contradicts itself, nothing computes one of its operators, a variable is missing, or an
@@ -42,6 +44,7 @@ impl Executor {
         scope: &mut Scope,
         feed: &[(&str, Tensor)],
         fetch: &[&str],
+        dirs: &Dirs,
     ) -> Result<Vec<Tensor>> {
         let last = self.last.take();
         let same = |last: &Prepared| last.plan.program == *program && last.asks(fetch);
@@ -49,7 +52,7 @@ impl Executor {
             Some(prepared) => prepared,
             None => Prepared::new(program, fetch)?,
         };
-        let result = prepared.run(scope, feed);
+        let result = prepared.run(scope, feed, dirs);
         self.last = Some(prepared);
         result
     }
@@ -81,9 +84,21 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`Executor::run`].
-    pub fn run(&self, scope: &mut Scope, feed: &[(&str, Tensor)]) -> Result<Vec<Tensor>> {
+    pub fn run(
+        &self,
+        scope: &mut Scope,
+        feed: &[(&str, Tensor)],
+        dirs: &Dirs,
+    ) -> Result<Vec<Tensor>> {
         let plan = &self.plan;
-        let mut frame = Frame { plan, values: Vec::new(), changed: Vec::new() };
+        let random = Random::of(scope);
+        let mut frame = Frame {
+            plan,
+            values: Vec::new(),
+            changed: Vec::new(),
+            files: Files::new(dirs),
+            random,
+        };
         frame.values.resize_with(plan.vars.len(), || None);
         frame.changed.resize(plan.vars.len(), false);
         for (slot, var) in plan.vars.iter().enumerate().filter(|(_, var)| var.persistable) {
@@ -100,6 +115,7 @@ impl Prepared {
             frame.fill(slot, Value::Tensor(tensor.clone()));
         }
         let ran = frame.block(0);
+        frame.random.keep(scope);
         for (slot, var) in plan.vars.iter().enumerate() {
             if frame.changed.get(slot) == Some(&true)
                 && var.persistable
@@ -141,12 +157,15 @@ fn check_fed(program: &Program, name: &str, tensor: &Tensor) -> Result<()> {
 }
 
 /// The variables of a run.
-#[derive(Debug)]
 pub(crate) struct Frame<'p> {
     pub(crate) plan: &'p Plan,
     values: Vec<Option<Value>>,
     /// Which of them were written.
     changed: Vec<bool>,
+    /// What is saved, and where.
+    pub(crate) files: Files<'p>,
+    /// Where random numbers come from.
+    pub(crate) random: Random,
 }
 
 impl Frame<'_> {

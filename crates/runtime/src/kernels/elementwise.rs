@@ -373,7 +373,7 @@ fn cast<B: Backend>(call: &Call<'_, B>) -> One<B> {
 }
 
 /// The same elements of another type: numbers are rounded towards 0, or to the nearest that the type has.
-pub(super) fn converted<B: Backend>(item: Item<B>, to: BurnType) -> Outcome<Item<B>> {
+pub(crate) fn converted<B: Backend>(item: Item<B>, to: BurnType) -> Outcome<Item<B>> {
     let is_bool = matches!(to, BurnType::Bool(_));
     Ok(match item {
         Item::Float(x) if is_bool => {

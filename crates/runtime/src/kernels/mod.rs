@@ -12,6 +12,8 @@ mod pieces;
 mod reduce;
 mod windows;
 
+pub(crate) use elementwise::converted;
+
 use burn_backend::Backend;
 use lodstone_model::{AttributeValue, Op};
 

@@ -2,6 +2,10 @@
 //! draw random numbers, or read and write files.
 
 mod control;
+mod files;
+mod random;
+
+pub(crate) use random::Random;
 
 use lodstone_model::Op;
 
@@ -15,8 +19,8 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 pub(crate) type Run = fn(&mut Frame<'_>, &Step, &Op) -> Outcome;
 
 /// What computes an operator natively, if anything does.
-pub(crate) fn of(kind: &str, _op: &Op) -> Option<Run> {
-    control::of(kind)
+pub(crate) fn of(kind: &str, op: &Op) -> Option<Run> {
+    control::of(kind).or_else(|| files::of(kind)).or_else(|| random::of(kind, op))
 }
 
 /// The variable of an input slot.

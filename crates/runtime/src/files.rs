@@ -1,0 +1,172 @@
+//! Files that operators load and save.
+//!
+//! Names are those that programs have: relative, and they stay in the directory that the run is given. What is
+//! saved under one prefix is held until the last operator of its block that saves there has run, then written and
+//! published as one: who looks sees all of the old or all of the new. Loads of the same run see what is held.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use lodstone_formats::paddle_stream::{self, Layout};
+use lodstone_model::{AttributeValue, Op, Tensor};
+use lodstone_store::{
+    Blob, Commit, Dir, Links, Output, Progress, check_relative, is_dir, is_there, plain,
+};
+
+use crate::item::Outcome;
+
+/// Where programs may load and save.
+#[derive(Clone, Debug, Default)]
+pub struct Dirs {
+    /// What names are relative to that are loaded; nothing may be if there is none.
+    pub read: Option<PathBuf>,
+    /// What names are relative to that are saved; nothing may be if there is none.
+    pub write: Option<PathBuf>,
+    /// Which names may be.
+    pub paths: Paths,
+    /// Counts the bytes that are saved, and cancels.
+    pub progress: Progress,
+}
+
+/// Which names of files programs may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Paths {
+    /// Relative ones that stay below their directory.
+    #[default]
+    Inside,
+    /// Any: absolute ones, and such that climb with `..`.
+    Anywhere,
+}
+
+impl Dirs {
+    /// One directory to load from and to save to.
+    pub fn one(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        Self { read: Some(path.clone()), write: Some(path), ..Self::default() }
+    }
+}
+
+/// The prefix under which an operator saves: what its file lies in.
+pub(crate) fn saved_under(op: &Op) -> Option<String> {
+    if !matches!(op.kind.as_str(), "save" | "save_combine") {
+        return None;
+    }
+    match op.attribute("file_path") {
+        Some(AttributeValue::String(path)) => Some(prefix_of(&path.to_string())),
+        _ => None,
+    }
+}
+
+fn prefix_of(path: &str) -> String {
+    let path = plain(path);
+    path.rsplit_once('/').map_or(String::new(), |(prefix, _)| prefix.to_owned())
+}
+
+/// Tensors of a file, with the names of their variables.
+type Records = Vec<(String, Tensor)>;
+
+/// The files of a run.
+pub(crate) struct Files<'d> {
+    dirs: &'d Dirs,
+    /// What is saved and not written yet, by file.
+    held: BTreeMap<String, Held>,
+}
+
+struct Held {
+    records: Records,
+    /// Whether each record follows its size.
+    sized: bool,
+}
+
+impl<'d> Files<'d> {
+    pub(crate) fn new(dirs: &'d Dirs) -> Self {
+        Self { dirs, held: BTreeMap::new() }
+    }
+
+    fn check(&self, path: &str) -> Outcome<()> {
+        match self.dirs.paths {
+            Paths::Inside => check_relative(path).map_err(|error| error.to_string()),
+            Paths::Anywhere if path.is_empty() => Err("it has no `file_path`".to_owned()),
+            Paths::Anywhere => Ok(()),
+        }
+    }
+
+    /// Holds what is saved as a file. One that is saved already gets more records if they follow their sizes,
+    /// and is replaced otherwise.
+    pub(crate) fn save(
+        &mut self,
+        path: &str,
+        records: Records,
+        sized: bool,
+        overwrite: bool,
+    ) -> Outcome<()> {
+        self.check(path)?;
+        let root = self.dirs.write.as_ref().ok_or("the run has no directory to save to")?;
+        let name = plain(path);
+        if let Some(held) = self.held.get_mut(&name).filter(|held| held.sized && sized) {
+            held.records.extend(records);
+            return Ok(());
+        }
+        if !overwrite && is_there(&root.join(path)).map_err(|error| error.to_string())? {
+            return Err(format!("`{path}` is there already, and may not be overwritten"));
+        }
+        self.held.insert(name, Held { records, sized });
+        Ok(())
+    }
+
+    /// Writes and publishes what is held under a prefix.
+    pub(crate) fn publish(&mut self, prefix: &str) -> Outcome<()> {
+        let root = self.dirs.write.as_ref().ok_or("the run has no directory to save to")?;
+        let here: Vec<String> =
+            self.held.keys().filter(|name| prefix_of(name) == prefix).cloned().collect();
+        let (base, inside) = match self.dirs.paths {
+            Paths::Inside => (root.clone(), true),
+            Paths::Anywhere => (root.join(prefix), false),
+        };
+        let told = |error: lodstone_formats::Error| error.to_string();
+        let progress = self.dirs.progress.clone();
+        let begun = match is_dir(&base) {
+            true => Commit::existing(&base, progress),
+            false => Commit::directory(&base, progress),
+        };
+        let mut commit = begun.map_err(|error| error.to_string())?;
+        for name in &here {
+            let Some(held) = self.held.get(name) else { continue };
+            let file = match inside {
+                true => name.as_str(),
+                false => name.rsplit('/').next().unwrap_or(name),
+            };
+            let layout = Layout { sized: held.sized, ..Layout::default() };
+            let fill = |out: &mut Output| {
+                let mut records = held.records.iter();
+                records.try_for_each(|(name, tensor)| {
+                    paddle_stream::write_record(out, name, tensor, layout)
+                })
+            };
+            commit.write(file, fill).map_err(told)?;
+        }
+        commit.publish().map_err(|error| error.to_string())?;
+        here.iter().for_each(|name| drop(self.held.remove(name)));
+        Ok(())
+    }
+
+    /// The records of a file that this run saves, if it does; and whether they follow their sizes.
+    pub(crate) fn held(&self, path: &str) -> Option<&[(String, Tensor)]> {
+        self.held.get(&plain(path)).map(|held| held.records.as_slice())
+    }
+
+    /// A file that is loaded.
+    pub(crate) fn open(&self, path: &str) -> Outcome<Blob> {
+        self.check(path)?;
+        let root = self.dirs.read.as_ref().ok_or("the run has no directory to load from")?;
+        let opened = match self.dirs.paths {
+            Paths::Anywhere => Blob::open(&root.join(path), true).map(Some),
+            Paths::Inside => {
+                Dir::open(root, Links::Confined, true).and_then(|dir| dir.open_file(path))
+            }
+        };
+        opened
+            .map_err(|error| error.to_string())?
+            .ok_or_else(|| format!("`{}` is not there", root.join(path).display()))
+    }
+}

@@ -1,0 +1,173 @@
+//! Operators that load and save.
+
+use lodstone_formats::paddle_stream::{self, Expect};
+use lodstone_model::{AttributeValue, DType, Limits, Op, Tensor};
+
+use super::{Outcome, Run, input, output};
+use crate::item::{Item, burn_type};
+use crate::kernels::converted;
+use crate::plan::{Slot, Step};
+use crate::run::{Failure, Frame};
+use crate::value::Value;
+
+/// The attribute of `save` and `load` that makes them write and read one of several records of a file, each of
+/// which follows its size.
+pub const MERGED: &str = "merged";
+
+/// The attribute of `load` that says which record of a merged file it reads.
+pub const POSITION: &str = "position";
+
+pub(super) fn of(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "load" => load,
+        "load_combine" => load_combine,
+        "save" => |frame, step, op| save(frame, step, op, &[Some(input(step, "X")?)]),
+        "save_combine" => |frame, step, op| save(frame, step, op, step.inputs("X")),
+        _ => return None,
+    })
+}
+
+fn path(op: &Op) -> Outcome<String> {
+    match op.attribute("file_path") {
+        Some(AttributeValue::String(path)) if !path.0.is_empty() => Ok(path.to_string()),
+        _ => Err("it has no `file_path`".into()),
+    }
+}
+
+fn flag(op: &Op, name: &str, otherwise: bool) -> bool {
+    match op.attribute(name) {
+        Some(AttributeValue::Bool(value)) => *value,
+        _ => otherwise,
+    }
+}
+
+fn name_of<'f>(frame: &'f Frame<'_>, slot: Slot) -> &'f str {
+    frame.plan.vars.get(slot).map_or("", |var| &var.name)
+}
+
+fn as_half(tensor: &Tensor) -> Outcome<Tensor> {
+    if tensor.dtype != DType::Float32 {
+        return Ok(tensor.clone());
+    }
+    let item = Item::<burn_flex::Flex>::enter(tensor)?;
+    let mut half = converted(item, burn_type(DType::Float16)?)?.leave()?;
+    half.lod = tensor.lod.clone();
+    Ok(half)
+}
+
+fn save(frame: &mut Frame<'_>, step: &Step, op: &Op, slots: &[Option<Slot>]) -> Outcome {
+    if flag(op, "save_to_memory", false) {
+        return Err("it saves into memory, which is not done here".into());
+    }
+    let half = flag(op, "save_as_fp16", false);
+    let mut records = Vec::new();
+    for slot in slots.iter().flatten() {
+        let tensor = frame.tensor(*slot)?;
+        let tensor = if half { as_half(tensor)? } else { tensor.clone() };
+        records.push((name_of(frame, *slot).to_owned(), tensor));
+    }
+    let overwrite = flag(op, "overwrite", true);
+    frame.files.save(&path(op)?, records, flag(op, MERGED, false), overwrite)?;
+    match &step.publishes {
+        Some(prefix) => Ok(frame.files.publish(prefix)?),
+        None => Ok(()),
+    }
+}
+
+/// Fails if a tensor is not what the program declares a variable to be.
+fn check(frame: &Frame<'_>, slot: Slot, tensor: &Tensor, path: &str) -> Outcome {
+    let name = name_of(frame, slot);
+    let declared = frame.plan.program.vars().find(|var| var.name == name);
+    let Some(wanted) = declared.and_then(|var| var.value.tensors.first()) else { return Ok(()) };
+    if wanted.dtype == tensor.dtype && wanted.admits(&tensor.shape) {
+        return Ok(());
+    }
+    let found = format!("{}{:?}", tensor.dtype, tensor.shape);
+    Err(format!("`{path}` has {found} where the program has `{name}`, {wanted}").into())
+}
+
+fn told(error: lodstone_formats::Error) -> Failure {
+    Failure::Here(error.to_string())
+}
+
+fn expected(frame: &Frame<'_>, slot: Slot) -> Expect {
+    frame.plan.vars.get(slot).map_or(Expect::Anything, |var| var.kind.into())
+}
+
+fn put(frame: &mut Frame<'_>, op: &Op, slot: Slot, tensor: Tensor, path: &str) -> Outcome {
+    let mut tensor = if flag(op, "load_as_fp16", false) {
+        as_half(&tensor)?
+    } else {
+        check(frame, slot, &tensor, path)?;
+        tensor
+    };
+    let bytes = tensor.data.read().map_err(|error| error.to_string())?;
+    tensor.data = lodstone_store::Blob::memory(bytes);
+    frame.set(slot, Value::Tensor(tensor));
+    Ok(())
+}
+
+fn load(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
+    let (path, slot) = (path(op)?, output(step, "Out")?);
+    let merged = flag(op, MERGED, false);
+    let position = match op.attribute(POSITION) {
+        Some(AttributeValue::Int(position)) => i64::from(*position),
+        Some(AttributeValue::Long(position)) => *position,
+        _ => 0,
+    };
+    let position = usize::try_from(position)
+        .map_err(|_| format!("expected the number of a record, found {position}"))?;
+    if let Some(AttributeValue::Long(0..)) = op.attribute("seek") {
+        return Err("it loads a part of a tensor, which is not done here".into());
+    }
+    if let Some(held) = frame.files.held(&path) {
+        let found = held.get(position).map(|(_, tensor)| tensor.clone());
+        let tensor = found.ok_or_else(|| format!("`{path}` has no record {position}"))?;
+        return put(frame, op, slot, tensor, &path);
+    }
+    let blob = frame.files.open(&path)?;
+    let limits = Limits::default();
+    let tensor = if merged {
+        paddle_stream::read_record(&blob, position, &limits).map_err(told)?
+    } else {
+        let (_, records) =
+            paddle_stream::read(&blob, &[expected(frame, slot)], &limits).map_err(told)?;
+        let count = records.len();
+        let mut records = records.into_iter();
+        match (records.next(), records.next()) {
+            (Some(tensor), None) => tensor,
+            _ => return Err(format!("expected one tensor in `{path}`, found {count}").into()),
+        }
+    };
+    put(frame, op, slot, tensor, &path)
+}
+
+fn load_combine(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
+    if flag(op, "model_from_memory", false) {
+        return Err("it loads from memory, which is not done here".into());
+    }
+    let path = path(op)?;
+    let slots: Vec<Slot> = step.outputs("Out").iter().flatten().copied().collect();
+    let tensors: Vec<Tensor> = match frame.files.held(&path) {
+        Some(held) => held.iter().map(|(_, tensor)| tensor.clone()).collect(),
+        None => {
+            let expects: Vec<Expect> = slots.iter().map(|slot| expected(frame, *slot)).collect();
+            let blob = frame.files.open(&path)?;
+            paddle_stream::read(&blob, &expects, &Limits::default()).map_err(told)?.1
+        }
+    };
+    // All of them first: nothing is changed by a file of another program.
+    for (slot, tensor) in slots.iter().zip(&tensors) {
+        if !flag(op, "load_as_fp16", false) {
+            check(frame, *slot, tensor, &path)?;
+        }
+    }
+    if slots.len() != tensors.len() {
+        let (wanted, found) = (slots.len(), tensors.len());
+        return Err(format!("expected {wanted} tensors in `{path}`, found {found}").into());
+    }
+    for (slot, tensor) in slots.into_iter().zip(tensors) {
+        put(frame, op, slot, tensor, &path)?;
+    }
+    Ok(())
+}
