@@ -60,6 +60,10 @@ pub use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Indices, Kind, Limits, Lod, Loss, Model,
     Op, Operand, Parameter, Program, Report, Tensor, TensorType, ValueType, Var, VarKind, some,
 };
+#[cfg(feature = "runtime")]
+pub use lodstone_program as program;
+#[cfg(feature = "runtime")]
+pub use lodstone_runtime as runtime;
 pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
 pub use lodstone_store::{
     Blob, Error as StoreError, Links, Memory, Progress, Recovery, Step, StepKind, recover,

@@ -16,6 +16,7 @@ mod linear;
 mod lod;
 mod loss;
 mod make;
+mod native;
 mod normalize;
 mod operator;
 mod pool;
@@ -23,6 +24,7 @@ mod reduce;
 mod reshape;
 
 pub use lod::lod_source;
+pub use native::native_outputs;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -12,10 +12,10 @@ use crate::value::Value;
 
 /// The attribute of `save` and `load` that makes them write and read one of several records of a file, each of
 /// which follows its size.
-pub const MERGED: &str = "merged";
+const MERGED: &str = "merged";
 
 /// The attribute of `load` that says which record of a merged file it reads.
-pub const POSITION: &str = "position";
+const POSITION: &str = "position";
 
 pub(super) fn of(kind: &str) -> Option<Run> {
     Some(match kind {

@@ -4,6 +4,8 @@
 mod control;
 mod files;
 mod random;
+mod recurrent;
+mod sequences;
 
 pub(crate) use random::Random;
 
@@ -20,7 +22,11 @@ pub(crate) type Run = fn(&mut Frame<'_>, &Step, &Op) -> Outcome;
 
 /// What computes an operator natively, if anything does.
 pub(crate) fn of(kind: &str, op: &Op) -> Option<Run> {
-    control::of(kind).or_else(|| files::of(kind)).or_else(|| random::of(kind, op))
+    control::of(kind)
+        .or_else(|| files::of(kind))
+        .or_else(|| random::of(kind, op))
+        .or_else(|| recurrent::of(kind))
+        .or_else(|| sequences::of(kind))
 }
 
 /// The variable of an input slot.

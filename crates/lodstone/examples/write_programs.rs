@@ -1,0 +1,81 @@
+//! Builds a network, runs it, and writes all that another framework needs to do the same.
+//!
+//!     cargo run --example write_programs -- OUT
+//!
+//! `OUT` gets the directories `main`, `startup`, `loader` and `saver`, each with a program, `parameters` with what the
+//! startup program and the saver made, `feed.npz` and `expected.npz`.
+
+use std::path::Path;
+
+use lodstone::program::layers::{self, Conv2d, Fc, Pooling};
+use lodstone::program::{
+    Form, Network, SaveOptions, Variable, load, persistables, save, save_program,
+};
+use lodstone::runtime::{Dirs, Executor, Scope};
+use lodstone::{Blob, ConvertOptions, DType, Model, Parameter, Tensor};
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
+    let out = std::env::args().nth(1).ok_or("usage: write_programs OUT")?;
+    let out = Path::new(&out);
+    let (net, fetch) = network()?;
+    let vars = persistables(&net.main, |_| true);
+
+    let mut empty = net.main.clone();
+    empty.blocks.iter_mut().for_each(|block| block.ops.clear());
+    let (mut saver, options) = (empty, SaveOptions::default());
+    save(&mut saver, &vars, "parameters", &options)?;
+    let mut loader = Network::new().main;
+    load(&mut loader, &vars, &net.main, "parameters", &options)?;
+    let programs =
+        [("main", &net.main), ("startup", &net.startup), ("loader", &loader), ("saver", &saver)];
+    for (name, program) in programs {
+        save_program(program, &out.join(name), Form::Binary)?;
+    }
+
+    let (mut executor, mut scope) = (Executor::default(), Scope::default());
+    executor.run(&net.startup, &mut scope, &[], &[], &Dirs::default())?;
+    executor.run(&saver, &mut scope, &[], &[], &Dirs::one(out))?;
+    let feed = feed();
+    let names: Vec<&str> = fetch.iter().map(Variable::name).collect();
+    let given: Vec<_> = feed.iter().map(|one| (one.name.as_str(), one.tensor.clone())).collect();
+    let results = executor.run(&net.main, &mut scope, &given, &names, &Dirs::default())?;
+    let named = names.iter().map(|name| (*name).to_owned()).zip(results);
+    let results = named.map(|(name, tensor)| Parameter { name, tensor }).collect();
+    for (name, parameters) in [("feed.npz", feed), ("expected.npz", results)] {
+        let model = Model { parameters, ..Model::default() };
+        lodstone::convert(model, &out.join(name), &ConvertOptions::default())?;
+    }
+    Ok(())
+}
+
+/// A network for images of digits: its programs, and what is asked of it.
+fn network() -> Result<(Network, [Variable; 3]), Failure> {
+    let mut net = Network::new();
+    let image = layers::data(&mut net, "image", &[None, Some(1), Some(8), Some(8)], DType::Float32);
+    let label = layers::data(&mut net, "label", &[None, Some(1)], DType::Int64);
+    let conv = Conv2d { padding: [1, 1], act: Some("relu"), ..Conv2d::new(4, 3) };
+    let x = layers::conv2d(&mut net, &image, &conv)?;
+    let x = layers::batch_norm(&mut net, &x, true)?;
+    let x = layers::pool2d(&mut net, &x, Pooling::Max, [2, 2], [2, 2], [0, 0])?;
+    let x = layers::dropout(&mut net, &x, 0.25, true)?;
+    let x = layers::fc(&mut net, &x, &Fc::new(16).act("tanh"))?;
+    let x = layers::layer_norm(&mut net, &x, 1)?;
+    let logits = layers::fc(&mut net, &x, &Fc::new(10))?;
+    let shares = layers::softmax(&mut net, &logits)?;
+    let loss = layers::softmax_with_cross_entropy(&mut net, &logits, &label)?;
+    let loss = layers::mean(&mut net, &loss)?;
+    let right = layers::accuracy(&mut net, &shares, &label, 1)?;
+    Ok((net, [shares, loss, right]))
+}
+
+fn feed() -> Vec<Parameter> {
+    let image = (0..4_i16 * 64).map(|number| f32::from(number * 37 % 101 - 50) / 50.0);
+    let image: Vec<u8> = image.flat_map(f32::to_le_bytes).collect();
+    let label: Vec<u8> = [3_i64, 7, 0, 9].into_iter().flat_map(i64::to_le_bytes).collect();
+    let image = Tensor::dense(DType::Float32, vec![4, 1, 8, 8], Blob::memory(image));
+    let label = Tensor::dense(DType::Int64, vec![4, 1], Blob::memory(label));
+    let named = |(name, tensor): (&str, Tensor)| Parameter { name: name.to_owned(), tensor };
+    [("image", image), ("label", label)].map(named).into()
+}

@@ -1,0 +1,71 @@
+//! What goes wrong when programs are made.
+
+use std::fmt;
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a program is not what was asked for.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// An operator that the registry does not have, or not so.
+    Operator {
+        /// Its kind.
+        kind: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// A variable that is not there, or not what is asked of it.
+    Variable {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// A name of a file that a program may not have.
+    Path {
+        /// The name.
+        path: String,
+        /// Why.
+        what: String,
+    },
+    /// A program that cannot be read or written.
+    Format(lodstone_formats::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Operator { kind, what } => write!(f, "`{kind}`: {what}"),
+            Self::Variable { name, what } => write!(f, "the variable `{name}`: {what}"),
+            Self::Path { path, what } => write!(f, "the file `{path}`: {what}"),
+            Self::Format(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Format(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<lodstone_formats::Error> for Error {
+    fn from(error: lodstone_formats::Error) -> Self {
+        Self::Format(error)
+    }
+}
+
+impl From<lodstone_store::Error> for Error {
+    fn from(error: lodstone_store::Error) -> Self {
+        Self::Format(error.into())
+    }
+}
+
+pub(crate) fn variable<T>(name: &str, what: impl Into<String>) -> Result<T> {
+    Err(Error::Variable { name: name.to_owned(), what: what.into() })
+}

@@ -1,0 +1,232 @@
+//! Programs in files, and operators that load and save.
+
+use std::path::Path;
+
+use lodstone_formats::paddle_program;
+use lodstone_model::{Limits, Program, Var};
+use lodstone_schema::paddle::is_saved;
+use lodstone_store::{Blob, Commit, Output, Progress, check_relative, is_dir};
+
+use crate::error::{Error, Result, variable};
+use crate::network::{Variable, push};
+use crate::operator::Operator;
+
+/// The file of a program in its directory.
+const FILE: &str = "__model__";
+
+/// The same as text.
+const TEXT: &str = "__model__.txt";
+
+/// How a program is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// As protobuf: what PaddlePaddle opens.
+    #[default]
+    Binary,
+    /// As protobuf's text: what people read.
+    Text,
+}
+
+/// Writes a program into a directory, which may not exist yet.
+///
+/// # Errors
+/// If it cannot be written, or the disk does not take it; then nothing has changed.
+pub fn save_program(program: &Program, dir: &Path, form: Form) -> Result<()> {
+    let (name, bytes) = match form {
+        Form::Binary => (FILE, paddle_program::write(program)?),
+        Form::Text => (TEXT, paddle_program::write_text(program)?),
+    };
+    let mut commit = match is_dir(dir) {
+        true => Commit::existing(dir, Progress::default())?,
+        false => Commit::directory(dir, Progress::default())?,
+    };
+    commit.write(name, |out: &mut Output| out.put(&bytes))?;
+    Ok(commit.publish()?)
+}
+
+/// Reads the program of a directory, binary or, if that is not there, text.
+///
+/// # Errors
+/// If there is none, or it is damaged.
+pub fn load_program(dir: &Path) -> Result<Program> {
+    let open = |name: &str| {
+        let path = dir.join(name);
+        Blob::open(&path, true).map(|blob| (blob, path.display().to_string()))
+    };
+    let limits = Limits::default();
+    match lodstone_store::is_there(&dir.join(FILE))? {
+        true => {
+            let (blob, origin) = open(FILE)?;
+            Ok(paddle_program::read(&blob, &origin, &limits)?)
+        }
+        false => {
+            let (blob, origin) = open(TEXT)?;
+            Ok(paddle_program::read_text(&blob, &origin, &limits)?)
+        }
+    }
+}
+
+/// Which files variables are in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// One for each variable, which has its name.
+    Each,
+    /// One of this name for all: records end to end, sorted by name.
+    Combined(String),
+    /// One of this name for all: each record follows its size, so that the n-th is found by hopping. The first that
+    /// is saved makes the file, the others append to it. Only this project's runtime has such operators.
+    Merged(String),
+}
+
+/// Which names of files programs may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Paths {
+    /// Relative ones that stay below where the program is run.
+    #[default]
+    Inside,
+    /// Any.
+    Anywhere,
+}
+
+/// How variables are saved.
+#[derive(Clone, Debug)]
+pub struct SaveOptions {
+    /// Which files they are in.
+    pub placement: Placement,
+    /// Whether files that are there may be replaced.
+    pub overwrite: bool,
+    /// Which names of files may be.
+    pub paths: Paths,
+}
+
+impl Default for SaveOptions {
+    fn default() -> Self {
+        Self { placement: Placement::Each, overwrite: true, paths: Paths::default() }
+    }
+}
+
+/// The variables of a program that outlive runs and that `takes` says yes to, sorted by name.
+///
+/// Parameters alone neither resume training nor infer (statistics and counters are none): so it is what persists
+/// that is chosen from.
+pub fn persistables(program: &Program, takes: impl Fn(&Var) -> bool) -> Vec<Variable> {
+    let saved = program.vars().filter(|var| is_saved(var) && takes(var));
+    let mut names: Vec<&str> = saved.map(|var| var.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().map(Variable::named).collect()
+}
+
+/// Appends operators to a program that save variables under `dir` when it is run; nothing is saved now.
+///
+/// `dir` is relative to the directory that the run is given, and stays in the operators.
+///
+/// # Errors
+/// If the program has no such variable, it does not outlive runs, or its file would lie elsewhere.
+pub fn save(
+    program: &mut Program,
+    vars: &[Variable],
+    dir: &str,
+    options: &SaveOptions,
+) -> Result<()> {
+    let vars = declared(program, vars)?;
+    for (operator, vars, position) in placed("save", &vars, dir, options)? {
+        let operator = operator.input("X", &vars).attribute("overwrite", options.overwrite);
+        let operator =
+            if position.is_some() { operator.attribute("merged", true) } else { operator };
+        push(program, operator.finish()?);
+    }
+    Ok(())
+}
+
+/// Appends operators to a program that load variables from `dir` when it is run; nothing is loaded now. Variables
+/// that the program does not have are declared as `from` has them.
+///
+/// # Errors
+/// As [`save`]; if neither of the programs has a variable.
+pub fn load(
+    program: &mut Program,
+    vars: &[Variable],
+    from: &Program,
+    dir: &str,
+    options: &SaveOptions,
+) -> Result<()> {
+    for var in vars {
+        let known =
+            |program: &Program| program.vars().find(|known| known.name == var.name()).cloned();
+        match (known(program), known(from)) {
+            (Some(_), _) => {}
+            (None, Some(known)) => {
+                let value = Var { persistable: true, ..known };
+                if let Some(block) = program.blocks.first_mut() {
+                    block.vars.push(value);
+                }
+            }
+            (None, None) => return variable(var.name(), "no program has such a variable"),
+        }
+        let first = program.blocks.first_mut();
+        let declared = first.and_then(|b| b.vars.iter_mut().find(|known| known.name == var.name()));
+        if let Some(declared) = declared {
+            declared.persistable = true;
+        }
+    }
+    let vars = declared(program, vars)?;
+    for (operator, vars, position) in placed("load", &vars, dir, options)? {
+        let operator = operator.output("Out", &vars);
+        let operator = match position {
+            Some(position) => operator.attribute("merged", true).attribute("position", position),
+            None => operator,
+        };
+        push(program, operator.finish()?);
+    }
+    Ok(())
+}
+
+/// Variables of a program that outlive runs, sorted by name, each once.
+fn declared(program: &Program, vars: &[Variable]) -> Result<Vec<Variable>> {
+    for var in vars {
+        match program.vars().find(|known| known.name == var.name()) {
+            Some(known) if is_saved(known) => {}
+            Some(_) => return variable(var.name(), "it does not outlive a run"),
+            None => return variable(var.name(), "the program has no such variable"),
+        }
+    }
+    let mut vars = vars.to_vec();
+    vars.sort_unstable_by(|a, b| a.name().cmp(b.name()));
+    vars.dedup();
+    Ok(vars)
+}
+
+/// An operator, its variables, and the number of its record in a merged file.
+type Placed = (Operator, Vec<Variable>, Option<i64>);
+
+fn placed(kind: &str, vars: &[Variable], dir: &str, options: &SaveOptions) -> Result<Vec<Placed>> {
+    let path = |name: &str| {
+        let path = if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") };
+        match (options.paths, check_relative(&path)) {
+            (Paths::Inside, Err(error)) => {
+                Err(Error::Path { path: path.clone(), what: error.to_string() })
+            }
+            _ => Ok(path),
+        }
+    };
+    let named =
+        |kind: &str, path: String| Operator::new(kind).attribute("file_path", path.as_str());
+    Ok(match &options.placement {
+        Placement::Each => {
+            let one =
+                |var: &Variable| Ok((named(kind, path(var.name())?), vec![var.clone()], None));
+            vars.iter().map(one).collect::<Result<_>>()?
+        }
+        Placement::Combined(name) => {
+            vec![(named(&format!("{kind}_combine"), path(name)?), vars.to_vec(), None)]
+        }
+        Placement::Merged(name) => {
+            let path = path(name)?;
+            let one = |(position, var): (i64, &Variable)| {
+                (named(kind, path.clone()), vec![var.clone()], Some(position))
+            };
+            (0..).zip(vars).map(one).collect()
+        }
+    })
+}

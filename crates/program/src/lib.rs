@@ -1,0 +1,23 @@
+//! Makes programs of PaddlePaddle: networks of layers, operators that load and save, what is left of a program
+//! for some of its results.
+//!
+//! A program is data ([`lodstone_model::Program`]): blocks of operators over variables. Nothing here runs one.
+
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+mod error;
+mod files;
+pub mod initializers;
+pub mod layers;
+mod network;
+mod operator;
+mod prune;
+
+pub use error::{Error, Result};
+pub use files::{
+    Form, Paths, Placement, SaveOptions, load, load_program, persistables, save, save_program,
+};
+pub use initializers::Initializer;
+pub use network::{Network, Parameter, Variable};
+pub use operator::Operator;
+pub use prune::prune;

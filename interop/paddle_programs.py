@@ -1,0 +1,47 @@
+"""Runs programs of ours in PaddlePaddle: its results have to be ours, and what it saves has to load in ours.
+
+    python paddle_programs.py DIR
+
+`DIR` is what `cargo run --example write_programs -- DIR` wrote. The loader's operators fill the parameters, the
+main program computes, the startup program runs too; then parameters are changed and the saver's operators write them.
+"""
+import os
+import sys
+
+import numpy as np
+
+os.environ["GLOG_minloglevel"] = "3"
+import paddle
+
+paddle.enable_static()
+
+
+def program(name):
+    with open(os.path.join(name, "__model__"), "rb") as file:
+        return paddle.static.Program.parse_from_string(file.read())
+
+
+def main():
+    os.chdir(sys.argv[1])
+    executor = paddle.static.Executor(paddle.CPUPlace())
+    feed, expected = dict(np.load("feed.npz")), dict(np.load("expected.npz"))
+    executor.run(program("startup"))
+    executor.run(program("loader"))
+    found = executor.run(program("main"), feed=feed, fetch_list=list(expected))
+    failed = 0
+    for (name, wanted), value in zip(expected.items(), found):
+        same = value.shape == wanted.shape and np.allclose(value, wanted, rtol=1e-5, atol=1e-6)
+        print("same" if same else "DIFFERENT", name, value.shape, wanted.shape)
+        failed += not same
+    saver = program("saver")
+    scope = paddle.static.global_scope()
+    for variable in saver.list_vars():
+        if variable.persistable:
+            tensor = scope.find_var(variable.name).get_tensor()
+            tensor.set(np.array(tensor) + 1, paddle.CPUPlace())
+    executor.run(saver)
+    sys.exit(failed != 0)
+
+
+if __name__ == "__main__":
+    main()
