@@ -3,7 +3,8 @@
     python paddle_programs.py DIR
 
 `DIR` is what `cargo run --example write_programs -- DIR` wrote. The loader's operators fill the parameters, the
-main program computes, the startup program runs too; then parameters are changed and the saver's operators write them.
+main program computes, the startup program runs too; then parameters are changed, and the saver's operators write
+them. What they are then is in `changed.npz`.
 """
 import os
 import sys
@@ -35,11 +36,14 @@ def main():
         failed += not same
     saver = program("saver")
     scope = paddle.static.global_scope()
+    changed = {}
     for variable in saver.list_vars():
         if variable.persistable:
             tensor = scope.find_var(variable.name).get_tensor()
-            tensor.set(np.array(tensor) + 1, paddle.CPUPlace())
+            changed[variable.name] = np.array(tensor) + 1
+            tensor.set(changed[variable.name], paddle.CPUPlace())
     executor.run(saver)
+    np.savez("changed.npz", **changed)
     sys.exit(failed != 0)
 
 

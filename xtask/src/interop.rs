@@ -7,6 +7,7 @@ mod glow;
 mod mxnet;
 mod onnx;
 mod package;
+mod programs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,6 +53,9 @@ fn paddle(python: &Path) -> Result<(), Outcome> {
         work.write_paddle(eight_bit_floats)?;
         work.write_pickles()?;
         outcomes.push(work.check(&python, "paddle_load.py"));
+        if release == "2.6.2" {
+            outcomes.push(programs::programs(&python));
+        }
         if release == "3.3.1" {
             let mut work = Work::new("arrays")?;
             work.write_arrays()?;

@@ -1,15 +1,20 @@
 //! Builds a network, runs it, and writes all that another framework needs to do the same.
 //!
 //!     cargo run --example write_programs -- OUT
+//!     cargo run --example write_programs -- OUT check
 //!
 //! `OUT` gets the directories `main`, `startup`, `loader` and `saver`, each with a program, `parameters` with what the
-//! startup program and the saver made, `feed.npz` and `expected.npz`.
+//! startup program and the saver made, `feed.npz` and `expected.npz`. Then, `check` runs the loader on what the other
+//! framework has saved, and compares that with `changed.npz`.
+
+#![expect(clippy::disallowed_methods, reason = "makes its directory")]
+#![expect(clippy::print_stdout, reason = "tells what it found")]
 
 use std::path::Path;
 
 use lodstone::program::layers::{self, Conv2d, Fc, Pooling};
 use lodstone::program::{
-    Form, Network, SaveOptions, Variable, load, persistables, save, save_program,
+    Form, Network, SaveOptions, Variable, load, load_program, persistables, save, save_program,
 };
 use lodstone::runtime::{Dirs, Executor, Scope};
 use lodstone::{Blob, ConvertOptions, DType, Model, Parameter, Tensor};
@@ -19,6 +24,10 @@ type Failure = Box<dyn std::error::Error>;
 fn main() -> Result<(), Failure> {
     let out = std::env::args().nth(1).ok_or("usage: write_programs OUT")?;
     let out = Path::new(&out);
+    if std::env::args().nth(2).is_some_and(|what| what == "check") {
+        return check(out);
+    }
+    std::fs::create_dir_all(out)?;
     let (net, fetch) = network()?;
     let vars = persistables(&net.main, |_| true);
 
@@ -47,6 +56,21 @@ fn main() -> Result<(), Failure> {
         let model = Model { parameters, ..Model::default() };
         lodstone::convert(model, &out.join(name), &ConvertOptions::default())?;
     }
+    Ok(())
+}
+
+/// Loads what was saved by the operators of the loader, and compares it with what it should be.
+fn check(out: &Path) -> Result<(), Failure> {
+    let (mut scope, loader) = (Scope::default(), load_program(&out.join("loader"))?);
+    Executor::default().run(&loader, &mut scope, &[], &[], &Dirs::one(out))?;
+    let wanted = lodstone::open(out.join("changed.npz"))?;
+    for Parameter { name, tensor } in &wanted.parameters {
+        let found = scope.tensor(name).ok_or_else(|| format!("`{name}` was not loaded"))?;
+        if found.shape != tensor.shape || found.data.bytes()? != tensor.data.bytes()? {
+            return Err(format!("`{name}` is not what was saved").into());
+        }
+    }
+    println!("{} variables are what was saved", wanted.parameters.len());
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 mod control;
 mod files;
 mod random;
+mod ranks;
 mod recurrent;
 mod sequences;
 
@@ -25,6 +26,7 @@ pub(crate) fn of(kind: &str, op: &Op) -> Option<Run> {
     control::of(kind)
         .or_else(|| files::of(kind))
         .or_else(|| random::of(kind, op))
+        .or_else(|| ranks::of(kind))
         .or_else(|| recurrent::of(kind))
         .or_else(|| sequences::of(kind))
 }
