@@ -2,7 +2,6 @@
 //!
 //! They are not copied on the way in where they are aligned, and not on the way out where they are contiguous.
 
-use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor};
 use burn_backend::{
     AllocationProperty, Backend, BoolStore, DType as BurnType, TensorData, TensorMetadata,

@@ -1,7 +1,6 @@
 //! Elements by number.
 
 use burn_backend::Backend;
-use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 
 use super::{Call, Run, axis};
 use crate::item::{Item, Outcome};

@@ -4,12 +4,17 @@
 //! the extents that are there): kinds, element types, ranks, and that extents fit. What depends on elements, as
 //! numbers of rows do, it checks itself.
 
+mod activation;
+mod arithmetic;
 mod elementwise;
 mod indexing;
 mod linear;
 mod normalize;
 mod pieces;
 mod reduce;
+mod tensor;
+#[cfg(test)]
+mod tests;
 mod windows;
 
 use burn_backend::Backend;
@@ -25,7 +30,8 @@ pub(crate) fn kernel<B: Backend>(domain: &str, kind: &str) -> Option<Run<B>> {
     if !domain.is_empty() {
         return None;
     }
-    elementwise::kernel(kind)
+    activation::kernel(kind)
+        .or_else(|| elementwise::kernel(kind))
         .or_else(|| indexing::kernel(kind))
         .or_else(|| linear::kernel(kind))
         .or_else(|| normalize::kernel(kind))

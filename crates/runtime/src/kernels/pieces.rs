@@ -1,17 +1,14 @@
 //! Other extents, other orders, pieces, and what is put together of them; what is filled and counted.
 
-use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::{Backend, Slice};
 use lodstone_model::{AttributeValue, Tensor};
 use lodstone_store::Blob;
 
+use super::tensor::{MOST_ELEMENTS, extents};
 use super::{Call, Run, axis, count};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
-
-/// Most elements of a tensor that is made of nothing but its extents.
-const MOST_ELEMENTS: usize = 1 << 31;
 
 pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
     Some(match kind {
@@ -47,55 +44,6 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
     })
 }
 
-impl<B: Backend> Item<B> {
-    /// Extents in another order.
-    pub(super) fn permuted(self, order: &[usize]) -> Self {
-        match self {
-            Self::Float(tensor) => Self::Float(B::float_permute(tensor, order)),
-            Self::Int(tensor) => Self::Int(B::int_permute(tensor, order)),
-            Self::Bool(tensor) => Self::Bool(B::bool_permute(tensor, order)),
-        }
-    }
-
-    /// A piece of each extent.
-    pub(super) fn sliced(self, slices: &[Slice]) -> Self {
-        match self {
-            Self::Float(tensor) => Self::Float(B::float_slice(tensor, slices)),
-            Self::Int(tensor) => Self::Int(B::int_slice(tensor, slices)),
-            Self::Bool(tensor) => Self::Bool(B::bool_slice(tensor, slices)),
-        }
-    }
-
-    /// From `start` to before `end` along an axis.
-    pub(super) fn narrowed(self, axis: usize, start: usize, end: usize) -> Self {
-        let piece = |(place, extent): (usize, usize)| match place == axis {
-            true => Slice::new(start.cast_signed(), Some(end.cast_signed()), 1),
-            false => Slice::new(0, Some(extent.cast_signed()), 1),
-        };
-        let slices: Vec<Slice> = self.shape().into_iter().enumerate().map(piece).collect();
-        self.sliced(&slices)
-    }
-
-    /// One behind the other along an axis.
-    pub(super) fn concatenated(items: Vec<Self>, axis: usize) -> Outcome<Self> {
-        Ok(match items.first() {
-            None => return Err("it has no inputs".to_owned()),
-            Some(Self::Float(_)) => {
-                let parts = items.iter().map(Self::float).collect::<Outcome<_>>()?;
-                Self::Float(B::float_cat(parts, axis))
-            }
-            Some(Self::Int(_)) => {
-                let parts = items.iter().map(Self::int).collect::<Outcome<_>>()?;
-                Self::Int(B::int_cat(parts, axis))
-            }
-            Some(Self::Bool(_)) => {
-                let parts = items.iter().map(Self::bool).collect::<Outcome<_>>()?;
-                Self::Bool(B::bool_cat(parts, axis))
-            }
-        })
-    }
-}
-
 fn concat<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let items = call.all();
     let rank = items.first().map_or(0, |item| item.shape().len());
@@ -103,16 +51,6 @@ fn concat<B: Backend>(call: &Call<'_, B>) -> One<B> {
     // Nothing is added by what has no elements.
     let some: Vec<_> = items.iter().filter(|item| !item.shape().contains(&0)).cloned().collect();
     Ok(vec![Item::concatenated(if some.is_empty() { items } else { some }, at)?])
-}
-
-/// Extents that integers say, if a tensor of them can be made.
-fn extents(dims: &[i64]) -> Outcome<Vec<usize>> {
-    let dims: Vec<usize> = dims.iter().map(|dim| count(*dim)).collect::<Outcome<_>>()?;
-    let whole = dims.iter().try_fold(1_usize, |all, dim| all.checked_mul(*dim));
-    match whole.filter(|all| *all <= MOST_ELEMENTS) {
-        Some(_) => Ok(dims),
-        None => Err(format!("{dims:?} is more than {MOST_ELEMENTS} elements")),
-    }
 }
 
 fn constant_of_shape<B: Backend>(call: &Call<'_, B>) -> One<B> {
@@ -129,7 +67,7 @@ fn constant_of_shape<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn expand<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let dims = extents(&call.longs(1)?.unwrap_or_default())?;
     let x = call.input(0)?.clone();
-    let shape = super::elementwise::common(&x.shape(), &dims)?;
+    let shape = super::tensor::common(&x.shape(), &dims)?;
     extents(&shape.iter().map(|dim| dim.cast_signed() as i64).collect::<Vec<_>>())?;
     Ok(vec![x.expanded(&shape)])
 }
@@ -153,7 +91,7 @@ fn range<B: Backend>(call: &Call<'_, B>) -> One<B> {
         let dims = extents(&[count.unwrap_or(i64::MAX)])?;
         let values = (0..dims.iter().product::<usize>() as i64).map(|number| start + number * step);
         let values: Vec<i64> = values.collect();
-        return Ok(vec![super::elementwise::converted(Item::longs(&values), to)?]);
+        return Ok(vec![super::tensor::converted(Item::longs(&values), to)?]);
     }
     let number = |item: &Item<B>| {
         item.to_doubles()?.first().copied().ok_or_else(|| "it is empty".to_owned())
@@ -165,7 +103,7 @@ fn range<B: Backend>(call: &Call<'_, B>) -> One<B> {
     }
     let values: Vec<f64> = (0..count as usize).map(|number| start + number as f64 * step).collect();
     let made = burn_backend::TensorData::new(values.clone(), [values.len()]);
-    Ok(vec![super::elementwise::converted(Item::from_data(made), to)?])
+    Ok(vec![super::tensor::converted(Item::from_data(made), to)?])
 }
 
 fn reshape<B: Backend>(call: &Call<'_, B>) -> One<B> {

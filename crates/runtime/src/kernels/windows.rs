@@ -1,7 +1,7 @@
 //! Convolutions and pooling.
 
 use burn_backend::Backend;
-use burn_backend::ops::{ConvOptions, ConvTransposeOptions, FloatTensorOps, ModuleOps, PadMode};
+use burn_backend::ops::{ConvOptions, ConvTransposeOptions, PadMode};
 use burn_backend::tensor::FloatTensor;
 
 use super::{Call, Run, count};
@@ -169,7 +169,7 @@ fn padded_with<B: Backend>(
         }
         None => {
             let zero = Item::from_data(burn_backend::TensorData::new(vec![0f32], [1]));
-            super::elementwise::converted(zero, to)?.reshaped(vec![1; shape.len()])
+            super::tensor::converted(zero, to)?.reshaped(vec![1; shape.len()])
         }
     };
     Item::concatenated(vec![y, behind.expanded(&shape)], at)
