@@ -1,7 +1,7 @@
 //! Arithmetic of tensors, for kernels that are made of several steps: extents are laid over each other.
 
 use burn_backend::tensor::FloatTensor;
-use burn_backend::{Backend, DType as BurnType, Scalar};
+use burn_backend::{Backend, BoolStore, DType as BurnType, Scalar};
 
 use super::tensor::{aligned, converted};
 use crate::item::{Item, Outcome, burn_type};
@@ -78,5 +78,25 @@ impl<B: Backend> Item<B> {
             BurnType::F16 | BurnType::BF16 => self.cast(BurnType::F32),
             _ => Ok(self.clone()),
         }
+    }
+
+    /// The greater or the less of both; what is no number stays none, from whichever side it comes.
+    pub(super) fn extreme(&self, other: &Self, greatest: bool) -> Outcome<Self> {
+        Ok(match aligned(self, other)? {
+            (Self::Float(a), Self::Float(b)) => {
+                let better = if greatest { B::float_greater } else { B::float_lower };
+                let takes = better(b.clone(), a.clone(), BoolStore::Native);
+                let none = B::float_is_nan(b.clone(), BoolStore::Native);
+                Self::Float(B::float_mask_where(a, B::bool_or(takes, none), b))
+            }
+            (Self::Bool(a), Self::Bool(b)) if greatest => Self::Bool(B::bool_or(a, b)),
+            (Self::Bool(a), Self::Bool(b)) => Self::Bool(B::bool_and(a, b)),
+            (a, b) => {
+                let (a, b) = (a.int()?, b.int()?);
+                let better = if greatest { B::int_greater } else { B::int_lower };
+                let takes = better(b.clone(), a.clone(), BoolStore::Native);
+                Self::Int(B::int_mask_where(a, takes, b))
+            }
+        })
     }
 }

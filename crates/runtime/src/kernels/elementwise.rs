@@ -1,7 +1,7 @@
 //! Functions of each element, of two, of three; other types.
 
 use burn_backend::tensor::FloatTensor;
-use burn_backend::{Backend, BoolStore, DType as BurnType};
+use burn_backend::{Backend, BoolStore, DType as BurnType, Scalar};
 use lodstone_schema::onnx::dtype;
 
 use super::tensor::{aligned, common, converted};
@@ -25,6 +25,13 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
         "Atan" => |call| float(call, B::float_atan),
         "Atanh" => |call| float(call, B::float_atanh),
         "Cast" => cast,
+        "CastLike" => |call| {
+            Ok(vec![converted(call.input(0)?.clone(), call.input(1)?.kind()?)?])
+        },
+        "BitwiseAnd" => |call| bits(call, B::bitwise_and),
+        "BitwiseNot" => |call| Ok(vec![Item::Int(B::bitwise_not(call.input(0)?.int()?))]),
+        "BitwiseOr" => |call| bits(call, B::bitwise_or),
+        "BitwiseXor" => |call| bits(call, B::bitwise_xor),
         "Ceil" => |call| float(call, B::float_ceil),
         "Clip" => clip,
         "Cos" => |call| float(call, B::float_cos),
@@ -41,7 +48,16 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
         "Identity" => |call| Ok(vec![call.input(0)?.clone()]),
         "IsInf" => |call| {
             let x = call.input(0)?.float()?;
-            Ok(vec![Item::Bool(B::float_is_inf(x, BoolStore::Native))])
+            let is = |limit: f64| {
+                B::float_equal_elem(x.clone(), Scalar::Float(limit), BoolStore::Native)
+            };
+            let asked = |name: &str| call.int(name, 1) != 0;
+            Ok(vec![Item::Bool(match (asked("detect_negative"), asked("detect_positive")) {
+                (true, true) => B::bool_or(is(f64::NEG_INFINITY), is(f64::INFINITY)),
+                (true, false) => is(f64::NEG_INFINITY),
+                (false, true) => is(f64::INFINITY),
+                (false, false) => B::bool_and(is(0.0), B::bool_not(is(0.0))),
+            })])
         },
         "IsNaN" => |call| {
             let x = call.input(0)?.float()?;
@@ -51,6 +67,11 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
         "LessOrEqual" => |call| compare(call, B::float_lower_equal, B::int_lower_equal, None),
         "Log" => |call| float(call, B::float_log),
         "Max" => |call| extreme(call, true),
+        "Mean" => |call| {
+            let (first, rest) = split_first(call)?;
+            let sum = rest.iter().try_fold(first, |sum, next| sum.plus(next))?;
+            Ok(vec![sum.scaled(1.0 / (rest.len() as f64 + 1.0))?])
+        },
         "Min" => |call| extreme(call, false),
         "Mod" => modulo,
         "Mul" => |call| numbers(call, B::float_mul, B::int_mul),
@@ -73,11 +94,7 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
         "Sub" => |call| numbers(call, B::float_sub, B::int_sub),
         "Sum" => |call| {
             let (first, rest) = split_first(call)?;
-            let add = |sum: Item<B>, next: &Item<B>| {
-                let (sum, next) = aligned(&sum, next)?;
-                Ok::<_, String>(Item::Float(B::float_add(sum.float()?, next.float()?)))
-            };
-            Ok(vec![rest.iter().try_fold(first, add)?])
+            Ok(vec![rest.iter().try_fold(first, |sum, next| sum.plus(next))?])
         },
         "Tan" => |call| float(call, B::float_tan),
         "Tanh" => |call| float(call, B::float_tanh),
@@ -119,6 +136,14 @@ fn numbers<B: Backend>(
     }])
 }
 
+fn bits<B: Backend>(
+    call: &Call<'_, B>,
+    of: fn(B::IntTensorPrimitive, B::IntTensorPrimitive) -> B::IntTensorPrimitive,
+) -> One<B> {
+    let (a, b) = pair(call)?;
+    Ok(vec![Item::Int(of(a.int()?, b.int()?))])
+}
+
 fn truths<B: Backend>(
     call: &Call<'_, B>,
     of: fn(B::BoolTensorPrimitive, B::BoolTensorPrimitive) -> B::BoolTensorPrimitive,
@@ -155,35 +180,16 @@ fn choose<B: Backend>(call: &Call<'_, B>) -> One<B> {
     }])
 }
 
-/// What is no number stays none, from whichever side it comes.
 fn extreme<B: Backend>(call: &Call<'_, B>, greatest: bool) -> One<B> {
     let (first, rest) = split_first(call)?;
-    let next = |so_far: Item<B>, next: &Item<B>| {
-        Ok::<_, String>(match aligned(&so_far, next)? {
-            (Item::Float(a), Item::Float(b)) => {
-                let better = if greatest { B::float_greater } else { B::float_lower };
-                let takes = better(b.clone(), a.clone(), BoolStore::Native);
-                let none = B::float_is_nan(b.clone(), BoolStore::Native);
-                Item::Float(B::float_mask_where(a, B::bool_or(takes, none), b))
-            }
-            (a, b) => {
-                let (a, b) = (a.int()?, b.int()?);
-                let better = if greatest { B::int_greater } else { B::int_lower };
-                let takes = better(b.clone(), a.clone(), BoolStore::Native);
-                Item::Int(B::int_mask_where(a, takes, b))
-            }
-        })
-    };
-    Ok(vec![rest.iter().try_fold(first, next)?])
+    Ok(vec![rest.iter().try_fold(first, |best, next| best.extreme(next, greatest))?])
 }
 
 fn clip<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let mut y = call.input(0)?.clone();
     for (number, greatest) in [(1, true), (2, false)] {
         if let Some(limit) = call.optional(number) {
-            let inputs = vec![Some(y), Some(limit.clone())];
-            let made = extreme(&Call { op: call.op, inputs }, greatest)?;
-            y = made.into_iter().next().ok_or("it gives nothing")?;
+            y = y.extreme(limit, greatest)?;
         }
     }
     Ok(vec![y])
@@ -212,8 +218,17 @@ fn modulo<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let truncated = call.int("fmod", 0) != 0;
     Ok(vec![match pair(call)? {
         (Item::Float(a), Item::Float(b)) => {
-            let whole = B::float_trunc(B::float_div(a.clone(), b.clone()));
-            Item::Float(B::float_sub(a, B::float_mul(whole, b)))
+            let size = B::float_remainder(B::float_abs(a.clone()), B::float_abs(b.clone()));
+            let zero = Scalar::Float(0.0);
+            let negative = |x: &FloatTensor<B>| B::float_lower_elem(x.clone(), zero, BoolStore::Native);
+            let rest = B::float_mask_where(size.clone(), negative(&a), B::float_neg(size));
+            if truncated {
+                return Ok(vec![Item::Float(rest)]);
+            }
+            let some = B::float_not_equal_elem(rest.clone(), zero, BoolStore::Native);
+            let other = B::bool_and(some, B::bool_xor(negative(&rest), negative(&b)));
+            let moved = B::float_add(rest.clone(), b);
+            Item::Float(B::float_mask_where(rest, other, moved))
         }
         (a, b) => {
             check_divisor(&b)?;

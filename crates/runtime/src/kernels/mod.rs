@@ -7,11 +7,14 @@
 mod activation;
 mod arithmetic;
 mod elementwise;
+mod generate;
 mod indexing;
 mod linear;
 mod normalize;
 mod pieces;
 mod reduce;
+mod scatter;
+mod select;
 mod tensor;
 #[cfg(test)]
 mod tests;
@@ -32,11 +35,14 @@ pub(crate) fn kernel<B: Backend>(domain: &str, kind: &str) -> Option<Run<B>> {
     }
     activation::kernel(kind)
         .or_else(|| elementwise::kernel(kind))
+        .or_else(|| generate::kernel(kind))
         .or_else(|| indexing::kernel(kind))
         .or_else(|| linear::kernel(kind))
         .or_else(|| normalize::kernel(kind))
         .or_else(|| pieces::kernel(kind))
         .or_else(|| reduce::kernel(kind))
+        .or_else(|| scatter::kernel(kind))
+        .or_else(|| select::kernel(kind))
         .or_else(|| windows::kernel(kind))
 }
 
