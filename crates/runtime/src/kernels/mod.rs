@@ -6,12 +6,15 @@
 
 mod activation;
 mod arithmetic;
+mod arrange;
 mod elementwise;
 mod generate;
 mod indexing;
 mod linear;
 mod normalize;
+mod pad;
 mod pieces;
+mod pool;
 mod reduce;
 mod scatter;
 mod select;
@@ -34,12 +37,15 @@ pub(crate) fn kernel<B: Backend>(domain: &str, kind: &str) -> Option<Run<B>> {
         return None;
     }
     activation::kernel(kind)
+        .or_else(|| arrange::kernel(kind))
         .or_else(|| elementwise::kernel(kind))
         .or_else(|| generate::kernel(kind))
         .or_else(|| indexing::kernel(kind))
         .or_else(|| linear::kernel(kind))
         .or_else(|| normalize::kernel(kind))
+        .or_else(|| pad::kernel(kind))
         .or_else(|| pieces::kernel(kind))
+        .or_else(|| pool::kernel(kind))
         .or_else(|| reduce::kernel(kind))
         .or_else(|| scatter::kernel(kind))
         .or_else(|| select::kernel(kind))

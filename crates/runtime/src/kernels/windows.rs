@@ -1,37 +1,33 @@
-//! Convolutions and pooling.
+//! Windows that go over a tensor, and convolutions.
 
 use burn_backend::Backend;
-use burn_backend::ops::{ConvOptions, ConvTransposeOptions, PadMode};
+use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 use burn_backend::tensor::FloatTensor;
 
 use super::{Call, Run, count};
-use crate::item::{Item, Outcome, burn_type, device};
+use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
 
 pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
     Some(match kind {
-        "AveragePool" => |call| pool(call, false),
         "Conv" => conv,
         "ConvTranspose" => conv_transpose,
-        "GlobalAveragePool" => |call| global(call, B::float_mean_dim),
-        "GlobalMaxPool" => |call| global(call, B::float_max_dim),
-        "MaxPool" => |call| pool(call, true),
         _ => return None,
     })
 }
 
 /// How a window goes over each extent.
-struct Windows {
-    size: Vec<usize>,
-    strides: Vec<usize>,
-    dilations: Vec<usize>,
+pub(super) struct Windows {
+    pub(super) size: Vec<usize>,
+    pub(super) strides: Vec<usize>,
+    pub(super) dilations: Vec<usize>,
     /// What is added before and behind.
-    pads: Vec<(usize, usize)>,
+    pub(super) pads: Vec<(usize, usize)>,
 }
 
 impl Windows {
-    fn of<B: Backend>(call: &Call<'_, B>, size: &[usize], dims: &[usize]) -> Outcome<Self> {
+    pub(super) fn of<B: Backend>(call: &Call<'_, B>, size: &[usize], dims: &[usize]) -> Outcome<Self> {
         let extents = size.len();
         let list = |name: &str, otherwise: usize| match call.ints(name) {
             Some(values) => values.iter().map(|value| count(*value)).collect::<Outcome<Vec<_>>>(),
@@ -67,7 +63,7 @@ impl Windows {
     }
 
     /// How far a window reaches in each extent.
-    fn reach(&self) -> Vec<usize> {
+    pub(super) fn reach(&self) -> Vec<usize> {
         self.size.iter().zip(&self.dilations).map(|(size, by)| (size - 1) * by + 1).collect()
     }
 }
@@ -77,7 +73,7 @@ fn fixed<T: Copy, const N: usize>(values: &[T]) -> Outcome<[T; N]> {
     values.try_into().map_err(|_| format!("expected {N} extents, found {}", values.len()))
 }
 
-fn spatial(shape: &[usize]) -> Outcome<&[usize]> {
+pub(super) fn spatial(shape: &[usize]) -> Outcome<&[usize]> {
     shape.get(2..).ok_or_else(|| "expected examples and channels".to_owned())
 }
 
@@ -175,106 +171,10 @@ fn padded_with<B: Backend>(
     Item::concatenated(vec![y, behind.expanded(&shape)], at)
 }
 
-fn global<B: Backend>(
-    call: &Call<'_, B>,
-    of: fn(FloatTensor<B>, usize) -> FloatTensor<B>,
-) -> One<B> {
-    let x = call.input(0)?;
-    let rank = x.shape().len();
-    Ok(vec![Item::Float((2..rank).fold(x.float()?, of))])
-}
-
-/// What is outside of the tensor is added to it before: so windows may begin and end anywhere.
-fn pool<B: Backend>(call: &Call<'_, B>, is_max: bool) -> One<B> {
-    let x = call.input(0)?;
-    let shape = x.shape();
-    let dims = spatial(&shape)?.to_vec();
-    let size = call.ints("kernel_shape").ok_or("it has no `kernel_shape`")?;
-    let size: Vec<usize> = size.iter().map(|one| count(*one)).collect::<Outcome<_>>()?;
-    let mut windows = Windows::of(call, &size, &dims)?;
-    let given = windows.pads.clone();
-    if call.int("ceil_mode", 0) != 0 {
-        windows.round_up(&dims);
-    }
-    if call.outputs() > 1 {
-        return Err("places of maxima are not computed".to_owned());
-    }
-    let rank = dims.len();
-    let padded = |x: FloatTensor<B>, pads: &[(usize, usize)], with: f32| match pads
-        .iter()
-        .all(|pad| *pad == (0, 0))
-    {
-        true => x,
-        false => {
-            let all = [&[(0, 0), (0, 0)], pads].concat();
-            B::float_pad(x, &all, PadMode::Constant(with))
-        }
-    };
-    let two = |values: &[usize]| -> Outcome<[usize; 2]> {
-        match values {
-            [one] => Ok([1, *one]),
-            other => fixed(other),
-        }
-    };
-    if rank > 2 {
-        return Err(format!("expected 1 or 2 extents to pool over, found {rank}"));
-    }
-    let lines = |x: FloatTensor<B>| match rank {
-        1 => {
-            let mut dims = Item::<B>::Float(x.clone()).shape();
-            dims.insert(2, 1);
-            B::float_reshape(x, dims.into())
-        }
-        _ => x,
-    };
-    let (size, strides, dilations) =
-        (two(&windows.size)?, two(&windows.strides)?, two(&windows.dilations)?);
-    let dtype = burn_type(x.dtype()?)?.into();
-    let x = x.float()?;
-    let y = if is_max {
-        let x = lines(padded(x, &windows.pads, f32::NEG_INFINITY));
-        B::max_pool2d(x, size, strides, [0, 0], dilations, false)
-    } else {
-        if dilations != [1, 1] {
-            return Err("means of elements that lie apart are not computed".to_owned());
-        }
-        let whole = windows.pads.clone();
-        let mean = |x: FloatTensor<B>| B::avg_pool2d(lines(x), size, strides, [0, 0], true, false);
-        let sum = mean(padded(x.clone(), &whole, 0.0));
-        // How much of each window counts.
-        let counts_pads = call.int("count_include_pad", 0) != 0;
-        let everything = whole.iter().all(|pad| *pad == (0, 0)) || (counts_pads && whole == given);
-        if everything {
-            sum
-        } else {
-            let alone = [&[1, 1], dims.as_slice()].concat();
-            let one = B::float_ones(alone.into(), &device::<B>(), dtype);
-            let (inside, rest) = match counts_pads {
-                true => {
-                    let beyond = whole.iter().zip(&given);
-                    let beyond: Vec<_> =
-                        beyond.map(|(all, given)| (0, all.1.saturating_sub(given.1))).collect();
-                    (padded(one, &given, 1.0), beyond)
-                }
-                false => (one, whole.clone()),
-            };
-            let share = Item::<B>::Float(mean(padded(inside, &rest, 0.0)));
-            let shape = Item::<B>::Float(sum.clone()).shape();
-            B::float_div(sum, share.expanded(&shape).float()?)
-        }
-    };
-    let y = Item::<B>::Float(y);
-    let mut shape = y.shape();
-    if rank == 1 {
-        shape.remove(2);
-    }
-    Ok(vec![y.reshaped(shape)])
-}
-
 impl Windows {
     /// Adds as much behind each extent as makes its last window a whole one; one that would begin behind the
     /// tensor is none.
-    fn round_up(&mut self, dims: &[usize]) {
+    pub(super) fn round_up(&mut self, dims: &[usize]) {
         let reach = self.reach();
         for (((pad, dim), reach), stride) in
             self.pads.iter_mut().zip(dims).zip(reach).zip(&self.strides)
