@@ -17,7 +17,7 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
 }
 
 /// Stacks of matrices; a list is a row on the left and a column on the right.
-fn product<B: Backend>(a: Item<B>, b: Item<B>) -> Outcome<Item<B>> {
+pub(super) fn product<B: Backend>(a: Item<B>, b: Item<B>) -> Outcome<Item<B>> {
     let (mut left, mut right) = (a.shape(), b.shape());
     let (is_row, is_column) = (left.len() == 1, right.len() == 1);
     if is_row {

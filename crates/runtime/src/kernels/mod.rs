@@ -11,11 +11,14 @@ mod elementwise;
 mod generate;
 mod indexing;
 mod linear;
+mod loss;
 mod normalize;
 mod pad;
 mod pieces;
 mod pool;
+mod quantize;
 mod reduce;
+mod resize;
 mod scatter;
 mod select;
 mod tensor;
@@ -42,11 +45,14 @@ pub(crate) fn kernel<B: Backend>(domain: &str, kind: &str) -> Option<Run<B>> {
         .or_else(|| generate::kernel(kind))
         .or_else(|| indexing::kernel(kind))
         .or_else(|| linear::kernel(kind))
+        .or_else(|| loss::kernel(kind))
         .or_else(|| normalize::kernel(kind))
         .or_else(|| pad::kernel(kind))
         .or_else(|| pieces::kernel(kind))
         .or_else(|| pool::kernel(kind))
+        .or_else(|| quantize::kernel(kind))
         .or_else(|| reduce::kernel(kind))
+        .or_else(|| resize::kernel(kind))
         .or_else(|| scatter::kernel(kind))
         .or_else(|| select::kernel(kind))
         .or_else(|| windows::kernel(kind))
@@ -89,6 +95,14 @@ impl<B: Backend> Call<'_, B> {
         match self.op.attribute(name) {
             Some(AttributeValue::Long(value)) => *value,
             _ => otherwise,
+        }
+    }
+
+    /// An attribute that is an integer, if it is there.
+    pub(crate) fn maybe_int(&self, name: &str) -> Option<i64> {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Long(value)) => Some(*value),
+            _ => None,
         }
     }
 

@@ -4,6 +4,7 @@ use burn_backend::Backend;
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 use burn_backend::tensor::FloatTensor;
 
+use super::tensor::bounded;
 use super::{Call, Run, count};
 use crate::item::{Item, Outcome};
 
@@ -106,13 +107,16 @@ fn conv<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn conv_transpose<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (x, filter) = (call.input(0)?, call.input(1)?);
     let (shape, size) = (x.shape(), filter.shape());
-    let windows = Windows::of(call, spatial(&size)?, spatial(&shape)?)?;
+    let dims = spatial(&shape)?;
+    let mut windows = Windows::of(call, spatial(&size)?, dims)?;
     let groups = count(call.int("group", 1))?;
     let bias = call.optional(2).map(Item::float).transpose()?;
-    let more: Vec<usize> = match call.ints("output_padding") {
+    let mut more: Vec<usize> = match call.ints("output_padding") {
         Some(more) => more.iter().map(|one| count(*one)).collect::<Outcome<_>>()?,
         None => vec![0; windows.size.len()],
     };
+    windows.fit_output(call, dims, &mut more)?;
+    windows.check_transposed(&shape, &size, groups, &more)?;
     let (x, filter) = (x.float()?, filter.float()?);
     fn options<const N: usize>(w: &Windows, groups: usize) -> Outcome<ConvTransposeOptions<N>> {
         Ok(ConvTransposeOptions {
@@ -172,6 +176,67 @@ fn padded_with<B: Backend>(
 }
 
 impl Windows {
+    /// Cuts off so much that the result of a transposed convolution has the extents that are asked for.
+    fn fit_output<B: Backend>(
+        &mut self,
+        call: &Call<'_, B>,
+        dims: &[usize],
+        more: &mut [usize],
+    ) -> Outcome<()> {
+        let mode = call.text("auto_pad");
+        let same = matches!(mode.as_deref(), Some("SAME_UPPER" | "SAME_LOWER"));
+        let asked: Vec<usize> = match call.ints("output_shape") {
+            Some(asked) => {
+                let skipped = asked.len().saturating_sub(dims.len());
+                asked.iter().skip(skipped).map(|dim| count(*dim)).collect::<Outcome<_>>()?
+            }
+            None if same => {
+                dims.iter().zip(&self.strides).map(|(dim, by)| dim.saturating_mul(*by)).collect()
+            }
+            None => return Ok(()),
+        };
+        let reach = self.reach();
+        for (at, asked) in asked.iter().enumerate() {
+            let part = |list: &[usize]| list.get(at).copied().unwrap_or(0);
+            let steps = part(dims).saturating_sub(1).saturating_mul(part(&self.strides));
+            let whole = steps.saturating_add(part(&reach)).saturating_add(part(more));
+            let total = whole.saturating_sub(*asked);
+            let (small, large) = (total / 2, total - total / 2);
+            if let Some(pad) = self.pads.get_mut(at) {
+                *pad = match mode.as_deref() {
+                    Some("SAME_UPPER") => (small, large),
+                    _ => (large, small),
+                };
+            }
+            if let Some(more) = more.get_mut(at) {
+                *more = more.saturating_add(asked.saturating_sub(whole));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a transposed convolution gives a tensor that can be made.
+    fn check_transposed(
+        &self,
+        shape: &[usize],
+        filter: &[usize],
+        groups: usize,
+        more: &[usize],
+    ) -> Outcome<()> {
+        let (Some(examples), Some(channels)) = (shape.first(), filter.get(1)) else {
+            return Err("expected examples and channels".to_owned());
+        };
+        if groups == 0 || shape.contains(&0) || filter.contains(&0) {
+            return Err(format!("{shape:?} in {groups} groups has nothing to convolve"));
+        }
+        let mut whole = vec![*examples, channels.saturating_mul(groups)];
+        let sides = shape.iter().skip(2).zip(&self.strides).zip(self.reach()).zip(more);
+        whole.extend(sides.map(|(((dim, stride), reach), more)| {
+            (dim - 1).saturating_mul(*stride).saturating_add(reach).saturating_add(*more)
+        }));
+        bounded(&whole).map(|_| ())
+    }
+
     /// Adds as much behind each extent as makes its last window a whole one; one that would begin behind the
     /// tensor is none.
     pub(super) fn round_up(&mut self, dims: &[usize]) {
