@@ -17,6 +17,7 @@ mod pad;
 mod pieces;
 mod pool;
 mod quantize;
+mod recurrent;
 mod reduce;
 mod resize;
 mod scatter;
@@ -24,6 +25,7 @@ mod select;
 mod tensor;
 #[cfg(test)]
 mod tests;
+mod vision;
 mod windows;
 
 use burn_backend::Backend;
@@ -51,10 +53,12 @@ pub(crate) fn kernel<B: Backend>(domain: &str, kind: &str) -> Option<Run<B>> {
         .or_else(|| pieces::kernel(kind))
         .or_else(|| pool::kernel(kind))
         .or_else(|| quantize::kernel(kind))
+        .or_else(|| recurrent::kernel(kind))
         .or_else(|| reduce::kernel(kind))
         .or_else(|| resize::kernel(kind))
         .or_else(|| scatter::kernel(kind))
         .or_else(|| select::kernel(kind))
+        .or_else(|| vision::kernel(kind))
         .or_else(|| windows::kernel(kind))
 }
 
@@ -118,6 +122,24 @@ impl<B: Backend> Call<'_, B> {
     pub(crate) fn ints(&self, name: &str) -> Option<&[i64]> {
         match self.op.attribute(name) {
             Some(AttributeValue::Longs(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// An attribute that is a list of numbers.
+    pub(crate) fn floats(&self, name: &str) -> &[f32] {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Floats(values)) => values,
+            _ => &[],
+        }
+    }
+
+    /// An attribute that is a list of texts.
+    pub(crate) fn texts(&self, name: &str) -> Option<Vec<String>> {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Strings(values)) => {
+                Some(values.iter().map(ToString::to_string).collect())
+            }
             _ => None,
         }
     }

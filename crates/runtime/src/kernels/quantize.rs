@@ -103,7 +103,8 @@ fn quantize_by_range<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let scale = ((greatest - least) / 255.0) as f32;
     let scale = if scale == 0.0 { 1.0 } else { f64::from(scale) };
     let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
-    let y = x.scaled(1.0 / scale)?.map(B::float_round)?.shifted(zero)?;
+    let size = Item::numbers(vec![scale], x.kind()?, &[])?;
+    let y = x.over(&size)?.map(B::float_round)?.shifted(zero)?;
     Ok(vec![
         saturated(&y, BurnType::U8)?,
         Item::numbers(vec![scale], BurnType::F32, &[])?,
