@@ -2,7 +2,7 @@
 
 use burn_backend::{Backend, TensorData};
 
-use super::tensor::{bounded, extents};
+use super::tensor::{bounded, extents, long};
 use super::{Call, Run, axis, count};
 use crate::item::{Item, Outcome};
 
@@ -16,9 +16,8 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
         "Dropout" => dropout,
         "ReverseSequence" => reverse_sequence,
         "Size" => |call| {
-            let size = i64::try_from(bounded(&call.input(0)?.shape())?);
-            let size = size.map_err(|_| "it is too large")?;
-            Ok(vec![Item::longs(&[size]).reshaped(Vec::new())])
+            let size = bounded(&call.input(0)?.shape())?;
+            Ok(vec![Item::longs(&[long(size)]).reshaped(Vec::new())])
         },
         "SpaceToDepth" => space_to_depth,
         "Tile" => tile,
@@ -42,11 +41,11 @@ fn cumulative<B: Backend>(
         return Ok(vec![x]);
     }
     let (kind, dim) = (x.kind()?, shape.get(at).copied().unwrap_or(1));
-    let backwards: Vec<i64> = (0..i64::try_from(dim).unwrap_or(0)).rev().collect();
+    let backwards: Vec<i64> = (0..long(dim)).rev().collect();
     let reverse = call.int("reverse", 0) != 0;
     let mut x = if reverse { x.selected(at, &backwards)? } else { x };
     if call.int("exclusive", 0) != 0 {
-        let mut one = shape.clone();
+        let mut one = shape;
         if let Some(extent) = one.get_mut(at) {
             *extent = 1;
         }
@@ -152,7 +151,7 @@ fn reverse_sequence<B: Backend>(call: &Call<'_, B>) -> One<B> {
                 return Err(format!("expected at most {steps} elements, found {length}"));
             }
             let from = if step < *length { length - 1 - step } else { step };
-            rows.push(i64::try_from(from * sequences + number).unwrap_or(i64::MAX));
+            rows.push(long(from * sequences + number));
         }
     }
     let y = turned.reshaped(vec![steps * sequences, width]).selected(0, &rows)?;

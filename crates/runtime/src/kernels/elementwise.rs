@@ -1,6 +1,6 @@
 //! Functions of each element, of two, of three; other types.
 
-use burn_backend::tensor::FloatTensor;
+use burn_backend::tensor::{BoolTensor, FloatTensor};
 use burn_backend::{Backend, BoolStore, DType as BurnType, Scalar};
 use lodstone_schema::onnx::dtype;
 
@@ -25,9 +25,7 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
         "Atan" => |call| float(call, B::float_atan),
         "Atanh" => |call| float(call, B::float_atanh),
         "Cast" => cast,
-        "CastLike" => |call| {
-            Ok(vec![converted(call.input(0)?.clone(), call.input(1)?.kind()?)?])
-        },
+        "CastLike" => |call| Ok(vec![converted(call.input(0)?.clone(), call.input(1)?.kind()?)?]),
         "BitwiseAnd" => |call| bits(call, B::bitwise_and),
         "BitwiseNot" => |call| Ok(vec![Item::Int(B::bitwise_not(call.input(0)?.int()?))]),
         "BitwiseOr" => |call| bits(call, B::bitwise_or),
@@ -144,21 +142,20 @@ fn bits<B: Backend>(
     Ok(vec![Item::Int(of(a.int()?, b.int()?))])
 }
 
-fn truths<B: Backend>(
-    call: &Call<'_, B>,
-    of: fn(B::BoolTensorPrimitive, B::BoolTensorPrimitive) -> B::BoolTensorPrimitive,
-) -> One<B> {
+fn truths<B: Backend>(call: &Call<'_, B>, of: OfBools<B>) -> One<B> {
     let (a, b) = pair(call)?;
     Ok(vec![Item::Bool(of(a.bool()?, b.bool()?))])
 }
 
-type Both<T, B> = fn(T, T, BoolStore) -> <B as burn_backend::BackendTypes>::BoolTensorPrimitive;
+type OfBools<B> = fn(BoolTensor<B>, BoolTensor<B>) -> BoolTensor<B>;
+
+type Both<T, B> = fn(T, T, BoolStore) -> BoolTensor<B>;
 
 fn compare<B: Backend>(
     call: &Call<'_, B>,
     floats: Both<FloatTensor<B>, B>,
     ints: Both<B::IntTensorPrimitive, B>,
-    bools: Option<fn(B::BoolTensorPrimitive, B::BoolTensorPrimitive) -> B::BoolTensorPrimitive>,
+    bools: Option<OfBools<B>>,
 ) -> One<B> {
     Ok(vec![Item::Bool(match (pair(call)?, bools) {
         ((Item::Float(a), Item::Float(b)), _) => floats(a, b, BoolStore::Native),
@@ -220,7 +217,8 @@ fn modulo<B: Backend>(call: &Call<'_, B>) -> One<B> {
         (Item::Float(a), Item::Float(b)) => {
             let size = B::float_remainder(B::float_abs(a.clone()), B::float_abs(b.clone()));
             let zero = Scalar::Float(0.0);
-            let negative = |x: &FloatTensor<B>| B::float_lower_elem(x.clone(), zero, BoolStore::Native);
+            let negative =
+                |x: &FloatTensor<B>| B::float_lower_elem(x.clone(), zero, BoolStore::Native);
             let rest = B::float_mask_where(size.clone(), negative(&a), B::float_neg(size));
             if truncated {
                 return Ok(vec![Item::Float(rest)]);

@@ -1,11 +1,11 @@
 //! Tensors that are made of numbers and extents.
 
-use burn_backend::{Backend, DType as BurnType, TensorData};
+use burn_backend::{Backend, TensorData};
 use lodstone_model::{AttributeValue, DType, Tensor};
 use lodstone_schema::onnx::dtype;
 use lodstone_store::Blob;
 
-use super::tensor::{MOST_ELEMENTS, bounded, converted, extents};
+use super::tensor::{MOST_ELEMENTS, bounded, converted, elements, extents, long};
 use super::{Call, Run, axis};
 use crate::item::{Item, Outcome, burn_type};
 
@@ -90,7 +90,7 @@ fn one_hot<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let shape = numbers.shape();
     let at = axis(call.int("axis", -1), shape.len() + 1)?;
     let mut dims = shape.clone();
-    dims.insert(at, depth as usize);
+    dims.insert(at, elements(depth));
     let mut mask = vec![false; bounded(&dims)?];
     let behind: usize = shape.get(at..).unwrap_or_default().iter().product();
     for (place, number) in numbers.to_doubles()?.into_iter().enumerate() {
@@ -99,7 +99,7 @@ fn one_hot<B: Backend>(call: &Call<'_, B>) -> One<B> {
             continue;
         }
         let (outer, inner) = (place / behind.max(1), place % behind.max(1));
-        let target = (outer * depth as usize + number as usize) * behind + inner;
+        let target = (outer * elements(depth) + elements(number)) * behind + inner;
         if let Some(slot) = mask.get_mut(target) {
             *slot = true;
         }
@@ -132,7 +132,7 @@ fn range<B: Backend>(call: &Call<'_, B>) -> One<B> {
         let count = (distance / step_wide + i128::from(distance % step_wide != 0)).max(0);
         let count = i64::try_from(if (distance > 0) == (step > 0) { count } else { 0 });
         let dims = extents(&[count.unwrap_or(i64::MAX)])?;
-        let values = (0..dims.iter().product::<usize>() as i64).map(|number| start + number * step);
+        let values = (0..long(dims.iter().product())).map(|number| start + number * step);
         let values: Vec<i64> = values.collect();
         return Ok(vec![converted(Item::longs(&values), to)?]);
     }
@@ -144,7 +144,8 @@ fn range<B: Backend>(call: &Call<'_, B>) -> One<B> {
     if !count.is_finite() || count > MOST_ELEMENTS as f64 {
         return Err(format!("from {start} to {limit} by {step} is no number of elements"));
     }
-    let values: Vec<f64> = (0..count as usize).map(|number| start + number as f64 * step).collect();
+    let values: Vec<f64> =
+        (0..elements(count)).map(|number| start + number as f64 * step).collect();
     let made = TensorData::new(values.clone(), [values.len()]);
     Ok(vec![converted(Item::from_data(made), to)?])
 }

@@ -2,6 +2,7 @@
 
 use burn_backend::Backend;
 
+use super::tensor::long;
 use super::{Call, Run, axis};
 use crate::item::{Item, Outcome};
 
@@ -17,7 +18,7 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
 
 /// Numbers of elements of an extent, of which negative ones count from the end.
 pub(super) fn places<B: Backend>(numbers: &Item<B>, dim: usize) -> Outcome<Vec<i64>> {
-    let whole = i64::try_from(dim).unwrap_or(i64::MAX);
+    let whole = long(dim);
     let mut places = numbers.to_longs()?;
     for place in &mut places {
         if !(-whole..whole).contains(place) {

@@ -2,7 +2,7 @@
 
 use burn_backend::Backend;
 
-use super::tensor::bounded;
+use super::tensor::{bounded, long};
 use super::{Call, Run};
 use crate::item::{Item, Outcome};
 
@@ -31,7 +31,7 @@ fn likelihood<B: Backend>(call: &Call<'_, B>, logs: &Item<B>) -> Outcome<Item<B>
     let [_, classes, ..] = shape.as_slice() else {
         return Err(format!("expected examples and classes, found {shape:?}"));
     };
-    let limit = i64::try_from(*classes).unwrap_or(i64::MAX);
+    let limit = long(*classes);
     let ignored = call.maybe_int("ignore_index");
     let mut numbers = target.to_longs()?;
     let mut counts = Vec::with_capacity(numbers.len());

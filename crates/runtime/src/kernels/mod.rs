@@ -24,6 +24,8 @@ mod scatter;
 mod select;
 mod tensor;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod tests;
 mod vision;
 mod windows;
@@ -155,7 +157,7 @@ impl<B: Backend> Call<'_, B> {
 
 /// An axis, of which negative ones count from the end.
 pub(crate) fn axis(axis: i64, rank: usize) -> Outcome<usize> {
-    let whole = i64::try_from(rank).unwrap_or(i64::MAX);
+    let whole = tensor::long(rank);
     let place = if axis < 0 { axis.saturating_add(whole) } else { axis };
     usize::try_from(place)
         .ok()

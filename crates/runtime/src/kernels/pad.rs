@@ -2,7 +2,7 @@
 
 use burn_backend::Backend;
 
-use super::tensor::bounded;
+use super::tensor::{bounded, long};
 use super::{Call, Run, axis};
 use crate::item::{Item, Outcome};
 
@@ -103,7 +103,7 @@ fn pad<B: Backend>(call: &Call<'_, B>) -> One<B> {
         }
         // What is cut off is gone before the rest is repeated.
         let shape = x.shape();
-        let dim = shape.get(at).copied().unwrap_or(0) as i64;
+        let dim = long(shape.get(at).copied().unwrap_or(0));
         let (first, last) = ((-begin).max(0), dim - (-end).max(0));
         let kept = last - first;
         let (before, behind) = (begin.max(0), end.max(0));
@@ -137,7 +137,7 @@ fn center<B: Backend>(call: &Call<'_, B>) -> One<B> {
     }
     let mut pads = vec![(0, 0); shape.len()];
     for (at, size) in axes.iter().zip(&sizes) {
-        let missing = super::count(*size)? as i64 - shape.get(*at).copied().unwrap_or(0) as i64;
+        let missing = long(super::count(*size)?) - long(shape.get(*at).copied().unwrap_or(0));
         if let Some(slot) = pads.get_mut(*at) {
             // The smaller half first.
             let begin = missing / 2;

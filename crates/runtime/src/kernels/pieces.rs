@@ -2,7 +2,7 @@
 
 use burn_backend::{Backend, Slice};
 
-use super::tensor::extents;
+use super::tensor::{extents, long};
 use super::{Call, Run, axis, count};
 use crate::item::{Item, Outcome};
 
@@ -15,7 +15,7 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
         "Flatten" => |call| {
             let x = call.input(0)?.clone();
             let (shape, axis) = (x.shape(), call.int("axis", 1));
-            let rank = i64::try_from(shape.len()).unwrap_or(i64::MAX);
+            let rank = long(shape.len());
             let split = count(if axis < 0 { axis + rank } else { axis })?.min(shape.len());
             let (rows, columns) = shape.split_at(split);
             let flat = vec![rows.iter().product(), columns.iter().product()];
@@ -53,7 +53,6 @@ fn expand<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let dims = extents(&call.longs(1)?.unwrap_or_default())?;
     let x = call.input(0)?.clone();
     let shape = super::tensor::common(&x.shape(), &dims)?;
-    extents(&shape.iter().map(|dim| dim.cast_signed() as i64).collect::<Vec<_>>())?;
     Ok(vec![x.expanded(&shape)])
 }
 
@@ -84,15 +83,11 @@ fn reshape<B: Backend>(call: &Call<'_, B>) -> One<B> {
 
 fn shape<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let shape = call.input(0)?.shape();
-    let rank = i64::try_from(shape.len()).unwrap_or(i64::MAX);
+    let rank = long(shape.len());
     let place = |at: i64| usize::try_from(if at < 0 { at + rank } else { at }).unwrap_or(0);
     let (start, end) = (place(call.int("start", 0)), place(call.int("end", rank)).min(shape.len()));
-    let dims: Vec<i64> = shape
-        .get(start..end.max(start))
-        .unwrap_or_default()
-        .iter()
-        .map(|dim| *dim as i64)
-        .collect();
+    let part = shape.get(start..end.max(start)).unwrap_or_default();
+    let dims: Vec<i64> = part.iter().map(|dim| long(*dim)).collect();
     Ok(vec![Item::longs(&dims)])
 }
 
@@ -107,25 +102,32 @@ fn slice<B: Backend>(call: &Call<'_, B>) -> One<B> {
         shape.iter().map(|dim| Slice::new(0, Some(dim.cast_signed()), 1)).collect();
     for (((at, start), end), step) in axes.iter().zip(&starts).zip(&ends).zip(&steps) {
         let at = axis(*at, shape.len())?;
-        let dim = shape.get(at).copied().unwrap_or(0) as i64;
+        let dim = long(shape.get(at).copied().unwrap_or(0));
         let place = |number: i64| if number < 0 { number.saturating_add(dim) } else { number };
         let (mut start, mut end) = (place(*start), place(*end));
         if *step == 0 {
             return Err("it does not advance".to_owned());
         }
-        let piece = if *step > 0 {
+        // Larger steps lead as far.
+        let step = (*step).clamp(-dim - 1, dim + 1);
+        let piece = if step > 0 {
             (start, end) = (start.clamp(0, dim), end.clamp(0, dim));
-            Slice::new(start as isize, Some(end.max(start) as isize), *step as isize)
+            stretch(start, end.max(start), step)
         } else {
             // From the last to the first: burn takes the same stretch, and goes through it backwards.
             (start, end) = (start.clamp(-1, dim - 1), end.clamp(-1, dim - 1));
-            Slice::new((end + 1) as isize, Some((start + 1).max(end + 1) as isize), *step as isize)
+            stretch(end + 1, (start + 1).max(end + 1), step)
         };
         if let Some(slot) = slices.get_mut(at) {
             *slot = piece;
         }
     }
     Ok(vec![x.sliced(&slices)])
+}
+
+fn stretch(start: i64, end: i64, step: i64) -> Slice {
+    let near = |place: i64| isize::try_from(place).unwrap_or(isize::MAX);
+    Slice::new(near(start), Some(near(end)), near(step))
 }
 
 fn split<B: Backend>(call: &Call<'_, B>) -> One<B> {
@@ -143,7 +145,7 @@ fn split<B: Backend>(call: &Call<'_, B>) -> One<B> {
     };
     let mut start = 0;
     let piece = |size: &usize| {
-        let end = start + size;
+        let end = size.saturating_add(start);
         if end > dim {
             return Err(format!("{sizes:?} are more than {dim}"));
         }

@@ -3,7 +3,7 @@
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{Backend, BoolStore, DType as BurnType, Scalar, Slice};
 
-use super::tensor::bounded;
+use super::tensor::{bounded, long};
 use super::windows::{Windows, spatial};
 use super::{Call, Run, count};
 use crate::item::{Item, Outcome};
@@ -70,7 +70,10 @@ impl Plan {
         bounded(&[front, &steps].concat())?;
         let whole = dims.iter().zip(&windows.pads).map(|(dim, pad)| dim + pad.0 + pad.1);
         bounded(&[front, &whole.collect::<Vec<_>>()].concat())?;
-        if windows.size.iter().try_fold(1_usize, |all, one| all.checked_mul(*one))
+        if windows
+            .size
+            .iter()
+            .try_fold(1_usize, |all, one| all.checked_mul(*one))
             .is_none_or(|all| all > MOST_STEPS)
         {
             return Err(format!("windows of {:?} are too large", windows.size));
@@ -79,12 +82,8 @@ impl Plan {
     }
 
     /// Padded as the windows want it.
-    fn padded<B: Backend>(
-        x: &Item<B>,
-        pads: &[(usize, usize)],
-        with: f64,
-    ) -> Outcome<Item<B>> {
-        let long = |pad: usize| i64::try_from(pad).unwrap_or(i64::MAX);
+    fn padded<B: Backend>(x: &Item<B>, pads: &[(usize, usize)], with: f64) -> Outcome<Item<B>> {
+        let long = |pad: usize| long(pad);
         let mut all = vec![(0, 0); 2];
         all.extend(pads.iter().map(|(begin, end)| (long(*begin), long(*end))));
         x.clone().padded(&all, &Item::filled(with, x.kind()?, &[1])?)

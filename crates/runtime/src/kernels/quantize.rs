@@ -4,6 +4,7 @@ use burn_backend::{Backend, DType as BurnType, Scalar};
 use lodstone_schema::onnx::dtype;
 
 use super::linear::product;
+use super::tensor::long;
 use super::{Call, Run, axis, count};
 use crate::item::{Item, Outcome, burn_type};
 
@@ -52,8 +53,7 @@ fn spread<B: Backend>(call: &Call<'_, B>, part: &Item<B>, shape: &[usize]) -> Ou
     if block == 0 || dim.div_ceil(block) != blocks {
         return Err(format!("{blocks} blocks of {block} are not {dim} elements"));
     }
-    let places: Vec<i64> =
-        (0..dim).map(|place| i64::try_from(place / block).unwrap_or(i64::MAX)).collect();
+    let places: Vec<i64> = (0..dim).map(|place| long(place / block)).collect();
     part.clone().selected(at, &places)
 }
 
@@ -100,8 +100,8 @@ fn quantize_by_range<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let values = x.to_doubles()?;
     let least = values.iter().copied().fold(0.0, f64::min);
     let greatest = values.iter().copied().fold(0.0, f64::max);
-    let scale = ((greatest - least) / 255.0) as f32;
-    let scale = if scale == 0.0 { 1.0 } else { f64::from(scale) };
+    let scale = (greatest - least) / 255.0;
+    let scale = if scale == 0.0 { 1.0 } else { scale };
     let zero = (-least / scale).clamp(0.0, 255.0).round_ties_even();
     let size = Item::numbers(vec![scale], x.kind()?, &[])?;
     let y = x.over(&size)?.map(B::float_round)?.shifted(zero)?;

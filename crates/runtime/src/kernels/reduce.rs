@@ -2,7 +2,7 @@
 
 use burn_backend::{Backend, BoolStore, DType as BurnType, IntDType, Scalar};
 
-use super::tensor::converted;
+use super::tensor::{converted, long};
 use super::{Call, Run, axis};
 use crate::item::{Item, Outcome};
 
@@ -204,7 +204,7 @@ fn arg<B: Backend>(call: &Call<'_, B>, greatest: bool) -> One<B> {
     };
     let mut found = B::int_cast(found, IntDType::I64);
     if last {
-        let end = i64::try_from(dim).unwrap_or(i64::MAX) - 1;
+        let end = long(dim) - 1;
         found = B::int_add_scalar(B::int_neg(found), Scalar::Int(end));
     }
     Ok(vec![Item::Int(found).reshaped(rest)])

@@ -2,7 +2,7 @@
 
 use burn_backend::{Backend, DType as BurnType};
 
-use super::tensor::bounded;
+use super::tensor::{bounded, elements, whole};
 use super::{Call, Run, axis, count};
 use crate::item::{Item, Outcome};
 
@@ -33,15 +33,15 @@ fn resize<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?;
     let shape = x.shape();
     let sides = sides(call, &shape)?;
-    let mut whole = shape.clone();
+    let mut dims = shape.clone();
     for side in &sides {
-        if let Some(dim) = whole.get_mut(side.axis) {
+        if let Some(dim) = dims.get_mut(side.axis) {
             *dim = side.to;
         }
     }
     let kind = x.kind()?;
-    if bounded(&whole)? == 0 {
-        return Ok(vec![Item::filled(0.0, kind, &whole)?]);
+    if bounded(&dims)? == 0 {
+        return Ok(vec![Item::filled(0.0, kind, &dims)?]);
     }
     if shape.contains(&0) {
         return Err(format!("{shape:?} has nothing to interpolate"));
@@ -69,13 +69,13 @@ fn resize<B: Backend>(call: &Call<'_, B>) -> One<B> {
     for side in &sides {
         let last = side.from as f64 - 1.0;
         let outside = (0..side.to).map(|to| !(0.0..=last).contains(&modes.place(side, to)));
-        let mut line = vec![1; whole.len()];
+        let mut line = vec![1; dims.len()];
         if let Some(dim) = line.get_mut(side.axis) {
             *dim = side.to;
         }
-        let mask = Item::<B>::truths(outside.collect(), &line).expanded(&whole).bool()?;
+        let mask = Item::<B>::truths(outside.collect(), &line).expanded(&dims).bool()?;
         let value = call.float("extrapolation_value", 0.0).into();
-        y = y.masked(mask, &Item::filled(value, kind, &whole)?)?;
+        y = y.masked(mask, &Item::filled(value, kind, &dims)?)?;
     }
     Ok(vec![y])
 }
@@ -97,7 +97,7 @@ fn sides<B: Backend>(call: &Call<'_, B>, shape: &[usize]) -> Outcome<Vec<Side>> 
             let side = |(scale, dim): (&f64, &usize)| {
                 let to = (*dim as f64 * scale).floor();
                 match *scale > 0.0 && to <= 9e15 {
-                    true => Ok((to as usize, *scale)),
+                    true => Ok((elements(to), *scale)),
                     false => Err(format!("expected a scale above 0, found {scale}")),
                 }
             };
@@ -115,7 +115,7 @@ fn sides<B: Backend>(call: &Call<'_, B>, shape: &[usize]) -> Outcome<Vec<Side>> 
             };
             match one {
                 Some(one) => {
-                    dims.iter().map(|dim| ((one * *dim as f64 + 0.5) as usize, one)).collect()
+                    dims.iter().map(|dim| (elements(one * *dim as f64 + 0.5), one)).collect()
                 }
                 None => sizes.into_iter().zip(scales).collect(),
             }
@@ -184,14 +184,14 @@ impl Modes {
     fn nearest(&self, side: &Side, places: &[f64]) -> Outcome<Vec<i64>> {
         let last = side.from as f64 - 1.0;
         let of = |place: &f64| {
-            let whole = match self.nearest.as_str() {
+            let near = match self.nearest.as_str() {
                 "round_prefer_floor" => (place - 0.5).ceil(),
                 "round_prefer_ceil" => (place + 0.5).floor(),
                 "floor" => place.floor(),
                 "ceil" => place.ceil(),
                 other => return Err(format!("there is no nearest mode `{other}`")),
             };
-            Ok(whole.clamp(0.0, last) as i64)
+            Ok(whole(near.clamp(0.0, last)))
         };
         places.iter().map(of).collect()
     }
@@ -202,7 +202,7 @@ impl Modes {
         let reach = if is_cubic { 2.0 } else { 1.0 };
         let squeeze = if self.antialias { side.scale.min(1.0) } else { 1.0 };
         let first = (-reach / squeeze).floor() + 1.0;
-        let steps = (2.0 - 2.0 * first) as usize;
+        let steps = elements(2.0 - 2.0 * first);
         let last = side.from as f64 - 1.0;
         let weight = |distance: f64| {
             let x = (distance * squeeze).abs();
@@ -226,7 +226,7 @@ impl Modes {
             let sum: f64 = (0..steps).map(share).sum();
             let sum = if sum == 0.0 || !(self.antialias || self.excludes) { 1.0 } else { sum };
             for (step, (numbers, shares)) in taps.iter_mut().enumerate() {
-                numbers.push(at(step).clamp(0.0, last) as i64);
+                numbers.push(whole(at(step).clamp(0.0, last)));
                 shares.push(share(step) / sum);
             }
         }

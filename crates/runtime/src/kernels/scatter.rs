@@ -3,7 +3,7 @@
 use burn_backend::Backend;
 
 use super::indexing::places;
-use super::tensor::bounded;
+use super::tensor::{bounded, long};
 use super::{Call, Run, axis, count};
 use crate::item::{Item, Outcome};
 
@@ -43,12 +43,12 @@ fn rows<B: Backend>(tuples: &Item<B>, shape: &[usize]) -> Outcome<Vec<i64>> {
     let steps = steps(shape);
     let row = |tuple: &[i64]| {
         tuple.iter().zip(shape).zip(&steps).try_fold(0, |row, ((at, dim), step)| {
-            let whole = i64::try_from(*dim).unwrap_or(i64::MAX);
+            let whole = long(*dim);
             if !(-whole..whole).contains(at) {
                 return Err(format!("expected a number below {dim}, found {at}"));
             }
             let at = if *at < 0 { at + whole } else { *at };
-            Ok(row + at * i64::try_from(*step).unwrap_or(i64::MAX))
+            Ok(row + at * long(*step))
         })
     };
     tuples.to_longs()?.chunks_exact(shape.len()).map(row).collect()
@@ -73,7 +73,7 @@ fn gather_nd<B: Backend>(call: &Call<'_, B>) -> One<B> {
     // Each batch has rows of its own.
     let (each, size) = (rows.len() / bounded(batches)?.max(1), bounded(inner)?);
     for (place, row) in rows.iter_mut().enumerate() {
-        *row += i64::try_from(place / each.max(1) * size).unwrap_or(i64::MAX);
+        *row += long(place / each.max(1) * size);
     }
     let flat = x.reshaped(vec![bounded(batches)? * size, bounded(width)?]);
     Ok(vec![flat.selected(0, &rows)?.reshaped(whole)])
@@ -115,8 +115,8 @@ fn scatter_elements<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let target = |(place, along): (usize, &i64)| {
         let parts = steps.iter().zip(own.iter().zip(&over)).enumerate();
         let parts = parts.map(|(number, (step, (own, dim)))| match number == at {
-            true => along.saturating_mul(*step as i64),
-            false => (place / (*own).max(1) % (*dim).max(1) * step) as i64,
+            true => along.saturating_mul(long(*step)),
+            false => long(place / (*own).max(1) % (*dim).max(1) * step),
         });
         parts.sum()
     };
@@ -143,7 +143,7 @@ fn put<B: Backend>(
         updates = combine(&table.clone().selected(0, &targets)?, &updates)?;
     }
     // Every row comes from the table or from behind it.
-    let behind = i64::try_from(rows).unwrap_or(i64::MAX);
+    let behind = long(rows);
     let mut sources: Vec<i64> = (0..behind).collect();
     for (number, target) in (behind..).zip(&targets) {
         let slot = usize::try_from(*target).ok().and_then(|target| sources.get_mut(target));

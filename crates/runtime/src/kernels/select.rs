@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use burn_backend::Backend;
 
+use super::tensor::{bounded, long};
 use super::{Call, Run, axis, count};
 use crate::item::{Item, Outcome};
 
@@ -49,7 +50,7 @@ fn non_zero<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let mut step = 1;
     let mut table: Vec<i64> = Vec::new();
     for dim in shape.iter().rev() {
-        let dim = i64::try_from(*dim).unwrap_or(i64::MAX).max(1);
+        let dim = long(*dim).max(1);
         // The last extents first: they are turned around below.
         table.extend(places.iter().rev().map(|place| place / step % dim));
         step = step.saturating_mul(dim);
@@ -74,10 +75,14 @@ fn top_k<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (front, back) = (shape.get(..at), shape.get(at + 1..));
     let (before, behind): (usize, usize) =
         (front.unwrap_or_default().iter().product(), back.unwrap_or_default().iter().product());
+    let mut dims = shape.clone();
+    if let Some(dim) = dims.get_mut(at) {
+        *dim = k;
+    }
     let keys = Keys::of(x)?;
-    let mut numbers = vec![0; before * k * behind];
+    let mut numbers = vec![0; bounded(&dims)?];
     let mut line: Vec<usize> = Vec::with_capacity(dim);
-    for outer in 0..before {
+    for outer in 0..if k == 0 { 0 } else { before } {
         for inner in 0..behind {
             let place = |number: usize| (outer * dim + number) * behind + inner;
             line.clear();
@@ -86,21 +91,17 @@ fn top_k<B: Backend>(call: &Call<'_, B>) -> One<B> {
                 let order = keys.compare(place(*a), place(*b));
                 (if greatest { order.reverse() } else { order }).then(a.cmp(b))
             };
-            if k < dim && k > 0 {
+            if k < dim {
                 line.select_nth_unstable_by(k, order);
                 line.truncate(k);
             }
             line.sort_unstable_by(order);
             for (rank, number) in line.iter().take(k).enumerate() {
                 if let Some(slot) = numbers.get_mut((outer * k + rank) * behind + inner) {
-                    *slot = i64::try_from(*number).unwrap_or(i64::MAX);
+                    *slot = long(*number);
                 }
             }
         }
-    }
-    let mut dims = shape.clone();
-    if let Some(dim) = dims.get_mut(at) {
-        *dim = k;
     }
     let numbers = Item::longs(&numbers).reshaped(dims.clone());
     if dims.contains(&0) {
@@ -189,9 +190,8 @@ fn unique<B: Backend>(call: &Call<'_, B>) -> One<B> {
         }
     }
     let firsts: Vec<i64> =
-        groups.iter().filter_map(|group| i64::try_from(*group.first()?).ok()).collect();
-    let counts: Vec<i64> =
-        groups.iter().filter_map(|group| i64::try_from(group.len()).ok()).collect();
+        groups.iter().filter_map(|group| group.first().copied().map(long)).collect();
+    let counts: Vec<i64> = groups.iter().map(|group| long(group.len())).collect();
     let values = x.selected(at, &firsts)?;
     Ok(vec![values, Item::longs(&firsts), Item::longs(&inverse), Item::longs(&counts)])
 }

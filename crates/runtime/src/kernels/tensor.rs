@@ -9,6 +9,23 @@ use crate::item::{Item, Outcome, burn_type};
 /// Most elements of a tensor that is made of nothing but its extents.
 pub(super) const MOST_ELEMENTS: usize = 1 << 31;
 
+/// An extent, a place or a number of elements as an integer.
+pub(super) fn long(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A number as an integer: what is too large becomes the largest, and what is no number 0.
+#[expect(clippy::cast_possible_truncation, reason = "it saturates")]
+pub(super) fn whole(number: f64) -> i64 {
+    number as i64
+}
+
+/// A number as one of elements.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+pub(super) fn elements(number: f64) -> usize {
+    number as usize
+}
+
 /// The extents of both, laid over each other.
 pub(super) fn common(a: &[usize], b: &[usize]) -> Outcome<Vec<usize>> {
     let rank = a.len().max(b.len());

@@ -2,7 +2,7 @@
 
 use burn_backend::Backend;
 
-use super::tensor::bounded;
+use super::tensor::{bounded, elements, long, whole};
 use super::{Call, Run, count};
 use crate::item::{Item, Outcome};
 
@@ -78,7 +78,7 @@ impl Grid {
             "reflection" => self.reflected(place, dim).clamp(0.0, last),
             _ => place,
         };
-        (0.0..=last).contains(&place).then_some(place as i64)
+        (0.0..=last).contains(&place).then_some(whole(place))
     }
 
     fn reflected(&self, place: f64, dim: usize) -> f64 {
@@ -122,15 +122,15 @@ impl Grid {
 
 fn grid_sample<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (x, places) = (call.input(0)?, call.input(1)?);
-    let (shape, over) = (x.shape(), places.shape());
+    let (shape, grid) = (x.shape(), places.shape());
     let ([examples, channels, dims @ ..], [_, steps_to @ .., _]) =
-        (shape.as_slice(), over.as_slice())
+        (shape.as_slice(), grid.as_slice())
     else {
         return Err("expected examples and channels".to_owned());
     };
-    let whole = [&[*examples, *channels], steps_to].concat();
-    if bounded(&whole)? == 0 {
-        return Ok(vec![Item::filled(0.0, x.kind()?, &whole)?]);
+    let over = [&[*examples, *channels], steps_to].concat();
+    if bounded(&over)? == 0 {
+        return Ok(vec![Item::filled(0.0, x.kind()?, &over)?]);
     }
     if shape.contains(&0) {
         return Err(format!("{shape:?} has nothing to sample"));
@@ -154,7 +154,7 @@ fn grid_sample<B: Backend>(call: &Call<'_, B>) -> One<B> {
         let mut corners = vec![(Some(0), 1.0)];
         for (number, dim) in numbers.iter().rev().zip(dims) {
             let around = grid.around(*number, *dim);
-            let dim = i64::try_from(*dim).unwrap_or(i64::MAX);
+            let dim = long(*dim);
             let one = |(row, share): &(Option<i64>, f64)| {
                 let next = |(at, part): &(Option<i64>, f64)| {
                     (row.zip(*at).map(|(row, at)| row * dim + at), share * part)
@@ -164,7 +164,7 @@ fn grid_sample<B: Backend>(call: &Call<'_, B>) -> One<B> {
             corners = corners.iter().flat_map(one).collect();
         }
         taps.resize_with(corners.len(), Default::default);
-        let begin = i64::try_from(point / each * inner).unwrap_or(i64::MAX);
+        let begin = long(point / each * inner);
         for ((rows, shares), (row, share)) in taps.iter_mut().zip(corners) {
             rows.push(begin + row.unwrap_or(0));
             shares.push(if row.is_some() { share } else { 0.0 });
@@ -183,7 +183,7 @@ fn corners(y: f64, x: f64, rows: usize, columns: usize) -> [(usize, f64); 4] {
     }
     let side = |place: f64, dim: usize| {
         let place = place.max(0.0);
-        let low = place.floor() as usize;
+        let low = elements(place.floor());
         match low + 1 >= dim {
             true => (dim - 1, dim - 1, 0.0),
             false => (low, low + 1, place - low as f64),
@@ -210,8 +210,8 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let ratio = count(call.int("sampling_ratio", 0))?;
     let scale = f64::from(call.float("spatial_scale", 1.0));
     let is_max = call.text("mode").as_deref() == Some("max");
-    let aligned = call.text("coordinate_transformation_mode").as_deref()
-        != Some("output_half_pixel");
+    let aligned =
+        call.text("coordinate_transformation_mode").as_deref() != Some("output_half_pixel");
     let moved = if aligned { 0.5 } else { 0.0 };
     let images = call.longs(2)?.unwrap_or_default();
     let boxes = regions.to_doubles()?;
@@ -235,7 +235,7 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
         let cell_high = (bottom - top).max(least) / high as f64;
         let cell_wide = (right - left).max(least) / wide as f64;
         let samples = |size: f64| match ratio {
-            0 => size.ceil().max(0.0) as usize,
+            0 => elements(size.ceil().max(0.0)),
             ratio => ratio,
         };
         let (down, aside) = (samples(cell_high), samples(cell_wide));
@@ -264,7 +264,7 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
             let weight = if is_max { 1.0 } else { 1.0 / cell.len().max(1) as f64 };
             let corners = found.copied().unwrap_or([(0, 0.0); 4]);
             for ((rows, shares), (row, share)) in taps.iter_mut().zip(corners) {
-                rows.push(i64::try_from(row).unwrap_or(i64::MAX));
+                rows.push(long(row));
                 shares.push(share * weight);
             }
         }
@@ -313,15 +313,19 @@ fn choose_boxes<B: Backend>(call: &Call<'_, B>) -> One<B> {
     for (line, scores) in scores.chunks_exact(many.max(1)).enumerate() {
         let (example, class) = (line / classes.max(1), line % classes.max(1));
         let boxes = boxes.get(example * many..(example + 1) * many).unwrap_or_default();
-        let mut order: Vec<(f64, usize)> =
-            scores.iter().copied().zip(0..).filter(|(score, _)| least.is_none_or(|least| *score > least)).collect();
+        let mut order: Vec<(f64, usize)> = scores
+            .iter()
+            .copied()
+            .zip(0..)
+            .filter(|(score, _)| least.is_none_or(|least| *score > least))
+            .collect();
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut kept: Vec<[f64; 4]> = Vec::new();
         for (_, number) in order {
             let Some(this) = boxes.get(number).filter(|_| kept.len() < most) else { break };
             if kept.iter().all(|other| shared(this, other) <= overlap) {
                 kept.push(*this);
-                chosen.extend([example, class, number].map(|at| i64::try_from(at).unwrap_or(0)));
+                chosen.extend([example, class, number].map(long));
             }
         }
     }

@@ -4,7 +4,7 @@ use burn_backend::Backend;
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 use burn_backend::tensor::FloatTensor;
 
-use super::tensor::bounded;
+use super::tensor::{MOST_ELEMENTS, bounded};
 use super::{Call, Run, count};
 use crate::item::{Item, Outcome};
 
@@ -28,7 +28,11 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    pub(super) fn of<B: Backend>(call: &Call<'_, B>, size: &[usize], dims: &[usize]) -> Outcome<Self> {
+    pub(super) fn of<B: Backend>(
+        call: &Call<'_, B>,
+        size: &[usize],
+        dims: &[usize],
+    ) -> Outcome<Self> {
         let extents = size.len();
         let list = |name: &str, otherwise: usize| match call.ints(name) {
             Some(values) => values.iter().map(|value| count(*value)).collect::<Outcome<Vec<_>>>(),
@@ -42,8 +46,9 @@ impl Windows {
                 let one =
                     |(((dim, size), stride), dilation): (((&usize, &usize), &usize), &usize)| {
                         let steps = dim.div_ceil((*stride).max(1)).saturating_sub(1);
-                        let reach = (size.max(&1) - 1) * dilation + 1;
-                        let total = (steps * stride + reach).saturating_sub(*dim);
+                        let reach = (size.max(&1) - 1).saturating_mul(*dilation).saturating_add(1);
+                        let total = steps.saturating_mul(*stride).saturating_add(reach);
+                        let total = total.saturating_sub(*dim);
                         let small = total / 2;
                         if lower { (total - small, small) } else { (small, total - small) }
                     };
@@ -56,6 +61,12 @@ impl Windows {
             }
             _ => vec![(0, 0); extents],
         };
+        // With these nothing overflows that is computed of them.
+        let all = size.iter().chain(&strides).chain(&dilations).chain(dims);
+        let sides = pads.iter().flat_map(|(begin, end)| [begin, end]);
+        if all.chain(sides).any(|one| *one > MOST_ELEMENTS) {
+            return Err(format!("windows of {size:?} over {dims:?} are too large"));
+        }
         let fits = strides.len() == extents && dilations.len() == extents && dims.len() == extents;
         if !fits || strides.contains(&0) || dilations.contains(&0) || size.contains(&0) {
             return Err("expected a step and a distance above 0 for each extent".to_owned());
@@ -83,6 +94,7 @@ fn conv<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (shape, size) = (x.shape(), filter.shape());
     let windows = Windows::of(call, spatial(&size)?, spatial(&shape)?)?;
     let groups = count(call.int("group", 1))?;
+    windows.check(&shape, &size, groups)?;
     let bias = call.optional(2).map(Item::float).transpose()?;
     let (x, filter) = (x.float()?, filter.float()?);
     fn options<const N: usize>(windows: &Windows, groups: usize) -> Outcome<ConvOptions<N>> {
@@ -176,6 +188,26 @@ fn padded_with<B: Backend>(
 }
 
 impl Windows {
+    /// Whether a convolution gives a tensor that can be made.
+    fn check(&self, shape: &[usize], filter: &[usize], groups: usize) -> Outcome<()> {
+        let ([examples, channels, dims @ ..], [results, each, ..]) = (shape, filter) else {
+            return Err("expected examples and channels".to_owned());
+        };
+        let fits = each.checked_mul(groups) == Some(*channels) && results.is_multiple_of(groups);
+        if groups == 0 || !fits || shape.contains(&0) || filter.contains(&0) {
+            return Err(format!("{filter:?} in {groups} groups do not go over {shape:?}"));
+        }
+        let mut whole = vec![*examples, *results];
+        for (((dim, pad), reach), stride) in
+            dims.iter().zip(&self.pads).zip(self.reach()).zip(&self.strides)
+        {
+            let rest = (dim + pad.0 + pad.1).checked_sub(reach);
+            let rest = rest.ok_or_else(|| format!("windows reach {reach}, beyond {dim}"))?;
+            whole.push(rest / stride + 1);
+        }
+        bounded(&whole).map(|_| ())
+    }
+
     /// Cuts off so much that the result of a transposed convolution has the extents that are asked for.
     fn fit_output<B: Backend>(
         &mut self,
