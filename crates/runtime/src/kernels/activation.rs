@@ -66,7 +66,7 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
         "Mish" => |call| float(call, |x| B::float_mul(x.clone(), B::float_tanh(softplus::<B>(x)))),
         "PRelu" => |call| {
             let (x, slope) = (call.input(0)?, call.input(1)?);
-            let slope = slope.clone().expanded(&x.shape());
+            let slope = slope.clone().fitted(&x.shape())?;
             let below = x.times(&slope)?;
             Ok(vec![match x {
                 Item::Float(x) => {

@@ -3,6 +3,7 @@
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{Backend, BoolStore, DType as BurnType, Scalar};
 
+use super::integers::wrapped;
 use super::tensor::{aligned, converted};
 use crate::item::{Item, Outcome, burn_type};
 
@@ -11,7 +12,7 @@ impl<B: Backend> Item<B> {
     pub(super) fn plus(&self, other: &Self) -> Outcome<Self> {
         Ok(match aligned(self, other)? {
             (Self::Float(a), Self::Float(b)) => Self::Float(B::float_add(a, b)),
-            (a, b) => Self::Int(B::int_add(a.int()?, b.int()?)),
+            (a, b) => wrapped(&a, &b, B::int_add, i64::wrapping_add)?,
         })
     }
 
@@ -19,7 +20,7 @@ impl<B: Backend> Item<B> {
     pub(super) fn minus(&self, other: &Self) -> Outcome<Self> {
         Ok(match aligned(self, other)? {
             (Self::Float(a), Self::Float(b)) => Self::Float(B::float_sub(a, b)),
-            (a, b) => Self::Int(B::int_sub(a.int()?, b.int()?)),
+            (a, b) => wrapped(&a, &b, B::int_sub, i64::wrapping_sub)?,
         })
     }
 
@@ -27,7 +28,7 @@ impl<B: Backend> Item<B> {
     pub(super) fn times(&self, other: &Self) -> Outcome<Self> {
         Ok(match aligned(self, other)? {
             (Self::Float(a), Self::Float(b)) => Self::Float(B::float_mul(a, b)),
-            (a, b) => Self::Int(B::int_mul(a.int()?, b.int()?)),
+            (a, b) => wrapped(&a, &b, B::int_mul, i64::wrapping_mul)?,
         })
     }
 
@@ -50,6 +51,12 @@ impl<B: Backend> Item<B> {
     /// A function of each number.
     pub(super) fn map(&self, of: impl FnOnce(FloatTensor<B>) -> FloatTensor<B>) -> Outcome<Self> {
         Ok(Self::Float(of(self.float()?)))
+    }
+
+    /// Powers of each number.
+    pub(super) fn power(&self, exponent: f64) -> Outcome<Self> {
+        let exponent: Self = Self::filled(exponent, self.kind()?, &self.shape())?;
+        Ok(Self::Float(B::float_powf(self.float()?, exponent.float()?)))
     }
 
     /// The mean over axes, which become extents of 1.

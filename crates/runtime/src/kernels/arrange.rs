@@ -2,6 +2,7 @@
 
 use burn_backend::{Backend, TensorData};
 
+use super::integers::cumulated;
 use super::tensor::{bounded, extents, long};
 use super::{Call, Run, axis, count};
 use crate::item::{Item, Outcome};
@@ -10,8 +11,8 @@ type One<B> = Outcome<Vec<Item<B>>>;
 
 pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
     Some(match kind {
-        "CumProd" => |call| cumulative(call, B::float_cumprod, B::int_cumprod, 1.0),
-        "CumSum" => |call| cumulative(call, B::float_cumsum, B::int_cumsum, 0.0),
+        "CumProd" => |call| cumulative(call, B::float_cumprod, i64::wrapping_mul, 1.0),
+        "CumSum" => |call| cumulative(call, B::float_cumsum, i64::wrapping_add, 0.0),
         "DepthToSpace" => depth_to_space,
         "Dropout" => dropout,
         "ReverseSequence" => reverse_sequence,
@@ -30,7 +31,7 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
 fn cumulative<B: Backend>(
     call: &Call<'_, B>,
     floats: fn(B::FloatTensorPrimitive, usize) -> B::FloatTensorPrimitive,
-    ints: fn(B::IntTensorPrimitive, usize) -> B::IntTensorPrimitive,
+    ints: fn(i64, i64) -> i64,
     first: f64,
 ) -> One<B> {
     let x = call.input(0)?.clone();
@@ -57,7 +58,7 @@ fn cumulative<B: Backend>(
     }
     let y = match x {
         Item::Float(_) => Item::Float(floats(x.widened()?.float()?, at)).cast(kind)?,
-        x => Item::Int(ints(x.int()?, at)),
+        x => cumulated(&x, at, ints)?,
     };
     Ok(vec![if reverse { y.selected(at, &backwards)? } else { y }])
 }

@@ -4,6 +4,7 @@ use burn_backend::tensor::{BoolTensor, FloatTensor};
 use burn_backend::{Backend, BoolStore, DType as BurnType, Scalar};
 use lodstone_schema::onnx::dtype;
 
+use super::integers::{Division, divided};
 use super::tensor::{aligned, common, converted};
 use super::{Call, Run};
 use crate::item::{Item, Outcome, burn_type};
@@ -18,7 +19,7 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
         },
         "Acos" => |call| float(call, B::float_acos),
         "Acosh" => |call| float(call, B::float_acosh),
-        "Add" => |call| numbers(call, B::float_add, B::int_add),
+        "Add" => |call| Ok(vec![call.input(0)?.plus(call.input(1)?)?]),
         "And" => |call| truths(call, B::bool_and),
         "Asin" => |call| float(call, B::float_asin),
         "Asinh" => |call| float(call, B::float_asinh),
@@ -72,7 +73,7 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
         },
         "Min" => |call| extreme(call, false),
         "Mod" => modulo,
-        "Mul" => |call| numbers(call, B::float_mul, B::int_mul),
+        "Mul" => |call| Ok(vec![call.input(0)?.times(call.input(1)?)?]),
         "Neg" => |call| match call.input(0)? {
             Item::Int(x) => Ok(vec![Item::Int(B::int_neg(x.clone()))]),
             _ => float(call, B::float_neg),
@@ -89,7 +90,7 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
         "Sin" => |call| float(call, B::float_sin),
         "Sinh" => |call| float(call, B::float_sinh),
         "Sqrt" => |call| float(call, B::float_sqrt),
-        "Sub" => |call| numbers(call, B::float_sub, B::int_sub),
+        "Sub" => |call| Ok(vec![call.input(0)?.minus(call.input(1)?)?]),
         "Sum" => |call| {
             let (first, rest) = split_first(call)?;
             Ok(vec![rest.iter().try_fold(first, |sum, next| sum.plus(next))?])
@@ -121,17 +122,6 @@ fn split_first<B: Backend>(call: &Call<'_, B>) -> Outcome<(Item<B>, Vec<Item<B>>
 
 fn pair<B: Backend>(call: &Call<'_, B>) -> Outcome<(Item<B>, Item<B>)> {
     aligned(call.input(0)?, call.input(1)?)
-}
-
-fn numbers<B: Backend>(
-    call: &Call<'_, B>,
-    floats: fn(FloatTensor<B>, FloatTensor<B>) -> FloatTensor<B>,
-    ints: fn(B::IntTensorPrimitive, B::IntTensorPrimitive) -> B::IntTensorPrimitive,
-) -> One<B> {
-    Ok(vec![match pair(call)? {
-        (Item::Float(a), Item::Float(b)) => Item::Float(floats(a, b)),
-        (a, b) => Item::Int(ints(a.int()?, b.int()?)),
-    }])
 }
 
 fn bits<B: Backend>(
@@ -196,18 +186,8 @@ fn clip<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn divide<B: Backend>(call: &Call<'_, B>) -> One<B> {
     Ok(vec![match pair(call)? {
         (Item::Float(a), Item::Float(b)) => Item::Float(B::float_div(a, b)),
-        (a, b) => {
-            check_divisor(&b)?;
-            Item::Int(B::int_div(a.int()?, b.int()?))
-        }
+        (a, b) => divided(&a, &b, Division::Whole)?,
     }])
-}
-
-fn check_divisor<B: Backend>(divisor: &Item<B>) -> Outcome<()> {
-    match divisor.to_longs()?.contains(&0) {
-        true => Err("an integer is divided by 0".to_owned()),
-        false => Ok(()),
-    }
 }
 
 /// Of the sign of the divisor; with `fmod` of that of what is divided.
@@ -228,34 +208,18 @@ fn modulo<B: Backend>(call: &Call<'_, B>) -> One<B> {
             let moved = B::float_add(rest.clone(), b);
             Item::Float(B::float_mask_where(rest, other, moved))
         }
-        (a, b) => {
-            check_divisor(&b)?;
-            let (a, b) = (a.int()?, b.int()?);
-            let rest = |a: B::IntTensorPrimitive| {
-                let whole = B::int_div(a.clone(), b.clone());
-                B::int_sub(a, B::int_mul(whole, b.clone()))
-            };
-            let first = rest(a);
-            Item::Int(if truncated { first } else { rest(B::int_add(first, b.clone())) })
-        }
+        (a, b) => divided(&a, &b, if truncated { Division::Rest } else { Division::Modulus })?,
     }])
 }
 
 /// Of the type of the base.
 fn power<B: Backend>(call: &Call<'_, B>) -> One<B> {
-    Ok(vec![match pair(call)? {
-        (Item::Float(a), Item::Float(b)) => Item::Float(B::float_powf(a, b)),
-        (Item::Float(a), b) => {
-            let dtype = Item::<B>::Float(a.clone()).dtype()?;
-            Item::Float(B::float_powf(a, converted(b, burn_type(dtype)?)?.float()?))
-        }
-        (a, b) => {
-            // Through double precision, which has all that fits 53 bits.
-            let to = burn_type(a.dtype()?)?;
-            let (a, b) = (converted(a, BurnType::F64)?, converted(b, BurnType::F64)?);
-            converted(Item::Float(B::float_powf(a.float()?, b.float()?)), to)?
-        }
-    }])
+    let (base, exponent) = (call.input(0)?, call.input(1)?);
+    let to = base.kind()?;
+    // Integers go through double precision, which has all that fits 53 bits.
+    let through = if to.is_float() { to } else { BurnType::F64 };
+    let (a, b) = aligned(&base.cast(through)?, &exponent.cast(through)?)?;
+    Ok(vec![converted(Item::Float(B::float_powf(a.float()?, b.float()?)), to)?])
 }
 
 fn cast<B: Backend>(call: &Call<'_, B>) -> One<B> {

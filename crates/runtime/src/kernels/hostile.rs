@@ -184,7 +184,9 @@ fn every_type_that_a_rule_lets_through_is_answered() {
             for dtype in TYPES {
                 for together in [true, false] {
                     let mut variant = subject.clone();
-                    let Some(old) = subject.inputs[number].as_ref().map(|it| it.dtype) else { continue };
+                    let Some(old) = subject.inputs[number].as_ref().map(|it| it.dtype) else {
+                        continue;
+                    };
                     for (other, slot) in variant.inputs.iter_mut().enumerate() {
                         let Some(slot) = slot else { continue };
                         if other == number || (together && slot.dtype == old) {

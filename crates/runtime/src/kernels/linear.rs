@@ -1,8 +1,8 @@
 //! Products of matrices.
 
-use burn_backend::{Backend, Scalar};
+use burn_backend::{Backend, DType as BurnType, Scalar};
 
-use super::tensor::common;
+use super::tensor::{alike, bounded, common};
 use super::{Call, Run};
 use crate::item::{Item, Outcome};
 
@@ -34,9 +34,13 @@ pub(super) fn product<B: Backend>(a: Item<B>, b: Item<B>) -> Outcome<Item<B>> {
     if inner != same {
         return Err(format!("{left:?} and {right:?} do not fit each other"));
     }
+    alike(&a, &b)?;
     let over = common(stack, other)?;
     let full = |a: usize, b: usize| [over.as_slice(), &[a, b]].concat();
     let mut shape = full(*rows, *columns);
+    bounded(&shape)?;
+    bounded(&full(*rows, *inner))?;
+    bounded(&full(*inner, *columns))?;
     let (rows, inner, columns) = (*rows, *inner, *columns);
     let made = if shape.contains(&0) || inner == 0 {
         let zero = match &a {
@@ -50,7 +54,11 @@ pub(super) fn product<B: Backend>(a: Item<B>, b: Item<B>) -> Outcome<Item<B>> {
         let b = b.reshaped(right.clone()).expanded(&full(inner, columns));
         match (a, b) {
             (Item::Float(a), Item::Float(b)) => Item::Float(B::float_matmul(a, b)),
-            (a, b) => Item::Int(B::int_matmul(a.int()?, b.int()?)),
+            // What is too large is cut off at the end as it would be in between.
+            (a, b) => {
+                let (kind, wide) = (a.kind()?, BurnType::I64);
+                Item::Int(B::int_matmul(a.cast(wide)?.int()?, b.cast(wide)?.int()?)).cast(kind)?
+            }
         }
     };
     if is_column {
@@ -75,7 +83,7 @@ fn gemm<B: Backend>(call: &Call<'_, B>) -> One<B> {
     }
     if let Some(c) = call.optional(2) {
         let shape = Item::<B>::Float(y.clone()).shape();
-        let c = c.clone().expanded(&shape).float()?;
+        let c = c.clone().fitted(&shape)?.float()?;
         let c = B::float_mul_scalar(c, Scalar::Float(call.float("beta", 1.0).into()));
         y = B::float_add(y, c);
     }

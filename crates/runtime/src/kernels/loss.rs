@@ -50,7 +50,7 @@ fn likelihood<B: Backend>(call: &Call<'_, B>, logs: &Item<B>) -> Outcome<Item<B>
         return Err("there are no examples".to_owned());
     }
     let places = Item::<B>::longs(&numbers).reshaped(column);
-    let chosen = Item::Float(B::float_gather(1, logs.float()?, places.int()?));
+    let chosen = logs.clone().gathered(1, places.int()?)?;
     let mut weights = Item::numbers(counts, kind, &over)?;
     if let Some(each) = call.optional(2) {
         weights = each.clone().selected(0, &numbers)?.reshaped(over.clone()).times(&weights)?;

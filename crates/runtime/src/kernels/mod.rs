@@ -9,7 +9,10 @@ mod arithmetic;
 mod arrange;
 mod elementwise;
 mod generate;
+#[cfg(test)]
+mod hostile;
 mod indexing;
+mod integers;
 mod linear;
 mod loss;
 mod normalize;
@@ -23,8 +26,6 @@ mod resize;
 mod scatter;
 mod select;
 mod tensor;
-#[cfg(test)]
-mod hostile;
 #[cfg(test)]
 mod tests;
 mod vision;

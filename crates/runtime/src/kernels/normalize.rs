@@ -1,9 +1,10 @@
 //! Normalization, and shares of a whole.
 
 use burn_backend::{Backend, DType as BurnType, Scalar};
+use lodstone_schema::onnx::dtype;
 
 use super::{Call, Run, axis, count};
-use crate::item::{Item, Outcome};
+use crate::item::{Item, Outcome, burn_type};
 
 type One<B> = Outcome<Vec<Item<B>>>;
 
@@ -152,7 +153,9 @@ fn layer_normalization<B: Backend>(call: &Call<'_, B>) -> One<B> {
     if let Some(bias) = call.optional(2) {
         y = y.plus(bias)?;
     }
-    Ok(vec![y, mean, inverse])
+    let stash = i32::try_from(call.int("stash_type", 1)).ok().and_then(dtype::from_code);
+    let stash = burn_type(stash.ok_or("expected an element type")?)?;
+    Ok(vec![y, mean.cast(stash)?, inverse.cast(stash)?])
 }
 
 fn root_mean_square<B: Backend>(call: &Call<'_, B>) -> One<B> {
@@ -161,7 +164,7 @@ fn root_mean_square<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let wide = stashed(x)?;
     let square = wide.times(&wide)?.mean(&axes)?;
     let root = square.shifted(call.float("epsilon", 1e-5).into())?.map(B::float_sqrt)?;
-    let y = wide.over(&root)?.cast(x.kind()?)?.cast(scale.kind()?)?;
+    let y = wide.over(&root)?.cast(x.kind()?)?;
     Ok(vec![y.times(scale)?])
 }
 
@@ -212,7 +215,7 @@ fn local_response<B: Backend>(call: &Call<'_, B>) -> One<B> {
     }
     let (alpha, beta) = (f64::from(call.float("alpha", 1e-4)), call.float("beta", 0.75).into());
     let base = sum.scaled(alpha / size as f64)?.shifted(call.float("bias", 1.0).into())?;
-    let power = base.map(|base| B::float_powf_scalar(base, Scalar::Float(beta)))?;
+    let power = base.power(beta)?;
     Ok(vec![wide.over(&power)?.cast(x.kind()?)?])
 }
 

@@ -1,7 +1,7 @@
 //! Pooling.
 
 use burn_backend::tensor::FloatTensor;
-use burn_backend::{Backend, BoolStore, DType as BurnType, Scalar, Slice};
+use burn_backend::{Backend, BoolStore, DType as BurnType, Slice};
 
 use super::tensor::{bounded, long};
 use super::windows::{Windows, spatial};
@@ -216,8 +216,8 @@ fn lp_pool<B: Backend>(call: &Call<'_, B>) -> One<B> {
     if p < 1.0 {
         return Err(format!("expected a norm of at least 1, found {p}"));
     }
-    let power = x.widened()?.map(|x| B::float_powf_scalar(B::float_abs(x), Scalar::Float(p)))?;
+    let power = x.widened()?.map(B::float_abs)?.power(p)?;
     let sum = plan.sum(&Plan::padded(&power, &plan.windows.pads, 0.0)?)?;
-    let root = sum.map(|sum| B::float_powf_scalar(sum, Scalar::Float(1.0 / p)))?;
+    let root = sum.power(1.0 / p)?;
     Ok(vec![root.cast(x.kind()?)?])
 }

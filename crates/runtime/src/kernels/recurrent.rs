@@ -193,7 +193,11 @@ fn run<B: Backend>(call: &Call<'_, B>, curves: &[&str], step: Step<B>) -> One<B>
         let begin = |number: usize| match call.optional(number) {
             // [batch, directions, hidden] or [directions, batch, hidden]
             Some(state) => {
-                let state = swap(state, &[1, 0, 2]).narrowed(0, direction, direction + 1);
+                let state = swap(state, &[1, 0, 2]);
+                if state.shape() != [directions, batch, hidden] {
+                    return Err(format!("{:?} is not what is remembered", state.shape()));
+                }
+                let state = state.narrowed(0, direction, direction + 1);
                 Ok(state.reshaped(vec![batch, hidden]))
             }
             None => Item::filled(0.0, x.kind()?, &[batch, hidden]),
@@ -259,15 +263,19 @@ fn cell<'a, B: Backend>(
     curves: &[&str],
 ) -> Outcome<Cell<'a, B>> {
     let part = |item: &Item<B>| {
+        if item.shape().first() != Some(&directions) {
+            return Err(format!("{:?} are not weights of {directions} directions", item.shape()));
+        }
         let one = item.clone().narrowed(0, direction, direction + 1);
         let shape = one.shape().into_iter().skip(1).collect();
-        one.reshaped(shape)
+        Ok::<_, String>(one.reshaped(shape))
     };
     let biases = call.optional(3).map(|both| {
-        let both = part(both);
+        let both = part(both)?;
         let half = both.shape().first().copied().unwrap_or(0) / 2;
-        (both.clone().narrowed(0, 0, half), both.narrowed(0, half, 2 * half))
+        Ok::<_, String>((both.clone().narrowed(0, 0, half), both.narrowed(0, half, 2 * half)))
     });
+    let biases = biases.transpose()?;
     let names = call.texts("activations").filter(|names| !names.is_empty()).unwrap_or_else(|| {
         let all = (0..directions).flat_map(|_| curves);
         all.map(|name| (*name).to_owned()).collect()
@@ -284,12 +292,26 @@ fn cell<'a, B: Backend>(
     };
     let all: Vec<Curve> = names.into_iter().map(curve).collect();
     let own = all.into_iter().skip(direction * curves.len()).take(curves.len()).collect();
+    let (input, recurrent, peepholes) =
+        (part(call.input(1)?)?, part(call.input(2)?)?, call.optional(7).map(part).transpose()?);
+    let gates = match curves.len() {
+        3 => 4,
+        2 => 3,
+        one => one,
+    };
+    let all = hidden.checked_mul(gates).ok_or("it is too large")?;
+    let rows = |item: &Item<B>| item.shape().first() == Some(&all);
+    let fit =
+        rows(&input) && rows(&recurrent) && biases.iter().all(|(one, two)| rows(one) && rows(two));
+    if !fit || peepholes.iter().any(|list| list.shape() != [3 * hidden]) {
+        return Err(format!("weights are not those of {gates} gates of {hidden}"));
+    }
     Ok(Cell {
         call,
-        input: part(call.input(1)?).permuted(&[1, 0]),
-        recurrent: part(call.input(2)?).permuted(&[1, 0]),
+        input: input.permuted(&[1, 0]),
+        recurrent: recurrent.permuted(&[1, 0]),
         biases,
-        peepholes: call.optional(7).map(part),
+        peepholes,
         hidden,
         curves: own,
     })

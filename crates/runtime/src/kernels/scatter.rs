@@ -2,7 +2,7 @@
 
 use burn_backend::Backend;
 
-use super::indexing::places;
+use super::indexing::{check_inside, places};
 use super::tensor::{bounded, long};
 use super::{Call, Run, axis, count};
 use crate::item::{Item, Outcome};
@@ -69,6 +69,9 @@ fn gather_nd<B: Backend>(call: &Call<'_, B>) -> One<B> {
     };
     let whole = [front, width].concat();
     bounded(&whole)?;
+    if front.get(..batch) != Some(batches) {
+        return Err(format!("{outer:?} has other batches than {shape:?}"));
+    }
     let mut rows = rows(tuples, inner)?;
     // Each batch has rows of its own.
     let (each, size) = (rows.len() / bounded(batches)?.max(1), bounded(inner)?);
@@ -93,6 +96,13 @@ fn reduction<B: Backend>(call: &Call<'_, B>) -> Outcome<Option<Combine<B>>> {
 
 type Combine<B> = fn(&Item<B>, &Item<B>) -> Outcome<Item<B>>;
 
+fn check_updates<B: Backend>(updates: &Item<B>, shape: &[usize]) -> Outcome<()> {
+    match updates.shape() {
+        found if found == shape => Ok(()),
+        found => Err(format!("expected elements of {shape:?}, found {found:?}")),
+    }
+}
+
 fn scatter_nd<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (x, tuples, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (shape, outer) = (x.shape(), tuples.shape());
@@ -100,6 +110,8 @@ fn scatter_nd<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (Some(inner), Some(width)) = (shape.get(..length), shape.get(length..)) else {
         return Err(format!("{shape:?} has no {length} extents"));
     };
+    let front = outer.get(..outer.len() - 1).unwrap_or_default();
+    check_updates(updates, &[front, width].concat())?;
     let (targets, width) = (rows(tuples, inner)?, bounded(width)?);
     let table = x.clone().reshaped(vec![bounded(inner)?, width]);
     let updates = updates.clone().reshaped(vec![targets.len(), width]);
@@ -110,6 +122,8 @@ fn scatter_elements<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (x, numbers, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (shape, over) = (x.shape(), numbers.shape());
     let at = axis(call.int("axis", 0), shape.len())?;
+    check_inside(&over, &shape, at)?;
+    check_updates(updates, &over)?;
     let along = places(numbers, shape.get(at).copied().unwrap_or(0))?;
     let (steps, own) = (steps(&shape), steps(&over));
     let target = |(place, along): (usize, &i64)| {

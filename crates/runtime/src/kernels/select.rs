@@ -107,12 +107,7 @@ fn top_k<B: Backend>(call: &Call<'_, B>) -> One<B> {
     if dims.contains(&0) {
         return Ok(vec![Item::filled(0.0, x.kind()?, &dims)?, numbers]);
     }
-    let list = numbers.int()?;
-    let values = match x.clone() {
-        Item::Float(x) => Item::Float(B::float_gather(at, x, list)),
-        Item::Int(x) => Item::Int(B::int_gather(at, x, list)),
-        Item::Bool(x) => Item::Bool(B::bool_gather(at, x, list)),
-    };
+    let values = x.clone().gathered(at, numbers.int()?)?;
     Ok(vec![values, numbers])
 }
 

@@ -1,6 +1,6 @@
 //! What is done to tensors of any kind of elements: the words that kernels are made of.
 
-use burn_backend::tensor::BoolTensor;
+use burn_backend::tensor::{BoolTensor, IntTensor};
 use burn_backend::{Backend, BoolStore, DType as BurnType, Scalar, Slice, TensorData};
 
 use super::count;
@@ -73,8 +73,17 @@ impl<B: Backend> Item<B> {
     }
 }
 
+/// Whether both have elements of one type.
+pub(super) fn alike<B: Backend>(a: &Item<B>, b: &Item<B>) -> Outcome<()> {
+    match (a.dtype()?, b.dtype()?) {
+        (a, b) if a == b => Ok(()),
+        (a, b) => Err(format!("{a} and {b} are not of one type")),
+    }
+}
+
 /// Both with the extents of the result.
 pub(super) fn aligned<B: Backend>(a: &Item<B>, b: &Item<B>) -> Outcome<(Item<B>, Item<B>)> {
+    alike(a, b)?;
     let shape = common(&a.shape(), &b.shape())?;
     Ok((a.clone().expanded(&shape), b.clone().expanded(&shape)))
 }
@@ -110,8 +119,34 @@ impl<B: Backend> Item<B> {
         Ok(match self {
             Self::Float(tensor) => Self::Float(B::float_select(tensor, axis, list)),
             Self::Int(tensor) => Self::Int(B::int_select(tensor, axis, list)),
-            Self::Bool(tensor) => Self::Bool(B::bool_select(tensor, axis, list)),
+            // Truth values are numbers on their way, which some backends would leave them.
+            Self::Bool(_) => {
+                let numbers = converted(self, BurnType::U8)?.int()?;
+                let made = Self::Int(B::int_select(numbers, axis, list));
+                converted(made, BurnType::Bool(BoolStore::Native))?
+            }
         })
+    }
+
+    /// Elements of each line along an axis by their numbers, which are those of elements that are there.
+    pub(super) fn gathered(self, axis: usize, places: IntTensor<B>) -> Outcome<Self> {
+        Ok(match self {
+            Self::Float(tensor) => Self::Float(B::float_gather(axis, tensor, places)),
+            Self::Int(tensor) => Self::Int(B::int_gather(axis, tensor, places)),
+            Self::Bool(_) => {
+                let numbers = converted(self, BurnType::U8)?.int()?;
+                let made = Self::Int(B::int_gather(axis, numbers, places));
+                converted(made, BurnType::Bool(BoolStore::Native))?
+            }
+        })
+    }
+
+    /// Repeated to extents, if it fits them.
+    pub(super) fn fitted(self, shape: &[usize]) -> Outcome<Self> {
+        match common(&self.shape(), shape)? == shape {
+            true => Ok(self.expanded(shape)),
+            false => Err(format!("{:?} does not fit {shape:?}", self.shape())),
+        }
     }
 
     /// Where `mask` is true, `yes`; otherwise these. All have the same extents.
@@ -159,6 +194,11 @@ impl<B: Backend> Item<B> {
 
     /// One behind the other along an axis.
     pub(super) fn concatenated(items: Vec<Self>, axis: usize) -> Outcome<Self> {
+        for pair in items.windows(2) {
+            if let [one, other] = pair {
+                alike(one, other)?;
+            }
+        }
         Ok(match items.first() {
             None => return Err("it has no inputs".to_owned()),
             Some(Self::Float(_)) => {

@@ -168,7 +168,8 @@ fn check(directory: &Path, is_whole: bool) -> usize {
 
 #[test]
 fn a_selection_of_node_tests_is_computed_as_recorded() {
-    assert!(check(&golden(), false) > 300);
+    let right = check(&golden(), false);
+    assert!(right > 290, "{right}");
 }
 
 #[test]
@@ -189,5 +190,6 @@ fn every_kernel_has_a_case() {
 #[test]
 fn all_node_tests_are_computed_as_recorded() {
     let Some(directory) = std::env::var_os("LODSTONE_ONNX_NODE_TESTS") else { return };
-    assert!(check(Path::new(&directory), true) > 1000);
+    let right = check(Path::new(&directory), true);
+    assert!(right > 1300, "{right}");
 }

@@ -62,6 +62,8 @@ def selected(models):
         if "_expanded" in name or len(model.graph.node) != 1:
             continue
         node = model.graph.node[0]
+        if node.domain or node.op_type in absent():
+            continue
         if node.op_type in count and model.ByteSize() > MOST_BYTES:
             continue
         types = [value.type.tensor_type.elem_type for value in model.graph.input]
@@ -83,7 +85,7 @@ def main():
     models = {case.name: with_values(case) for case in cases}
     models = {name: model for name, model in models.items() if model is not None}
     directory = sys.argv[1] if len(sys.argv) > 1 else HERE
-    names = sorted(models) if len(sys.argv) > 1 else [n for n in selected(models) if kept(models[n])]
+    names = sorted(models) if len(sys.argv) > 1 else selected(models)
     os.makedirs(directory, exist_ok=True)
     for name in names:
         with open(os.path.join(directory, name + ".onnx"), "wb") as file:
@@ -94,11 +96,10 @@ def main():
     print("{} of {} cases".format(len(names), len(cases)))
 
 
-def kept(model):
-    """Whether there is a kernel for the operator: others are not selected."""
+def absent():
+    """Operators that there is no kernel for: no case of them is selected."""
     with open(os.path.join(HERE, "absent.tsv"), encoding="utf-8") as file:
-        absent = {line.split("\t")[0] for line in file}
-    return model.graph.node[0].op_type not in absent
+        return {line.split("\t")[0] for line in file}
 
 
 if __name__ == "__main__":
