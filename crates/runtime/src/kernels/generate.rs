@@ -132,7 +132,8 @@ fn range<B: Backend>(call: &Call<'_, B>) -> One<B> {
         let count = (distance / step_wide + i128::from(distance % step_wide != 0)).max(0);
         let count = i64::try_from(if (distance > 0) == (step > 0) { count } else { 0 });
         let dims = extents(&[count.unwrap_or(i64::MAX)])?;
-        let values = (0..long(dims.iter().product())).map(|number| start + number * step);
+        let values = (0..long(dims.iter().product()))
+            .map(|number| start.wrapping_add(number.wrapping_mul(step)));
         let values: Vec<i64> = values.collect();
         return Ok(vec![converted(Item::longs(&values), to)?]);
     }

@@ -58,8 +58,8 @@ fn subjects() -> Vec<(String, Subject)> {
     cases(&golden()).into_iter().map(subject).collect()
 }
 
-/// What types come out, or none if it is refused.
-fn run(subject: &Subject) -> Option<Vec<DType>> {
+/// What comes out, or none if it is refused.
+fn run(subject: &Subject) -> Option<Vec<Tensor>> {
     let infos: Vec<_> = subject.inputs.iter().map(|it| it.as_ref().map(ValueInfo::of)).collect();
     let infos: Vec<_> = infos.iter().map(Option::as_ref).collect();
     let told = infer_op(&subject.op, subject.opset, &infos, &mut NoBodies).ok()?;
@@ -79,7 +79,7 @@ fn run(subject: &Subject) -> Option<Vec<DType>> {
             assert!(known && shape.len() == tensor.shape.len(), "{shape:?}: {:?}", tensor.shape);
         }
     }
-    Some(made.into_iter().map(|tensor| tensor.dtype).collect())
+    Some(made)
 }
 
 /// Runs variants of all cases: how many were computed.
@@ -202,4 +202,60 @@ fn every_type_that_a_rule_lets_through_is_answered() {
         variants
     });
     assert!(computed > 1000, "{computed}");
+}
+
+/// The subject with all its floats of another type.
+fn in_type(subject: &Subject, from: DType, to: DType) -> Subject {
+    let mut variant = subject.clone();
+    for tensor in variant.inputs.iter_mut().flatten().filter(|tensor| tensor.dtype == from) {
+        let item = Item::<Flex>::enter(tensor).expect("known");
+        let to = burn_type(to).expect("known");
+        *tensor = converted(item, to).expect("converted").leave().expect("read");
+    }
+    variant
+}
+
+/// How far apart two results are, beside the largest number of them.
+fn distance(one: &Tensor, other: &Tensor) -> f64 {
+    let numbers = |tensor: &Tensor| Item::<Flex>::enter(tensor).and_then(|it| it.to_doubles());
+    let (one, other) = (numbers(one).expect("read"), numbers(other).expect("read"));
+    let finite = |list: &[f64]| {
+        list.iter()
+            .copied()
+            .filter(|it| it.is_finite())
+            .fold(1.0, |most: f64, it| most.max(it.abs()))
+    };
+    let most = finite(&other);
+    let apart = |(a, b): (&f64, &f64)| match a == b || (a.is_nan() && b.is_nan()) {
+        true => 0.0,
+        false => (a - b).abs() / most,
+    };
+    one.iter().zip(&other).map(apart).fold(0.0, |most, it| if it > most { it } else { most })
+}
+
+#[test]
+fn numbers_of_other_precisions_are_computed_alike() {
+    let (mut wrong, mut compared) = (BTreeMap::new(), 0);
+    for (name, subject) in subjects() {
+        for (to, near) in [(DType::Float64, 1e-4), (DType::Float16, 1e-2), (DType::BFloat16, 6e-2)]
+        {
+            let variant = in_type(&subject, DType::Float32, to);
+            if variant.inputs == subject.inputs {
+                continue;
+            }
+            // What single precision makes of the same numbers.
+            let same = in_type(&variant, to, DType::Float32);
+            let (Some(made), Some(expected)) = (run(&variant), run(&same)) else { continue };
+            compared += 1;
+            for (made, expected) in made.iter().zip(&expected) {
+                let far = distance(made, expected);
+                if far > near || made.shape != expected.shape {
+                    wrong.insert(format!("{} {to}", subject.op.kind), format!("{name}: {far}"));
+                }
+            }
+        }
+    }
+    let told: Vec<_> = wrong.iter().map(|(kind, what)| format!("{kind}: {what}")).collect();
+    assert!(told.is_empty(), "{} kinds differ:\n{}", told.len(), told.join("\n"));
+    assert!(compared > 300, "{compared}");
 }

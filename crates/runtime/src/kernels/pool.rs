@@ -90,11 +90,11 @@ impl Plan {
     }
 
     /// The first elements of all windows, the second ones, and so on; of a tensor that was padded.
-    fn pieces<B: Backend>(&self, x: &Item<B>) -> Vec<Item<B>> {
+    fn pieces<B: Backend>(&self, x: Item<B>) -> impl Iterator<Item = Item<B>> {
         let Windows { size, strides, dilations, .. } = &self.windows;
-        let total = size.iter().product();
+        let total: usize = size.iter().product();
         let shape = x.shape();
-        let piece = |mut number: usize| {
+        let piece = move |mut number: usize| {
             let mut slices: Vec<Slice> = Vec::new();
             let sides = size.iter().zip(strides).zip(dilations).zip(&self.steps);
             for (((size, stride), dilation), steps) in sides.rev() {
@@ -109,7 +109,7 @@ impl Plan {
             slices.reverse();
             x.clone().sliced(&slices)
         };
-        (0..total).map(piece).collect()
+        (0..total).map(piece)
     }
 
     /// The sum of each window. Over images without gaps burn has it, as a mean.
@@ -123,7 +123,7 @@ impl Plan {
             let mean = B::avg_pool2d(x.float()?, size, stride, [0, 0], true, false);
             return Item::<B>::Float(mean).scaled((high * wide) as f64);
         }
-        let mut pieces = self.pieces(x).into_iter();
+        let mut pieces = self.pieces(x.clone());
         let first = pieces.next().ok_or("windows have no elements")?;
         pieces.try_fold(first, |sum, piece| sum.plus(&piece))
     }
@@ -170,21 +170,23 @@ fn max_pool<B: Backend>(call: &Call<'_, B>) -> One<B> {
         let y = B::max_pool2d(padded.float()?, size, stride, [0, 0], [*apart, *aside], false);
         return Ok(vec![Item::<B>::Float(y).cast(kind)?]);
     }
-    let mut values = plan.pieces(&padded).into_iter();
+    let mut values = plan.pieces(padded);
     let mut best = values.next().ok_or("windows have no elements")?;
-    let mut places = None;
-    let mut numbers = Vec::new().into_iter();
-    if wants_places {
-        let inner = places_of(&shape, call.int("storage_order", 0) != 0)?;
-        numbers = plan.pieces(&Plan::padded::<B>(&inner, &plan.windows.pads, -1.0)?).into_iter();
-        places = numbers.next();
-    }
+    let mut numbers = match wants_places {
+        true => {
+            let inner = places_of(&shape, call.int("storage_order", 0) != 0)?;
+            Some(plan.pieces(Plan::padded::<B>(&inner, &plan.windows.pads, -1.0)?))
+        }
+        false => None,
+    };
+    let mut next = || numbers.as_mut().and_then(Iterator::next);
+    let mut places = next();
     for value in values {
         let more = B::float_greater(value.float()?, best.float()?, BoolStore::Native);
         let none = B::float_is_nan(value.float()?, BoolStore::Native);
         let takes = B::bool_or(more, none);
         best = best.masked(takes.clone(), &value)?;
-        if let (Some(old), Some(new)) = (places.take(), numbers.next()) {
+        if let (Some(old), Some(new)) = (places.take(), next()) {
             places = Some(old.masked(takes, &new)?);
         }
     }

@@ -97,6 +97,9 @@ fn dequantize<B: Backend>(call: &Call<'_, B>) -> One<B> {
 /// To 8 bits, by the least and the greatest number, 0 among them.
 fn quantize_by_range<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?;
+    if x.kind()? != BurnType::F32 {
+        return Err(format!("expected numbers of single precision, found {}", x.dtype()?));
+    }
     let values = x.to_doubles()?;
     let least = values.iter().copied().fold(0.0, f64::min);
     let greatest = values.iter().copied().fold(0.0, f64::max);

@@ -159,8 +159,8 @@ fn unique<B: Backend>(call: &Call<'_, B>) -> One<B> {
         (outer * dim + slice) * behind + inner
     };
     let compare = |a: usize, b: usize| {
-        let parts = (0..width).map(|number| keys.compare(place(a, number), place(b, number)));
-        parts.fold(Ordering::Equal, Ordering::then)
+        let mut parts = (0..width).map(|number| keys.compare(place(a, number), place(b, number)));
+        parts.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     };
     let mut order: Vec<usize> = (0..dim).collect();
     order.sort_by(|a, b| compare(*a, *b));

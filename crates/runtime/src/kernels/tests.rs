@@ -4,7 +4,13 @@
 //! `absent.tsv` lists operators that have no kernel, `wrong.tsv` cases that are not computed as recorded; a line
 //! of them that is not true any more fails, as does what they do not list.
 
-#![expect(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "tests fail so")]
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests fail so"
+)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,6 +23,7 @@ use lodstone_schema::onnx::infer::{Bodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::{newest_opset, operators, upgrade};
 use lodstone_store::Blob;
 
+use super::tensor::converted;
 use super::{Call, kernel};
 use crate::item::{Item, burn_type};
 
@@ -170,6 +177,41 @@ fn check(directory: &Path, is_whole: bool) -> usize {
 fn a_selection_of_node_tests_is_computed_as_recorded() {
     let right = check(&golden(), false);
     assert!(right > 290, "{right}");
+}
+
+/// What NumPy says of `a.op(b)` for arrays of these types.
+#[test]
+fn integers_wrap_around() {
+    let compute = |kind: &str, dtype: DType, a: i64, b: i64| {
+        let of = |value: i64| {
+            let to = burn_type(dtype).expect("known");
+            Some(converted(Item::<Flex>::longs(&[value]), to).expect("converted"))
+        };
+        let op = Op { kind: kind.to_owned(), ..Op::default() };
+        let run = kernel::<Flex>("", kind).expect("a kernel");
+        let made = run(&Call { op: &op, inputs: vec![of(a), of(b)] }).expect("computed");
+        made.first().expect("an output").to_longs().expect("read")[0]
+    };
+    for (kind, dtype, a, b, expected) in [
+        ("Add", DType::Int64, i64::MAX, 1, i64::MIN),
+        ("Sub", DType::Int64, i64::MIN, 1, i64::MAX),
+        ("Mul", DType::Int64, i64::MAX, 2, -2),
+        ("Div", DType::Int64, i64::MIN, -1, i64::MIN),
+        ("Mod", DType::Int64, i64::MIN, -1, 0),
+        ("Add", DType::Int32, 2_147_483_647, 1, -2_147_483_648),
+        ("Mul", DType::Int32, 65_536, 65_536, 0),
+        ("Div", DType::Int32, -2_147_483_648, -1, -2_147_483_648),
+        ("Add", DType::Int8, 127, 1, -128),
+        ("Sub", DType::Uint8, 0, 1, 255),
+        ("Mul", DType::Uint16, 65_535, 65_535, 1),
+        ("Mul", DType::Uint32, 4_294_967_295, 4_294_967_295, 1),
+        // -1 has the bits of the greatest one.
+        ("Add", DType::Uint64, -1, 2, 1),
+        ("Div", DType::Uint64, -1, 4, 4_611_686_018_427_387_903),
+        ("MatMul", DType::Int32, 65_536, 65_537, 65_536),
+    ] {
+        assert_eq!(compute(kind, dtype, a, b), expected, "{kind} of {dtype}: {a} and {b}");
+    }
 }
 
 #[test]
