@@ -151,6 +151,42 @@ fn extreme_attributes_are_answered() {
 }
 
 #[test]
+fn extreme_numbers_are_answered() {
+    const EXTREMES: [f32; 7] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, 1e-30, -1.0, 0.0];
+    let computed = all(|subject| {
+        let mut variants = Vec::new();
+        for value in EXTREMES {
+            for (number, attribute) in subject.op.attributes.iter().enumerate() {
+                let mut variant = subject.clone();
+                match &mut variant.op.attributes[number].value {
+                    AttributeValue::Float(old) => *old = value,
+                    AttributeValue::Floats(list) if !list.is_empty() => list[0] = value,
+                    _ => continue,
+                }
+                variants.push((format!("{value} as `{}`", attribute.name), variant));
+            }
+            for (number, input) in subject.inputs.iter().enumerate() {
+                let single = |it: &&Tensor| it.dtype == DType::Float32 && it.nbytes() > 0;
+                let Some(tensor) = input.as_ref().filter(single) else { continue };
+                let item = Item::<Flex>::enter(tensor).expect("known");
+                let mut values = item.to_doubles().expect("read");
+                let last = values.len() - 1;
+                for place in [0, last] {
+                    values[place] = value.into();
+                    let kind = burn_type(DType::Float32).expect("known");
+                    let made = Item::<Flex>::numbers(values.clone(), kind, &item.shape());
+                    let mut variant = subject.clone();
+                    variant.inputs[number] = Some(made.and_then(Item::leave).expect("made"));
+                    variants.push((format!("{value} at {place} of input {number}"), variant));
+                }
+            }
+        }
+        variants
+    });
+    assert!(computed > 1000, "{computed}");
+}
+
+#[test]
 fn extents_of_0_are_answered() {
     let computed = all(|subject| {
         let mut variants = Vec::new();

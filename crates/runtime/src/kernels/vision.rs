@@ -17,6 +17,9 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
     })
 }
 
+/// Most samples of all regions: each is four numbers of rows and four shares.
+const MOST_SAMPLES: usize = 1 << 24;
+
 /// Rows of a table, and how much of each: one list for each step, an entry for each result.
 type Taps = Vec<(Vec<i64>, Vec<f64>)>;
 
@@ -239,7 +242,9 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
             ratio => ratio,
         };
         let (down, aside) = (samples(cell_high), samples(cell_wide));
-        bounded(&[down, aside, cells])?;
+        if bounded(&[down, aside, cells])? > MOST_SAMPLES {
+            return Err(format!("region {region:?} has too many samples"));
+        }
         for cell in 0..high * wide {
             let (row, column) = ((cell / wide) as f64, (cell % wide) as f64);
             let sample = |number: usize| {
