@@ -181,7 +181,8 @@ pub fn conv2d(net: &mut Network, x: &Variable, layer: &Conv2d) -> Result<Variabl
     let Some(channels) = shape.get(1).copied().flatten() else {
         return variable(x.name(), "expected channels of a known number as the second extent");
     };
-    if layer.groups == 0 || channels % layer.groups != 0 || layer.num_filters % layer.groups != 0 {
+    let divides = |count: u64| layer.groups != 0 && count.is_multiple_of(layer.groups);
+    if !divides(channels) || !divides(layer.num_filters) {
         let what = format!("{channels} channels cannot be convolved in {} groups", layer.groups);
         return variable(x.name(), what);
     }

@@ -148,7 +148,7 @@ impl Network {
             };
         }
         let var = Var {
-            name: name.clone(),
+            name,
             value: info.value.clone(),
             persistable: true,
             is_parameter: true,

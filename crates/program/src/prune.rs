@@ -1,6 +1,6 @@
 //! What of a program is needed for some of its results.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use lodstone_model::{AttributeValue, Block, Op, Program};
 
@@ -79,26 +79,20 @@ fn inside(program: &Program, op: &Op, of: &dyn Fn(&Op) -> Vec<String>) -> HashSe
 
 /// A program of these operators, with the variables that they name and the blocks that they run.
 fn assemble(program: &Program, main: &Block, ops: Vec<Op>) -> Program {
-    let mut numbers: HashMap<i32, i32> = HashMap::from([(0, 0)]);
-    let mut order = vec![0];
+    let mut kept: BTreeSet<i32> = BTreeSet::from([0]);
     let mut open: Vec<i32> = ops.iter().flat_map(Op::blocks).collect();
     while let Some(number) = open.pop() {
-        if !numbers.contains_key(&number) {
-            numbers.insert(number, 0);
-            order.push(number);
+        if kept.insert(number) {
             let block = usize::try_from(number).ok().and_then(|number| program.blocks.get(number));
             open.extend(block.into_iter().flat_map(|block| block.ops.iter().flat_map(Op::blocks)));
         }
     }
     // Blocks stay in their order, so that each lies behind the one that it is in.
-    order.sort_unstable();
-    for (new, old) in (0..).zip(&order) {
-        numbers.insert(*old, new);
-    }
+    let numbers: HashMap<i32, i32> = kept.iter().copied().zip(0..).collect();
     let first = Block { ops, ..main.clone() };
     let renumber = |number: i32| numbers.get(&number).copied().unwrap_or(number);
     let mut blocks = Vec::new();
-    for old in &order {
+    for old in &kept {
         let block = match old {
             0 => Some(first.clone()),
             old => usize::try_from(*old).ok().and_then(|old| program.blocks.get(old)).cloned(),

@@ -149,9 +149,15 @@ impl<B: Backend> Item<B> {
         }
     }
 
-    /// The elements as integers, row by row.
+    /// The elements as integers, row by row; what is larger than any of them becomes the largest.
     pub(crate) fn to_longs(&self) -> Outcome<Vec<i64>> {
-        Ok(self.clone().into_data()?.iter::<i64>().collect())
+        let data = self.clone().into_data()?;
+        Ok(match data.dtype() {
+            BurnType::U64 => {
+                data.iter::<u64>().map(|it| i64::try_from(it).unwrap_or(i64::MAX)).collect()
+            }
+            _ => data.iter::<i64>().collect(),
+        })
     }
 
     /// The elements as numbers, row by row.

@@ -5,6 +5,7 @@ use lodstone_model::{Kind, Tensor};
 /// The value of a variable.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "nearly all of them are tensors")]
 pub enum Value {
     /// A tensor: dense, with or without LoD, or some rows of one. Its bytes are in memory.
     Tensor(Tensor),

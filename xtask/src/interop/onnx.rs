@@ -101,6 +101,17 @@ impl Work {
     }
 }
 
+/// Kernels compute what all the node tests of the onnx package say.
+pub(super) fn kernels_compute(python: &Path) -> Result<(), Outcome> {
+    let directory = target().join("interop/onnx_nodes");
+    let _ = fs::remove_dir_all(&directory);
+    let script = root().join("crates/runtime/tests/golden/onnx_nodes/make_onnx_nodes.py");
+    run(Command::new(python).arg("-B").arg(script).arg(&directory))?;
+    let mut tests = Command::new(env!("CARGO"));
+    tests.args(["test", "--quiet", "--package", "lodstone-runtime", "--lib", "all_node_tests"]);
+    run(tests.env("LODSTONE_ONNX_NODE_TESTS", &directory).current_dir(root()))
+}
+
 fn lodstone() -> std::path::PathBuf {
     target().join("debug/lodstone")
 }

@@ -1,8 +1,8 @@
 //! Elements by number.
 
 use burn_backend::Backend;
-use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 
+use super::tensor::long;
 use super::{Call, Run, axis};
 use crate::item::{Item, Outcome};
 
@@ -17,8 +17,8 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
 }
 
 /// Numbers of elements of an extent, of which negative ones count from the end.
-fn places<B: Backend>(numbers: &Item<B>, dim: usize) -> Outcome<Vec<i64>> {
-    let whole = i64::try_from(dim).unwrap_or(i64::MAX);
+pub(super) fn places<B: Backend>(numbers: &Item<B>, dim: usize) -> Outcome<Vec<i64>> {
+    let whole = long(dim);
     let mut places = numbers.to_longs()?;
     for place in &mut places {
         if !(-whole..whole).contains(place) {
@@ -39,12 +39,7 @@ fn gather<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let front = shape.get(..at).unwrap_or_default();
     let back = shape.get(at + 1..).unwrap_or_default();
     let whole = [front, &numbers.shape(), back].concat();
-    let list = Item::<B>::longs(&places).int()?;
-    let made = match x {
-        Item::Float(x) => Item::Float(B::float_select(x, at, list)),
-        Item::Int(x) => Item::Int(B::int_select(x, at, list)),
-        Item::Bool(x) => Item::Bool(B::bool_select(x, at, list)),
-    };
+    let made = x.selected(at, &places)?;
     Ok(vec![made.reshaped(whole)])
 }
 
@@ -53,10 +48,20 @@ fn gather_elements<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let shape = x.shape();
     let at = axis(call.int("axis", 0), shape.len())?;
     let places = places(numbers, shape.get(at).copied().unwrap_or(0))?;
-    let list = Item::<B>::longs(&places).reshaped(numbers.shape()).int()?;
-    Ok(vec![match x {
-        Item::Float(x) => Item::Float(B::float_gather(at, x, list)),
-        Item::Int(x) => Item::Int(B::int_gather(at, x, list)),
-        Item::Bool(x) => Item::Bool(B::bool_gather(at, x, list)),
-    }])
+    let over = numbers.shape();
+    check_inside(&over, &shape, at)?;
+    if over.contains(&0) {
+        return Ok(vec![Item::filled(0.0, x.kind()?, &over)?]);
+    }
+    let list = Item::<B>::longs(&places).reshaped(over).int()?;
+    Ok(vec![x.gathered(at, list)?])
+}
+
+/// Whether numbers of elements lie inside of extents, all but that along which they count.
+pub(super) fn check_inside(over: &[usize], shape: &[usize], at: usize) -> Outcome<()> {
+    let mut sides = over.iter().zip(shape).enumerate();
+    match over.len() == shape.len() && sides.all(|(side, (one, dim))| side == at || one <= dim) {
+        true => Ok(()),
+        false => Err(format!("numbers of {over:?} do not lie in {shape:?}")),
+    }
 }

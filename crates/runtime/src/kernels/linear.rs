@@ -1,9 +1,8 @@
 //! Products of matrices.
 
-use burn_backend::ops::{FloatTensorOps, IntTensorOps};
-use burn_backend::{Backend, Scalar};
+use burn_backend::{Backend, DType as BurnType, Scalar};
 
-use super::elementwise::common;
+use super::tensor::{alike, bounded, common};
 use super::{Call, Run};
 use crate::item::{Item, Outcome};
 
@@ -18,7 +17,7 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
 }
 
 /// Stacks of matrices; a list is a row on the left and a column on the right.
-fn product<B: Backend>(a: Item<B>, b: Item<B>) -> Outcome<Item<B>> {
+pub(super) fn product<B: Backend>(a: Item<B>, b: Item<B>) -> Outcome<Item<B>> {
     let (mut left, mut right) = (a.shape(), b.shape());
     let (is_row, is_column) = (left.len() == 1, right.len() == 1);
     if is_row {
@@ -35,9 +34,13 @@ fn product<B: Backend>(a: Item<B>, b: Item<B>) -> Outcome<Item<B>> {
     if inner != same {
         return Err(format!("{left:?} and {right:?} do not fit each other"));
     }
+    alike(&a, &b)?;
     let over = common(stack, other)?;
     let full = |a: usize, b: usize| [over.as_slice(), &[a, b]].concat();
     let mut shape = full(*rows, *columns);
+    bounded(&shape)?;
+    bounded(&full(*rows, *inner))?;
+    bounded(&full(*inner, *columns))?;
     let (rows, inner, columns) = (*rows, *inner, *columns);
     let made = if shape.contains(&0) || inner == 0 {
         let zero = match &a {
@@ -45,13 +48,17 @@ fn product<B: Backend>(a: Item<B>, b: Item<B>) -> Outcome<Item<B>> {
             _ => Item::longs(&[0]),
         };
         let to = crate::item::burn_type(a.dtype()?)?;
-        super::elementwise::converted(zero, to)?.reshaped(vec![1; shape.len()]).expanded(&shape)
+        super::tensor::converted(zero, to)?.reshaped(vec![1; shape.len()]).expanded(&shape)
     } else {
         let a = a.reshaped(left.clone()).expanded(&full(rows, inner));
         let b = b.reshaped(right.clone()).expanded(&full(inner, columns));
         match (a, b) {
             (Item::Float(a), Item::Float(b)) => Item::Float(B::float_matmul(a, b)),
-            (a, b) => Item::Int(B::int_matmul(a.int()?, b.int()?)),
+            // What is too large is cut off at the end as it would be in between.
+            (a, b) => {
+                let (kind, wide) = (a.kind()?, BurnType::I64);
+                Item::Int(B::int_matmul(a.cast(wide)?.int()?, b.cast(wide)?.int()?)).cast(kind)?
+            }
         }
     };
     if is_column {
@@ -76,7 +83,7 @@ fn gemm<B: Backend>(call: &Call<'_, B>) -> One<B> {
     }
     if let Some(c) = call.optional(2) {
         let shape = Item::<B>::Float(y.clone()).shape();
-        let c = c.clone().expanded(&shape).float()?;
+        let c = c.clone().fitted(&shape)?.float()?;
         let c = B::float_mul_scalar(c, Scalar::Float(call.float("beta", 1.0).into()));
         y = B::float_add(y, c);
     }

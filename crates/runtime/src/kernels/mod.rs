@@ -4,15 +4,34 @@
 //! the extents that are there): kinds, element types, ranks, and that extents fit. What depends on elements, as
 //! numbers of rows do, it checks itself.
 
+mod activation;
+mod arithmetic;
+mod arrange;
 mod elementwise;
+mod generate;
+#[cfg(test)]
+mod hostile;
 mod indexing;
+mod integers;
 mod linear;
+mod loss;
 mod normalize;
+mod pad;
 mod pieces;
+mod pool;
+mod quantize;
+mod recurrent;
 mod reduce;
+mod resize;
+mod scatter;
+mod select;
+mod tensor;
+#[cfg(test)]
+mod tests;
+mod vision;
 mod windows;
 
-pub(crate) use elementwise::converted;
+pub(crate) use tensor::converted;
 
 use burn_backend::Backend;
 use lodstone_model::{AttributeValue, Op};
@@ -27,12 +46,24 @@ pub(crate) fn kernel<B: Backend>(domain: &str, kind: &str) -> Option<Run<B>> {
     if !domain.is_empty() {
         return None;
     }
-    elementwise::kernel(kind)
+    activation::kernel(kind)
+        .or_else(|| arrange::kernel(kind))
+        .or_else(|| elementwise::kernel(kind))
+        .or_else(|| generate::kernel(kind))
         .or_else(|| indexing::kernel(kind))
         .or_else(|| linear::kernel(kind))
+        .or_else(|| loss::kernel(kind))
         .or_else(|| normalize::kernel(kind))
+        .or_else(|| pad::kernel(kind))
         .or_else(|| pieces::kernel(kind))
+        .or_else(|| pool::kernel(kind))
+        .or_else(|| quantize::kernel(kind))
+        .or_else(|| recurrent::kernel(kind))
         .or_else(|| reduce::kernel(kind))
+        .or_else(|| resize::kernel(kind))
+        .or_else(|| scatter::kernel(kind))
+        .or_else(|| select::kernel(kind))
+        .or_else(|| vision::kernel(kind))
         .or_else(|| windows::kernel(kind))
 }
 
@@ -76,6 +107,14 @@ impl<B: Backend> Call<'_, B> {
         }
     }
 
+    /// An attribute that is an integer, if it is there.
+    pub(crate) fn maybe_int(&self, name: &str) -> Option<i64> {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Long(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
     /// An attribute that is a number, or what it is otherwise.
     pub(crate) fn float(&self, name: &str, otherwise: f32) -> f32 {
         match self.op.attribute(name) {
@@ -92,6 +131,24 @@ impl<B: Backend> Call<'_, B> {
         }
     }
 
+    /// An attribute that is a list of numbers.
+    pub(crate) fn floats(&self, name: &str) -> &[f32] {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Floats(values)) => values,
+            _ => &[],
+        }
+    }
+
+    /// An attribute that is a list of texts.
+    pub(crate) fn texts(&self, name: &str) -> Option<Vec<String>> {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Strings(values)) => {
+                Some(values.iter().map(ToString::to_string).collect())
+            }
+            _ => None,
+        }
+    }
+
     /// An attribute that is a text.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         match self.op.attribute(name) {
@@ -103,7 +160,7 @@ impl<B: Backend> Call<'_, B> {
 
 /// An axis, of which negative ones count from the end.
 pub(crate) fn axis(axis: i64, rank: usize) -> Outcome<usize> {
-    let whole = i64::try_from(rank).unwrap_or(i64::MAX);
+    let whole = tensor::long(rank);
     let place = if axis < 0 { axis.saturating_add(whole) } else { axis };
     usize::try_from(place)
         .ok()

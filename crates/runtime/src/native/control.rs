@@ -147,7 +147,7 @@ fn read_from_array(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
 
 fn array_length(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let length = match frame.value(input(step, "X")?)? {
-        Value::Array(array) => array.len() as i64,
+        Value::Array(array) => array.len() as u64,
         other => return Err(format!("expected an array, found {}", other.kind()).into()),
     };
     let tensor = Tensor::dense(DType::Int64, vec![1], Blob::memory(length.to_le_bytes().to_vec()));

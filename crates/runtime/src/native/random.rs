@@ -66,7 +66,8 @@ impl Random {
     fn words(seed: u64, counter: u64) -> [u32; 4] {
         const M: [u64; 2] = [0xD251_1F53, 0xCD9E_8D57];
         const W: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
-        let low = |word: u64| (word & u64::from(u32::MAX)) as u32;
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+        let low = |word: u64| word as u32;
         let mut key = [low(seed), low(seed >> 32)];
         let mut block = [low(counter), low(counter >> 32), 0, 0];
         for _ in 0..10 {
@@ -228,6 +229,7 @@ fn randint(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let range = (i128::from(high) - i128::from(low)) as f64;
     let count = shape.iter().product::<u64>();
     let values: Vec<u8> = with_seed(frame, op, |random| {
+        #[expect(clippy::cast_possible_truncation, reason = "below the range, rounded down")]
         let one = |_| low.saturating_add((random.pair()[0] * range) as i64).min(high - 1);
         (0..count).map(one).flat_map(i64::to_le_bytes).collect()
     });
@@ -265,7 +267,7 @@ fn dropout(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let mut out = product(&x, &kept)?;
     out.lod = x.lod.clone();
     if let Ok(slot) = output(step, "Mask") {
-        let mask = Tensor::dense(DType::Uint8, x.shape.clone(), Blob::memory(mask));
+        let mask = Tensor::dense(DType::Uint8, x.shape, Blob::memory(mask));
         frame.set(slot, Value::Tensor(mask));
     }
     frame.set(output(step, "Out")?, Value::Tensor(out));
