@@ -27,9 +27,10 @@ impl Inputs {
         model.load()?;
         let one = model.parameters.len() == 1;
         for parameter in model.parameters {
-            let own =
-                Some(parameter.name).filter(|own| !own.is_empty() && !(one && name.is_some()));
-            let named = own.or_else(|| name.map(str::to_owned));
+            // The name that the caller says goes before that of an only tensor.
+            let said = name.filter(|_| one).map(str::to_owned);
+            let own = Some(parameter.name).filter(|own| !own.is_empty());
+            let named = said.or(own).or_else(|| name.map(str::to_owned));
             self.tensors.push((named, parameter.tensor));
         }
         Ok(())
