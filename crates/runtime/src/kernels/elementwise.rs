@@ -1,10 +1,10 @@
 //! Functions of each element, of two, of three; other types.
 
-use burn_backend::ops::{ActivationOps, BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{Backend, BoolStore, DType as BurnType, Scalar};
 use lodstone_schema::onnx::dtype;
 
+use super::tensor::{aligned, common, converted};
 use super::{Call, Run};
 use crate::item::{Item, Outcome, burn_type};
 
@@ -25,48 +25,53 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
         "Atan" => |call| float(call, B::float_atan),
         "Atanh" => |call| float(call, B::float_atanh),
         "Cast" => cast,
+        "CastLike" => |call| {
+            Ok(vec![converted(call.input(0)?.clone(), call.input(1)?.kind()?)?])
+        },
+        "BitwiseAnd" => |call| bits(call, B::bitwise_and),
+        "BitwiseNot" => |call| Ok(vec![Item::Int(B::bitwise_not(call.input(0)?.int()?))]),
+        "BitwiseOr" => |call| bits(call, B::bitwise_or),
+        "BitwiseXor" => |call| bits(call, B::bitwise_xor),
         "Ceil" => |call| float(call, B::float_ceil),
         "Clip" => clip,
         "Cos" => |call| float(call, B::float_cos),
         "Cosh" => |call| float(call, B::float_cosh),
         "Div" => divide,
-        "Elu" => elu,
         "Equal" => |call| compare(call, B::float_equal, B::int_equal, Some(B::bool_equal)),
         "Erf" => |call| float(call, B::float_erf),
         "Exp" => |call| float(call, B::float_exp),
         "Floor" => |call| float(call, B::float_floor),
-        "Gelu" => gelu,
         "Greater" => |call| compare(call, B::float_greater, B::int_greater, None),
         "GreaterOrEqual" => {
             |call| compare(call, B::float_greater_equal, B::int_greater_equal, None)
         }
-        "HardSigmoid" => |call| {
-            let (alpha, beta) = (call.float("alpha", 0.2), call.float("beta", 0.5));
-            float(call, |x| {
-                let line = B::float_add_scalar(
-                    B::float_mul_scalar(x, Scalar::Float(alpha.into())),
-                    Scalar::Float(beta.into()),
-                );
-                B::float_clamp(line, Scalar::Float(0.0), Scalar::Float(1.0))
-            })
-        },
         "Identity" => |call| Ok(vec![call.input(0)?.clone()]),
         "IsInf" => |call| {
             let x = call.input(0)?.float()?;
-            Ok(vec![Item::Bool(B::float_is_inf(x, BoolStore::Native))])
+            let is = |limit: f64| {
+                B::float_equal_elem(x.clone(), Scalar::Float(limit), BoolStore::Native)
+            };
+            let asked = |name: &str| call.int(name, 1) != 0;
+            Ok(vec![Item::Bool(match (asked("detect_negative"), asked("detect_positive")) {
+                (true, true) => B::bool_or(is(f64::NEG_INFINITY), is(f64::INFINITY)),
+                (true, false) => is(f64::NEG_INFINITY),
+                (false, true) => is(f64::INFINITY),
+                (false, false) => B::bool_and(is(0.0), B::bool_not(is(0.0))),
+            })])
         },
         "IsNaN" => |call| {
             let x = call.input(0)?.float()?;
             Ok(vec![Item::Bool(B::float_is_nan(x, BoolStore::Native))])
         },
-        "LeakyRelu" => |call| {
-            let alpha = call.float("alpha", 0.01);
-            float(call, |x| B::leaky_relu(x, Scalar::Float(alpha.into())))
-        },
         "Less" => |call| compare(call, B::float_lower, B::int_lower, None),
         "LessOrEqual" => |call| compare(call, B::float_lower_equal, B::int_lower_equal, None),
         "Log" => |call| float(call, B::float_log),
         "Max" => |call| extreme(call, true),
+        "Mean" => |call| {
+            let (first, rest) = split_first(call)?;
+            let sum = rest.iter().try_fold(first, |sum, next| sum.plus(next))?;
+            Ok(vec![sum.scaled(1.0 / (rest.len() as f64 + 1.0))?])
+        },
         "Min" => |call| extreme(call, false),
         "Mod" => modulo,
         "Mul" => |call| numbers(call, B::float_mul, B::int_mul),
@@ -78,51 +83,28 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
         "Or" => |call| truths(call, B::bool_or),
         "Pow" => power,
         "Reciprocal" => |call| float(call, B::float_recip),
-        "Relu" => |call| match call.input(0)? {
-            Item::Int(x) => Ok(vec![Item::Int(B::int_clamp_min(x.clone(), Scalar::Int(0)))]),
-            _ => float(call, B::relu),
-        },
         "Round" => |call| float(call, B::float_round),
-        "Sigmoid" => |call| float(call, B::sigmoid),
         "Sign" => |call| match call.input(0)? {
             Item::Int(x) => Ok(vec![Item::Int(B::int_sign(x.clone()))]),
             _ => float(call, B::float_sign),
         },
         "Sin" => |call| float(call, B::float_sin),
         "Sinh" => |call| float(call, B::float_sinh),
-        "Softplus" => |call| float(call, softplus::<B>),
-        "Softsign" => |call| {
-            float(call, |x| {
-                let below = B::float_add_scalar(B::float_abs(x.clone()), Scalar::Float(1.0));
-                B::float_div(x, below)
-            })
-        },
         "Sqrt" => |call| float(call, B::float_sqrt),
         "Sub" => |call| numbers(call, B::float_sub, B::int_sub),
         "Sum" => |call| {
             let (first, rest) = split_first(call)?;
-            let add = |sum: Item<B>, next: &Item<B>| {
-                let (sum, next) = aligned(&sum, next)?;
-                Ok::<_, String>(Item::Float(B::float_add(sum.float()?, next.float()?)))
-            };
-            Ok(vec![rest.iter().try_fold(first, add)?])
+            Ok(vec![rest.iter().try_fold(first, |sum, next| sum.plus(next))?])
         },
         "Tan" => |call| float(call, B::float_tan),
         "Tanh" => |call| float(call, B::float_tanh),
-        "ThresholdedRelu" => |call| {
-            let alpha = Scalar::Float(call.float("alpha", 1.0).into());
-            float(call, |x| {
-                let below = B::float_lower_equal_elem(x.clone(), alpha, BoolStore::Native);
-                B::float_mask_fill(x, below, Scalar::Float(0.0))
-            })
-        },
         "Where" => choose,
         "Xor" => |call| truths(call, B::bool_xor),
         _ => return None,
     })
 }
 
-fn float<B: Backend>(
+pub(super) fn float<B: Backend>(
     call: &Call<'_, B>,
     of: impl FnOnce(FloatTensor<B>) -> FloatTensor<B>,
 ) -> One<B> {
@@ -139,57 +121,6 @@ fn split_first<B: Backend>(call: &Call<'_, B>) -> Outcome<(Item<B>, Vec<Item<B>>
     Ok((first, rest))
 }
 
-/// The extents of both, laid over each other.
-pub(super) fn common(a: &[usize], b: &[usize]) -> Outcome<Vec<usize>> {
-    let rank = a.len().max(b.len());
-    let at = |shape: &[usize], place: usize| {
-        let behind = rank - place;
-        shape.len().checked_sub(behind).and_then(|at| shape.get(at)).copied().unwrap_or(1)
-    };
-    let dim = |place: usize| match (at(a, place), at(b, place)) {
-        (one, other) if one == other => Ok(one),
-        (1, other) => Ok(other),
-        (one, 1) => Ok(one),
-        _ => Err(format!("{a:?} and {b:?} do not fit each other")),
-    };
-    (0..rank).map(dim).collect()
-}
-
-impl<B: Backend> Item<B> {
-    /// The same elements under other extents.
-    pub(crate) fn reshaped(self, shape: Vec<usize>) -> Self {
-        if self.shape() == shape {
-            return self;
-        }
-        match self {
-            Self::Float(tensor) => Self::Float(B::float_reshape(tensor, shape.into())),
-            Self::Int(tensor) => Self::Int(B::int_reshape(tensor, shape.into())),
-            Self::Bool(tensor) => Self::Bool(B::bool_reshape(tensor, shape.into())),
-        }
-    }
-
-    /// Repeated to extents that it fits.
-    pub(crate) fn expanded(self, shape: &[usize]) -> Self {
-        let found = self.shape();
-        if found == shape {
-            return self;
-        }
-        let missing = shape.len().saturating_sub(found.len());
-        let full = [vec![1; missing], found].concat();
-        match self.reshaped(full) {
-            Self::Float(tensor) => Self::Float(B::float_expand(tensor, shape.to_vec().into())),
-            Self::Int(tensor) => Self::Int(B::int_expand(tensor, shape.to_vec().into())),
-            Self::Bool(tensor) => Self::Bool(B::bool_expand(tensor, shape.to_vec().into())),
-        }
-    }
-}
-
-/// Both with the extents of the result.
-fn aligned<B: Backend>(a: &Item<B>, b: &Item<B>) -> Outcome<(Item<B>, Item<B>)> {
-    let shape = common(&a.shape(), &b.shape())?;
-    Ok((a.clone().expanded(&shape), b.clone().expanded(&shape)))
-}
-
 fn pair<B: Backend>(call: &Call<'_, B>) -> Outcome<(Item<B>, Item<B>)> {
     aligned(call.input(0)?, call.input(1)?)
 }
@@ -203,6 +134,14 @@ fn numbers<B: Backend>(
         (Item::Float(a), Item::Float(b)) => Item::Float(floats(a, b)),
         (a, b) => Item::Int(ints(a.int()?, b.int()?)),
     }])
+}
+
+fn bits<B: Backend>(
+    call: &Call<'_, B>,
+    of: fn(B::IntTensorPrimitive, B::IntTensorPrimitive) -> B::IntTensorPrimitive,
+) -> One<B> {
+    let (a, b) = pair(call)?;
+    Ok(vec![Item::Int(of(a.int()?, b.int()?))])
 }
 
 fn truths<B: Backend>(
@@ -241,35 +180,16 @@ fn choose<B: Backend>(call: &Call<'_, B>) -> One<B> {
     }])
 }
 
-/// What is no number stays none, from whichever side it comes.
 fn extreme<B: Backend>(call: &Call<'_, B>, greatest: bool) -> One<B> {
     let (first, rest) = split_first(call)?;
-    let next = |so_far: Item<B>, next: &Item<B>| {
-        Ok::<_, String>(match aligned(&so_far, next)? {
-            (Item::Float(a), Item::Float(b)) => {
-                let better = if greatest { B::float_greater } else { B::float_lower };
-                let takes = better(b.clone(), a.clone(), BoolStore::Native);
-                let none = B::float_is_nan(b.clone(), BoolStore::Native);
-                Item::Float(B::float_mask_where(a, B::bool_or(takes, none), b))
-            }
-            (a, b) => {
-                let (a, b) = (a.int()?, b.int()?);
-                let better = if greatest { B::int_greater } else { B::int_lower };
-                let takes = better(b.clone(), a.clone(), BoolStore::Native);
-                Item::Int(B::int_mask_where(a, takes, b))
-            }
-        })
-    };
-    Ok(vec![rest.iter().try_fold(first, next)?])
+    Ok(vec![rest.iter().try_fold(first, |best, next| best.extreme(next, greatest))?])
 }
 
 fn clip<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let mut y = call.input(0)?.clone();
     for (number, greatest) in [(1, true), (2, false)] {
         if let Some(limit) = call.optional(number) {
-            let inputs = vec![Some(y), Some(limit.clone())];
-            let made = extreme(&Call { op: call.op, inputs }, greatest)?;
-            y = made.into_iter().next().ok_or("it gives nothing")?;
+            y = y.extreme(limit, greatest)?;
         }
     }
     Ok(vec![y])
@@ -298,8 +218,17 @@ fn modulo<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let truncated = call.int("fmod", 0) != 0;
     Ok(vec![match pair(call)? {
         (Item::Float(a), Item::Float(b)) => {
-            let whole = B::float_trunc(B::float_div(a.clone(), b.clone()));
-            Item::Float(B::float_sub(a, B::float_mul(whole, b)))
+            let size = B::float_remainder(B::float_abs(a.clone()), B::float_abs(b.clone()));
+            let zero = Scalar::Float(0.0);
+            let negative = |x: &FloatTensor<B>| B::float_lower_elem(x.clone(), zero, BoolStore::Native);
+            let rest = B::float_mask_where(size.clone(), negative(&a), B::float_neg(size));
+            if truncated {
+                return Ok(vec![Item::Float(rest)]);
+            }
+            let some = B::float_not_equal_elem(rest.clone(), zero, BoolStore::Native);
+            let other = B::bool_and(some, B::bool_xor(negative(&rest), negative(&b)));
+            let moved = B::float_add(rest.clone(), b);
+            Item::Float(B::float_mask_where(rest, other, moved))
         }
         (a, b) => {
             check_divisor(&b)?;
@@ -331,63 +260,8 @@ fn power<B: Backend>(call: &Call<'_, B>) -> One<B> {
     }])
 }
 
-fn elu<B: Backend>(call: &Call<'_, B>) -> One<B> {
-    let alpha = call.float("alpha", 1.0);
-    float(call, |x| {
-        let negative = B::float_clamp_max(x.clone(), Scalar::Float(0.0));
-        let curve = B::float_sub_scalar(B::float_exp(negative), Scalar::Float(1.0));
-        let curve = B::float_mul_scalar(curve, Scalar::Float(alpha.into()));
-        let below = B::float_lower_elem(x.clone(), Scalar::Float(0.0), BoolStore::Native);
-        B::float_mask_where(x, below, curve)
-    })
-}
-
-fn gelu<B: Backend>(call: &Call<'_, B>) -> One<B> {
-    let by_tanh = call.text("approximate").is_some_and(|how| how == "tanh");
-    float(call, |x| {
-        let half = B::float_mul_scalar(x.clone(), Scalar::Float(0.5));
-        let curve = if by_tanh {
-            let cube = B::float_mul(B::float_mul(x.clone(), x.clone()), x.clone());
-            let sum = B::float_add(x, B::float_mul_scalar(cube, Scalar::Float(0.044_715)));
-            let factor = (2.0 / std::f64::consts::PI).sqrt();
-            B::float_tanh(B::float_mul_scalar(sum, Scalar::Float(factor)))
-        } else {
-            let factor = std::f64::consts::FRAC_1_SQRT_2;
-            B::float_erf(B::float_mul_scalar(x, Scalar::Float(factor)))
-        };
-        B::float_mul(half, B::float_add_scalar(curve, Scalar::Float(1.0)))
-    })
-}
-
-/// `log(1 + exp(x))`, of which nothing overflows.
-fn softplus<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
-    let small = B::float_neg(B::float_abs(x.clone()));
-    let rest = B::float_log1p(B::float_exp(small));
-    B::float_add(B::float_clamp_min(x, Scalar::Float(0.0)), rest)
-}
-
 fn cast<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let to = i32::try_from(call.int("to", 0)).ok().and_then(dtype::from_code);
     let to = to.ok_or("expected an element type")?;
     Ok(vec![converted(call.input(0)?.clone(), burn_type(to)?)?])
-}
-
-/// The same elements of another type: numbers are rounded towards 0, or to the nearest that the type has.
-pub(super) fn converted<B: Backend>(item: Item<B>, to: BurnType) -> Outcome<Item<B>> {
-    let is_bool = matches!(to, BurnType::Bool(_));
-    Ok(match item {
-        Item::Float(x) if is_bool => {
-            Item::Bool(B::float_not_equal_elem(x, Scalar::Float(0.0), BoolStore::Native))
-        }
-        Item::Int(x) if is_bool => {
-            Item::Bool(B::int_not_equal_elem(x, Scalar::Int(0), BoolStore::Native))
-        }
-        Item::Bool(x) if is_bool => Item::Bool(x),
-        Item::Float(x) if to.is_float() => Item::Float(B::float_cast(x, to.into())),
-        Item::Int(x) if to.is_float() => Item::Float(B::int_into_float(x, to.into())),
-        Item::Bool(x) if to.is_float() => Item::Float(B::bool_into_float(x, to.into())),
-        Item::Float(x) => Item::Int(B::float_into_int(B::float_trunc(x), to.into())),
-        Item::Int(x) => Item::Int(B::int_cast(x, to.into())),
-        Item::Bool(x) => Item::Int(B::bool_into_int(x, to.into())),
-    })
 }

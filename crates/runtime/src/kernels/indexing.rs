@@ -1,7 +1,6 @@
 //! Elements by number.
 
 use burn_backend::Backend;
-use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 
 use super::{Call, Run, axis};
 use crate::item::{Item, Outcome};
@@ -17,7 +16,7 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
 }
 
 /// Numbers of elements of an extent, of which negative ones count from the end.
-fn places<B: Backend>(numbers: &Item<B>, dim: usize) -> Outcome<Vec<i64>> {
+pub(super) fn places<B: Backend>(numbers: &Item<B>, dim: usize) -> Outcome<Vec<i64>> {
     let whole = i64::try_from(dim).unwrap_or(i64::MAX);
     let mut places = numbers.to_longs()?;
     for place in &mut places {

@@ -1,9 +1,8 @@
 //! Products of matrices.
 
-use burn_backend::ops::{FloatTensorOps, IntTensorOps};
 use burn_backend::{Backend, Scalar};
 
-use super::elementwise::common;
+use super::tensor::common;
 use super::{Call, Run};
 use crate::item::{Item, Outcome};
 
@@ -18,7 +17,7 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
 }
 
 /// Stacks of matrices; a list is a row on the left and a column on the right.
-fn product<B: Backend>(a: Item<B>, b: Item<B>) -> Outcome<Item<B>> {
+pub(super) fn product<B: Backend>(a: Item<B>, b: Item<B>) -> Outcome<Item<B>> {
     let (mut left, mut right) = (a.shape(), b.shape());
     let (is_row, is_column) = (left.len() == 1, right.len() == 1);
     if is_row {
@@ -45,7 +44,7 @@ fn product<B: Backend>(a: Item<B>, b: Item<B>) -> Outcome<Item<B>> {
             _ => Item::longs(&[0]),
         };
         let to = crate::item::burn_type(a.dtype()?)?;
-        super::elementwise::converted(zero, to)?.reshaped(vec![1; shape.len()]).expanded(&shape)
+        super::tensor::converted(zero, to)?.reshaped(vec![1; shape.len()]).expanded(&shape)
     } else {
         let a = a.reshaped(left.clone()).expanded(&full(rows, inner));
         let b = b.reshaped(right.clone()).expanded(&full(inner, columns));

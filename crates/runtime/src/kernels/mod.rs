@@ -4,12 +4,28 @@
 //! the extents that are there): kinds, element types, ranks, and that extents fit. What depends on elements, as
 //! numbers of rows do, it checks itself.
 
+mod activation;
+mod arithmetic;
+mod arrange;
 mod elementwise;
+mod generate;
 mod indexing;
 mod linear;
+mod loss;
 mod normalize;
+mod pad;
 mod pieces;
+mod pool;
+mod quantize;
+mod recurrent;
 mod reduce;
+mod resize;
+mod scatter;
+mod select;
+mod tensor;
+#[cfg(test)]
+mod tests;
+mod vision;
 mod windows;
 
 use burn_backend::Backend;
@@ -25,12 +41,24 @@ pub(crate) fn kernel<B: Backend>(domain: &str, kind: &str) -> Option<Run<B>> {
     if !domain.is_empty() {
         return None;
     }
-    elementwise::kernel(kind)
+    activation::kernel(kind)
+        .or_else(|| arrange::kernel(kind))
+        .or_else(|| elementwise::kernel(kind))
+        .or_else(|| generate::kernel(kind))
         .or_else(|| indexing::kernel(kind))
         .or_else(|| linear::kernel(kind))
+        .or_else(|| loss::kernel(kind))
         .or_else(|| normalize::kernel(kind))
+        .or_else(|| pad::kernel(kind))
         .or_else(|| pieces::kernel(kind))
+        .or_else(|| pool::kernel(kind))
+        .or_else(|| quantize::kernel(kind))
+        .or_else(|| recurrent::kernel(kind))
         .or_else(|| reduce::kernel(kind))
+        .or_else(|| resize::kernel(kind))
+        .or_else(|| scatter::kernel(kind))
+        .or_else(|| select::kernel(kind))
+        .or_else(|| vision::kernel(kind))
         .or_else(|| windows::kernel(kind))
 }
 
@@ -74,6 +102,14 @@ impl<B: Backend> Call<'_, B> {
         }
     }
 
+    /// An attribute that is an integer, if it is there.
+    pub(crate) fn maybe_int(&self, name: &str) -> Option<i64> {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Long(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
     /// An attribute that is a number, or what it is otherwise.
     pub(crate) fn float(&self, name: &str, otherwise: f32) -> f32 {
         match self.op.attribute(name) {
@@ -86,6 +122,24 @@ impl<B: Backend> Call<'_, B> {
     pub(crate) fn ints(&self, name: &str) -> Option<&[i64]> {
         match self.op.attribute(name) {
             Some(AttributeValue::Longs(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// An attribute that is a list of numbers.
+    pub(crate) fn floats(&self, name: &str) -> &[f32] {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Floats(values)) => values,
+            _ => &[],
+        }
+    }
+
+    /// An attribute that is a list of texts.
+    pub(crate) fn texts(&self, name: &str) -> Option<Vec<String>> {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Strings(values)) => {
+                Some(values.iter().map(ToString::to_string).collect())
+            }
             _ => None,
         }
     }

@@ -1,9 +1,8 @@
 //! Normalization, and shares of a whole.
 
-use burn_backend::ops::{ActivationOps, FloatTensorOps};
-use burn_backend::{Backend, Scalar};
+use burn_backend::{Backend, DType as BurnType, Scalar};
 
-use super::{Call, Run, axis};
+use super::{Call, Run, axis, count};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -11,7 +10,14 @@ type One<B> = Outcome<Vec<Item<B>>>;
 pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
     Some(match kind {
         "BatchNormalization" => batch_normalization,
+        "GroupNormalization" => group_normalization,
+        "InstanceNormalization" => instance_normalization,
+        "LayerNormalization" => layer_normalization,
         "LogSoftmax" => |call| shares(call, B::log_softmax),
+        "LpNormalization" => lp_normalization,
+        "LRN" => local_response,
+        "MeanVarianceNormalization" => mean_variance,
+        "RMSNormalization" => root_mean_square,
         "Softmax" => |call| shares(call, B::softmax),
         _ => return None,
     })
@@ -23,33 +29,203 @@ fn shares<B: Backend>(
 ) -> One<B> {
     let x = call.input(0)?;
     let shape = x.shape();
-    if shape.is_empty() || shape.contains(&0) {
-        // Of nothing there are no shares; of one number, all.
+    if shape.contains(&0) {
         return Ok(vec![x.clone()]);
+    }
+    if shape.is_empty() {
+        // Of one number there is one share.
+        let one = x.clone().reshaped(vec![1]).float()?;
+        return Ok(vec![Item::Float(of(one, 0)).reshaped(shape)]);
     }
     let at = axis(call.int("axis", -1), shape.len())?;
     Ok(vec![Item::Float(of(x.float()?, at))])
 }
 
-/// With statistics that are given.
+/// A list for each channel, as it lies over a tensor of so many extents.
+fn by_channel<B: Backend>(list: &Item<B>, rank: usize) -> Outcome<Item<B>> {
+    let channels = list.shape().iter().product();
+    let dims = (0..rank).map(|at| if at == 1 { channels } else { 1 }).collect();
+    Ok(list.clone().reshaped(dims))
+}
+
+/// The distance from the mean over axes, in units of the deviation; and both of these.
+fn standard<B: Backend>(x: &Item<B>, axes: &[usize], epsilon: f64) -> Outcome<[Item<B>; 3]> {
+    let mean = x.mean(axes)?;
+    let distance = x.minus(&mean)?;
+    let variance = distance.times(&distance)?.mean(axes)?;
+    let inverse = variance.shifted(epsilon)?.map(|x| B::float_recip(B::float_sqrt(x)))?;
+    Ok([distance.times(&inverse)?, mean, inverse])
+}
+
+/// With statistics that are given; those of the batch are computed for who trains.
 fn batch_normalization<B: Backend>(call: &Call<'_, B>) -> One<B> {
-    let x = call.input(0)?.clone();
+    let x = call.input(0)?;
+    let rank = x.shape().len();
+    let part = |number: usize| by_channel(call.input(number)?, rank);
+    let (scale, bias, mean, variance) = (part(1)?, part(2)?, part(3)?, part(4)?);
+    let epsilon = call.float("epsilon", 1e-5).into();
+    let wide = x.widened()?;
+    let kind = wide.kind()?;
+    let apply = |mean: &Item<B>, variance: &Item<B>| {
+        let deviation = variance.cast(kind)?.shifted(epsilon)?.map(B::float_sqrt)?;
+        let factor = scale.cast(kind)?.over(&deviation)?;
+        let moved = mean.cast(kind)?.times(&factor)?;
+        let offset = bias.cast(kind)?.minus(&moved)?;
+        wide.times(&factor)?.plus(&offset)?.cast(x.kind()?)
+    };
+    if call.int("training_mode", 0) == 0 {
+        return Ok(vec![apply(&mean, &variance)?]);
+    }
+    let axes: Vec<usize> = (0..rank).filter(|at| *at != 1).collect();
+    let batch_mean = wide.mean(&axes)?;
+    let distance = wide.minus(&batch_mean)?;
+    let batch_variance = distance.times(&distance)?.mean(&axes)?;
+    let keep = f64::from(call.float("momentum", 0.9));
+    let blend = |old: &Item<B>, new: &Item<B>, number: usize| {
+        let input = call.input(number)?;
+        let (old, new) = (old.cast(kind)?.scaled(keep)?, new.scaled(1.0 - keep)?);
+        Ok::<_, String>(old.plus(&new)?.cast(input.kind()?)?.reshaped(input.shape()))
+    };
+    Ok(vec![
+        apply(&batch_mean, &batch_variance)?,
+        blend(&mean, &batch_mean, 3)?,
+        blend(&variance, &batch_variance, 4)?,
+    ])
+}
+
+/// Each channel of each example by itself.
+fn instance_normalization<B: Backend>(call: &Call<'_, B>) -> One<B> {
+    let x = call.input(0)?;
+    let wide = x.widened()?;
+    let rank = x.shape().len();
+    let axes: Vec<usize> = (2..rank).collect();
+    let [y, _, _] = standard(&wide, &axes, call.float("epsilon", 1e-5).into())?;
+    let scale = by_channel(call.input(1)?, rank)?.cast(wide.kind()?)?;
+    let bias = by_channel(call.input(2)?, rank)?.cast(wide.kind()?)?;
+    Ok(vec![y.times(&scale)?.plus(&bias)?.cast(x.kind()?)?])
+}
+
+/// Groups of channels of each example.
+fn group_normalization<B: Backend>(call: &Call<'_, B>) -> One<B> {
+    let x = call.input(0)?;
     let shape = x.shape();
-    let channels = shape.get(1).copied().unwrap_or(1);
-    let over = |item: &Item<B>| {
-        let dims = (0..shape.len()).map(|at| if at == 1 { channels } else { 1 }).collect();
-        Ok::<_, String>(item.clone().reshaped(dims))
+    let groups = count(call.int("num_groups", 0))?;
+    let [examples, channels, rest @ ..] = shape.as_slice() else {
+        return Err("expected examples and channels".to_owned());
     };
-    let parts = (1..5).map(|number| over(call.input(number)?)).collect::<Outcome<Vec<_>>>()?;
-    let [scale, bias, mean, variance] = parts.as_slice() else {
-        return Err("expected scale, bias, mean and variance".to_owned());
+    if groups == 0 || !channels.is_multiple_of(groups) {
+        return Err(format!("{channels} channels are not those of {groups} groups"));
+    }
+    if shape.contains(&0) {
+        return Ok(vec![x.clone()]);
+    }
+    let inner = channels / groups * rest.iter().product::<usize>();
+    let wide = x.widened()?;
+    let apart = wide.clone().reshaped(vec![*examples, groups, inner]);
+    let [y, _, _] = standard(&apart, &[2], call.float("epsilon", 1e-5).into())?;
+    let scale = by_channel(call.input(1)?, shape.len())?.cast(wide.kind()?)?;
+    let bias = by_channel(call.input(2)?, shape.len())?.cast(wide.kind()?)?;
+    Ok(vec![y.reshaped(shape).times(&scale)?.plus(&bias)?.cast(x.kind()?)?])
+}
+
+/// All axes from one on.
+fn inner_axes<B: Backend>(call: &Call<'_, B>, x: &Item<B>) -> Outcome<Vec<usize>> {
+    let rank = x.shape().len();
+    Ok((axis(call.int("axis", -1), rank)?..rank).collect())
+}
+
+/// What statistics are computed with: single precision, if the operator does not say another type.
+fn stashed<B: Backend>(x: &Item<B>) -> Outcome<Item<B>> {
+    match x.kind()? {
+        BurnType::F64 => Ok(x.clone()),
+        _ => x.cast(BurnType::F32),
+    }
+}
+
+fn layer_normalization<B: Backend>(call: &Call<'_, B>) -> One<B> {
+    let x = call.input(0)?;
+    let axes = inner_axes(call, x)?;
+    let wide = stashed(x)?;
+    let [y, mean, inverse] = standard(&wide, &axes, call.float("epsilon", 1e-5).into())?;
+    // The scale and the bias have the type of the input, and so has what is multiplied with them.
+    let mut y = y.cast(x.kind()?)?.times(call.input(1)?)?;
+    if let Some(bias) = call.optional(2) {
+        y = y.plus(bias)?;
+    }
+    Ok(vec![y, mean, inverse])
+}
+
+fn root_mean_square<B: Backend>(call: &Call<'_, B>) -> One<B> {
+    let (x, scale) = (call.input(0)?, call.input(1)?);
+    let axes = inner_axes(call, x)?;
+    let wide = stashed(x)?;
+    let square = wide.times(&wide)?.mean(&axes)?;
+    let root = square.shifted(call.float("epsilon", 1e-5).into())?.map(B::float_sqrt)?;
+    let y = wide.over(&root)?.cast(x.kind()?)?.cast(scale.kind()?)?;
+    Ok(vec![y.times(scale)?])
+}
+
+/// By the length of what lies along an axis; where that is 0, it stays 0.
+fn lp_normalization<B: Backend>(call: &Call<'_, B>) -> One<B> {
+    let x = call.input(0)?;
+    let at = axis(call.int("axis", -1), x.shape().len())?;
+    let wide = x.widened()?;
+    let length = match call.int("p", 2) {
+        1 => wide.map(B::float_abs)?.total(&[at])?,
+        2 => wide.times(&wide)?.total(&[at])?.map(B::float_sqrt)?,
+        other => return Err(format!("expected 1 or 2 as `p`, found {other}")),
     };
-    let epsilon = Scalar::Float(call.float("epsilon", 1e-5).into());
-    let deviation = B::float_sqrt(B::float_add_scalar(variance.float()?, epsilon));
-    let factor = B::float_div(scale.float()?, deviation);
-    let moved = B::float_mul(mean.float()?, factor.clone());
-    let offset = Item::<B>::Float(B::float_sub(bias.float()?, moved)).expanded(&shape);
-    let factor = Item::<B>::Float(factor).expanded(&shape);
-    let scaled = B::float_mul(x.float()?, factor.float()?);
-    Ok(vec![Item::Float(B::float_add(scaled, offset.float()?))])
+    let none = B::float_equal_elem(
+        length.float()?,
+        Scalar::Float(0.0),
+        burn_backend::BoolStore::Native,
+    );
+    let length = length.map(|length| B::float_mask_fill(length, none, Scalar::Float(1.0)))?;
+    Ok(vec![wide.over(&length)?.cast(x.kind()?)?])
+}
+
+/// By the squares of the channels around each.
+fn local_response<B: Backend>(call: &Call<'_, B>) -> One<B> {
+    let x = call.input(0)?;
+    let shape = x.shape();
+    let channels = shape.get(1).copied().unwrap_or(0);
+    let size = count(call.int("size", 1))?;
+    if size == 0 {
+        return Err("expected a number of channels above 0".to_owned());
+    }
+    let (before, behind) = ((size - 1) / 2, size / 2);
+    let wide = x.widened()?;
+    let square = wide.times(&wide)?;
+    // Sums of neighbours are differences of running sums only in theory: they are added one by one.
+    let mut sum = square.clone();
+    for step in 1..=before.max(behind).min(channels.saturating_sub(1)) {
+        let mut zeros = shape.clone();
+        if let Some(dim) = zeros.get_mut(1) {
+            *dim = step;
+        }
+        let zeros = Item::filled(0.0, wide.kind()?, &zeros)?;
+        if step <= before {
+            let part = square.clone().narrowed(1, 0, channels - step);
+            sum = sum.plus(&Item::concatenated(vec![zeros.clone(), part], 1)?)?;
+        }
+        if step <= behind {
+            let part = square.clone().narrowed(1, step, channels);
+            sum = sum.plus(&Item::concatenated(vec![part, zeros], 1)?)?;
+        }
+    }
+    let (alpha, beta) = (f64::from(call.float("alpha", 1e-4)), call.float("beta", 0.75).into());
+    let base = sum.scaled(alpha / size as f64)?.shifted(call.float("bias", 1.0).into())?;
+    let power = base.map(|base| B::float_powf_scalar(base, Scalar::Float(beta)))?;
+    Ok(vec![wide.over(&power)?.cast(x.kind()?)?])
+}
+
+fn mean_variance<B: Backend>(call: &Call<'_, B>) -> One<B> {
+    let x = call.input(0)?;
+    let rank = x.shape().len();
+    let axes = call.ints("axes").unwrap_or(&[0, 2, 3]);
+    let axes: Vec<usize> = axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?;
+    let wide = x.widened()?;
+    let distance = wide.minus(&wide.mean(&axes)?)?;
+    let deviation = distance.times(&distance)?.mean(&axes)?.map(B::float_sqrt)?;
+    Ok(vec![distance.over(&deviation.shifted(1e-9)?)?.cast(x.kind()?)?])
 }

@@ -1,22 +1,16 @@
-//! Other extents, other orders, pieces, and what is put together of them; what is filled and counted.
+//! Other extents, other orders, pieces, and what is put together of them.
 
-use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::{Backend, Slice};
-use lodstone_model::{AttributeValue, Tensor};
-use lodstone_store::Blob;
 
+use super::tensor::extents;
 use super::{Call, Run, axis, count};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
 
-/// Most elements of a tensor that is made of nothing but its extents.
-const MOST_ELEMENTS: usize = 1 << 31;
-
 pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
     Some(match kind {
         "Concat" => concat,
-        "ConstantOfShape" => constant_of_shape,
         "Expand" => expand,
         "Flatten" => |call| {
             let x = call.input(0)?.clone();
@@ -27,7 +21,6 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
             let flat = vec![rows.iter().product(), columns.iter().product()];
             Ok(vec![x.reshaped(flat)])
         },
-        "Range" => range,
         "Reshape" => reshape,
         "Shape" => shape,
         "Slice" => slice,
@@ -47,55 +40,6 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
     })
 }
 
-impl<B: Backend> Item<B> {
-    /// Extents in another order.
-    pub(super) fn permuted(self, order: &[usize]) -> Self {
-        match self {
-            Self::Float(tensor) => Self::Float(B::float_permute(tensor, order)),
-            Self::Int(tensor) => Self::Int(B::int_permute(tensor, order)),
-            Self::Bool(tensor) => Self::Bool(B::bool_permute(tensor, order)),
-        }
-    }
-
-    /// A piece of each extent.
-    pub(super) fn sliced(self, slices: &[Slice]) -> Self {
-        match self {
-            Self::Float(tensor) => Self::Float(B::float_slice(tensor, slices)),
-            Self::Int(tensor) => Self::Int(B::int_slice(tensor, slices)),
-            Self::Bool(tensor) => Self::Bool(B::bool_slice(tensor, slices)),
-        }
-    }
-
-    /// From `start` to before `end` along an axis.
-    pub(super) fn narrowed(self, axis: usize, start: usize, end: usize) -> Self {
-        let piece = |(place, extent): (usize, usize)| match place == axis {
-            true => Slice::new(start.cast_signed(), Some(end.cast_signed()), 1),
-            false => Slice::new(0, Some(extent.cast_signed()), 1),
-        };
-        let slices: Vec<Slice> = self.shape().into_iter().enumerate().map(piece).collect();
-        self.sliced(&slices)
-    }
-
-    /// One behind the other along an axis.
-    pub(super) fn concatenated(items: Vec<Self>, axis: usize) -> Outcome<Self> {
-        Ok(match items.first() {
-            None => return Err("it has no inputs".to_owned()),
-            Some(Self::Float(_)) => {
-                let parts = items.iter().map(Self::float).collect::<Outcome<_>>()?;
-                Self::Float(B::float_cat(parts, axis))
-            }
-            Some(Self::Int(_)) => {
-                let parts = items.iter().map(Self::int).collect::<Outcome<_>>()?;
-                Self::Int(B::int_cat(parts, axis))
-            }
-            Some(Self::Bool(_)) => {
-                let parts = items.iter().map(Self::bool).collect::<Outcome<_>>()?;
-                Self::Bool(B::bool_cat(parts, axis))
-            }
-        })
-    }
-}
-
 fn concat<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let items = call.all();
     let rank = items.first().map_or(0, |item| item.shape().len());
@@ -105,67 +49,12 @@ fn concat<B: Backend>(call: &Call<'_, B>) -> One<B> {
     Ok(vec![Item::concatenated(if some.is_empty() { items } else { some }, at)?])
 }
 
-/// Extents that integers say, if a tensor of them can be made.
-fn extents(dims: &[i64]) -> Outcome<Vec<usize>> {
-    let dims: Vec<usize> = dims.iter().map(|dim| count(*dim)).collect::<Outcome<_>>()?;
-    let whole = dims.iter().try_fold(1_usize, |all, dim| all.checked_mul(*dim));
-    match whole.filter(|all| *all <= MOST_ELEMENTS) {
-        Some(_) => Ok(dims),
-        None => Err(format!("{dims:?} is more than {MOST_ELEMENTS} elements")),
-    }
-}
-
-fn constant_of_shape<B: Backend>(call: &Call<'_, B>) -> One<B> {
-    let dims = extents(&call.longs(0)?.unwrap_or_default())?;
-    let zero = || Tensor::dense(lodstone_model::DType::Float32, vec![1], Blob::memory(vec![0; 4]));
-    let value = match call.op.attribute("value") {
-        Some(AttributeValue::Tensor(value)) => Tensor::clone(value),
-        _ => zero(),
-    };
-    let one = Item::enter(&value)?.reshaped(vec![1; dims.len()]);
-    Ok(vec![one.expanded(&dims)])
-}
-
 fn expand<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let dims = extents(&call.longs(1)?.unwrap_or_default())?;
     let x = call.input(0)?.clone();
-    let shape = super::elementwise::common(&x.shape(), &dims)?;
+    let shape = super::tensor::common(&x.shape(), &dims)?;
     extents(&shape.iter().map(|dim| dim.cast_signed() as i64).collect::<Vec<_>>())?;
     Ok(vec![x.expanded(&shape)])
-}
-
-fn range<B: Backend>(call: &Call<'_, B>) -> One<B> {
-    let one = |number: usize| call.input(number);
-    let (start, limit, step) = (one(0)?, one(1)?, one(2)?);
-    let to = crate::item::burn_type(start.dtype()?)?;
-    if let Item::Int(_) = start {
-        let number = |item: &Item<B>| {
-            item.to_longs()?.first().copied().ok_or_else(|| "it is empty".to_owned())
-        };
-        let (start, limit, step) = (number(start)?, number(limit)?, number(step)?);
-        if step == 0 {
-            return Err("it does not advance".to_owned());
-        }
-        let distance = i128::from(limit) - i128::from(start);
-        let step_wide = i128::from(step);
-        let count = (distance / step_wide + i128::from(distance % step_wide != 0)).max(0);
-        let count = i64::try_from(if (distance > 0) == (step > 0) { count } else { 0 });
-        let dims = extents(&[count.unwrap_or(i64::MAX)])?;
-        let values = (0..dims.iter().product::<usize>() as i64).map(|number| start + number * step);
-        let values: Vec<i64> = values.collect();
-        return Ok(vec![super::elementwise::converted(Item::longs(&values), to)?]);
-    }
-    let number = |item: &Item<B>| {
-        item.to_doubles()?.first().copied().ok_or_else(|| "it is empty".to_owned())
-    };
-    let (start, limit, step) = (number(start)?, number(limit)?, number(step)?);
-    let count = ((limit - start) / step).ceil().max(0.0);
-    if !count.is_finite() || count > MOST_ELEMENTS as f64 {
-        return Err(format!("from {start} to {limit} by {step} is no number of elements"));
-    }
-    let values: Vec<f64> = (0..count as usize).map(|number| start + number as f64 * step).collect();
-    let made = burn_backend::TensorData::new(values.clone(), [values.len()]);
-    Ok(vec![super::elementwise::converted(Item::from_data(made), to)?])
 }
 
 fn reshape<B: Backend>(call: &Call<'_, B>) -> One<B> {

@@ -1,9 +1,9 @@
-//! Sums, means, extremes, and the greatest of them.
+//! Sums, means, lengths, extremes, and the places of these.
 
-use burn_backend::ops::{FloatTensorOps, IntTensorOps};
-use burn_backend::{Backend, IntDType};
+use burn_backend::{Backend, BoolStore, DType as BurnType, IntDType, Scalar};
 
-use super::{Call, Run, axis, count};
+use super::tensor::converted;
+use super::{Call, Run, axis};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -12,87 +12,200 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
     Some(match kind {
         "ArgMax" => |call| arg(call, true),
         "ArgMin" => |call| arg(call, false),
-        "ReduceMax" => |call| reduce(call, B::float_max_dim, B::int_max_dim),
-        "ReduceMean" => |call| reduce(call, B::float_mean_dim, B::int_mean_dim),
-        "ReduceMin" => |call| reduce(call, B::float_min_dim, B::int_min_dim),
-        "ReduceProd" => |call| reduce(call, B::float_prod_dim, B::int_prod_dim),
-        "ReduceSum" => |call| reduce(call, B::float_sum_dim, B::int_sum_dim),
-        "TopK" => top_k,
+        "ReduceL1" => |call| reduce(call, &L1),
+        "ReduceL2" => |call| reduce(call, &L2),
+        "ReduceLogSum" => |call| reduce(call, &LogSum),
+        "ReduceLogSumExp" => |call| reduce(call, &LogSumExp),
+        "ReduceMax" => |call| reduce(call, &Max),
+        "ReduceMean" => |call| reduce(call, &Mean),
+        "ReduceMin" => |call| reduce(call, &Min),
+        "ReduceProd" => |call| reduce(call, &Product),
+        "ReduceSum" => |call| reduce(call, &Sum),
+        "ReduceSumSquare" => |call| reduce(call, &SumSquare),
         _ => return None,
     })
 }
 
-/// Along one axis after the other, each of which becomes an extent of 1.
-fn reduce<B: Backend>(
-    call: &Call<'_, B>,
-    floats: fn(B::FloatTensorPrimitive, usize) -> B::FloatTensorPrimitive,
-    ints: fn(B::IntTensorPrimitive, usize) -> B::IntTensorPrimitive,
-) -> One<B> {
-    let mut x = call.input(0)?.clone();
-    let shape = x.shape();
-    let axes = match call.longs(1)?.filter(|axes| !axes.is_empty()) {
-        Some(axes) => axes.iter().map(|at| axis(*at, shape.len())).collect::<Outcome<Vec<_>>>()?,
-        None if call.int("noop_with_empty_axes", 0) != 0 => return Ok(vec![x]),
-        None => (0..shape.len()).collect(),
-    };
-    if axes.iter().any(|at| shape.get(*at) == Some(&0)) {
-        return Err(format!("{shape:?} has no elements to reduce"));
-    }
-    for at in &axes {
-        x = match x {
-            Item::Float(x) => Item::Float(floats(x, *at)),
-            other => Item::Int(ints(other.int()?, *at)),
-        };
-    }
-    if call.int("keepdims", 1) == 0 {
-        let rest = shape.iter().enumerate().filter(|(at, _)| !axes.contains(at));
-        x = x.reshaped(rest.map(|(_, dim)| *dim).collect());
-    }
-    Ok(vec![x])
+use Reduction::{L1, L2, LogSum, LogSumExp, Max, Mean, Min, Product, Sum, SumSquare};
+
+/// What becomes of the elements along axes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reduction {
+    L1,
+    L2,
+    LogSum,
+    LogSumExp,
+    Max,
+    Mean,
+    Min,
+    Product,
+    Sum,
+    SumSquare,
 }
 
-/// The first of equal ones.
+/// Along one axis after the other, each of which becomes an extent of 1.
+fn reduce<B: Backend>(call: &Call<'_, B>, how: &Reduction) -> One<B> {
+    let x = call.input(0)?;
+    let shape = x.shape();
+    let mut axes = match call.longs(1)?.filter(|axes| !axes.is_empty()) {
+        Some(axes) => axes.iter().map(|at| axis(*at, shape.len())).collect::<Outcome<Vec<_>>>()?,
+        None if call.int("noop_with_empty_axes", 0) != 0 => Vec::new(),
+        None => (0..shape.len()).collect(),
+    };
+    axes.sort_unstable();
+    axes.dedup();
+    let kind = x.kind()?;
+    let made = if shape.contains(&0) {
+        nothing(&shape, &axes, kind, *how)?
+    } else {
+        match x {
+            Item::Float(_) => floats(&x.widened()?, &axes, *how)?.cast(kind)?,
+            Item::Int(_) => ints(x, &axes, *how)?,
+            Item::Bool(_) => {
+                let numbers = converted(x.clone(), BurnType::U8)?;
+                converted(ints(&numbers, &axes, *how)?, kind)?
+            }
+        }
+    };
+    if call.int("keepdims", 1) != 0 {
+        return Ok(vec![made]);
+    }
+    let rest = made.shape().into_iter().enumerate().filter(|(at, _)| !axes.contains(at));
+    let rest = rest.map(|(_, dim)| dim).collect();
+    Ok(vec![made.reshaped(rest)])
+}
+
+/// What comes of no elements: the number that changes nothing.
+fn nothing<B: Backend>(
+    shape: &[usize],
+    axes: &[usize],
+    kind: BurnType,
+    how: Reduction,
+) -> Outcome<Item<B>> {
+    let dims = shape.iter().enumerate().map(|(at, dim)| if axes.contains(&at) { 1 } else { *dim });
+    let dims: Vec<usize> = dims.collect();
+    let value = match how {
+        L1 | L2 | Sum | SumSquare => 0.0,
+        LogSum | LogSumExp => f64::NEG_INFINITY,
+        Product => 1.0,
+        Max | Min | Mean if dims.contains(&0) => 0.0,
+        Max if kind.is_float() => f64::NEG_INFINITY,
+        Min if kind.is_float() => f64::INFINITY,
+        Mean if kind.is_float() => f64::NAN,
+        Max | Min => {
+            return match kind {
+                BurnType::Bool(_) => Item::filled((how == Min).into(), kind, &dims),
+                _ => {
+                    let one = extreme_integer(kind, how == Min)?;
+                    Ok(one.reshaped(vec![1; dims.len()]).expanded(&dims))
+                }
+            };
+        }
+        Mean => return Err(format!("{shape:?} has no elements to have a mean")),
+    };
+    Item::filled(value, kind, &dims)
+}
+
+/// The greatest or the least integer of a type.
+fn extreme_integer<B: Backend>(kind: BurnType, greatest: bool) -> Outcome<Item<B>> {
+    let bits = u32::try_from(kind.size() * 8).unwrap_or(64);
+    let signed = !matches!(kind, BurnType::U8 | BurnType::U16 | BurnType::U32 | BurnType::U64);
+    let value = match (signed, greatest) {
+        (true, true) => i64::MAX >> (64 - bits),
+        (true, false) => i64::MIN >> (64 - bits),
+        // All bits: what does not fit is cut off.
+        (false, true) if bits == 64 => -1,
+        (false, true) => (1 << bits) - 1,
+        (false, false) => 0,
+    };
+    converted(Item::longs(&[value]), kind)
+}
+
+fn floats<B: Backend>(x: &Item<B>, axes: &[usize], how: Reduction) -> Outcome<Item<B>> {
+    let along = |x: &Item<B>, of: fn(B::FloatTensorPrimitive, usize) -> B::FloatTensorPrimitive| {
+        Ok::<_, String>(Item::Float(axes.iter().fold(x.float()?, |x, at| of(x, *at))))
+    };
+    Ok(match how {
+        L1 => along(&x.map(B::float_abs)?, B::float_sum_dim)?,
+        L2 => along(&x.times(x)?, B::float_sum_dim)?.map(B::float_sqrt)?,
+        LogSum => along(x, B::float_sum_dim)?.map(B::float_log)?,
+        LogSumExp => {
+            // Of distances from the greatest nothing overflows; infinite ones have no distance.
+            let top = extreme(x, axes, true)?;
+            let beyond = B::float_is_inf(top.float()?, BoolStore::Native);
+            let top = top.map(|top| B::float_mask_fill(top, beyond, Scalar::Float(0.0)))?;
+            let sum = along(&x.minus(&top)?.map(B::float_exp)?, B::float_sum_dim)?;
+            sum.map(B::float_log)?.plus(&top)?
+        }
+        Max => extreme(x, axes, true)?,
+        Mean => along(x, B::float_mean_dim)?,
+        Min => extreme(x, axes, false)?,
+        Product => along(x, B::float_prod_dim)?,
+        Sum => along(x, B::float_sum_dim)?,
+        SumSquare => along(&x.times(x)?, B::float_sum_dim)?,
+    })
+}
+
+/// What is no number stays none.
+fn extreme<B: Backend>(x: &Item<B>, axes: &[usize], greatest: bool) -> Outcome<Item<B>> {
+    let of = if greatest { B::float_max_dim } else { B::float_min_dim };
+    let best = axes.iter().fold(x.float()?, |x, at| of(x, *at));
+    let none = B::bool_into_float(
+        B::float_is_nan(x.float()?, BoolStore::Native),
+        burn_backend::FloatDType::F32,
+    );
+    let none = axes.iter().fold(none, |none, at| B::float_max_dim(none, *at));
+    let none = B::float_greater_elem(none, Scalar::Float(0.0), BoolStore::Native);
+    Ok(Item::Float(B::float_mask_fill(best, none, Scalar::Float(f64::NAN))))
+}
+
+/// Sums wrap around; what has fractions is rounded towards 0.
+fn ints<B: Backend>(x: &Item<B>, axes: &[usize], how: Reduction) -> Outcome<Item<B>> {
+    let along = |x: &Item<B>, of: fn(B::IntTensorPrimitive, usize) -> B::IntTensorPrimitive| {
+        Ok::<_, String>(Item::Int(axes.iter().fold(x.int()?, |x, at| of(x, *at))))
+    };
+    Ok(match how {
+        L1 => along(&Item::Int(B::int_abs(x.int()?)), B::int_sum_dim)?,
+        Max => along(x, B::int_max_dim)?,
+        Min => along(x, B::int_min_dim)?,
+        Product => along(x, B::int_prod_dim)?,
+        Sum => along(x, B::int_sum_dim)?,
+        SumSquare => along(&x.times(x)?, B::int_sum_dim)?,
+        L2 | LogSum | LogSumExp | Mean => {
+            let kind = x.kind()?;
+            converted(floats(&converted(x.clone(), BurnType::F64)?, axes, how)?, kind)?
+        }
+    })
+}
+
+/// The first of equal ones, or the last.
 fn arg<B: Backend>(call: &Call<'_, B>, greatest: bool) -> One<B> {
     let x = call.input(0)?;
     let shape = x.shape();
-    let at = axis(call.int("axis", 0), shape.len())?;
-    if shape.contains(&0) {
+    let at = axis(call.int("axis", 0), shape.len().max(1))?;
+    let dim = shape.get(at).copied().unwrap_or(1);
+    if shape.contains(&0) && dim == 0 {
         return Err(format!("{shape:?} has no elements to choose of"));
     }
+    let keep = call.int("keepdims", 1) != 0;
+    let rest = shape.iter().enumerate().filter(|(place, _)| keep || *place != at);
+    let rest: Vec<usize> = rest.map(|(place, dim)| if place == at { 1 } else { *dim }).collect();
+    if shape.contains(&0) || shape.is_empty() {
+        return Ok(vec![Item::filled(0.0, BurnType::I64, &rest)?]);
+    }
+    let last = call.int("select_last_index", 0) != 0;
+    let backwards: Vec<i64> = (0..).take(dim).collect::<Vec<_>>().into_iter().rev().collect();
+    let x = if last { x.clone().selected(at, &backwards)? } else { x.clone() };
     let found = match x {
-        Item::Float(x) if greatest => B::float_argmax(x.clone(), at, IntDType::I64),
-        Item::Float(x) => B::float_argmin(x.clone(), at, IntDType::I64),
+        Item::Float(x) if greatest => B::float_argmax(x, at, IntDType::I64),
+        Item::Float(x) => B::float_argmin(x, at, IntDType::I64),
         other if greatest => B::int_argmax(other.int()?, at),
         other => B::int_argmin(other.int()?, at),
     };
-    let found = Item::Int(B::int_cast(found, IntDType::I64));
-    let keep = call.int("keepdims", 1) != 0;
-    let rest = shape.iter().enumerate().filter(|(place, _)| keep || *place != at);
-    let rest = rest.map(|(place, dim)| if place == at { 1 } else { *dim }).collect();
-    Ok(vec![found.reshaped(rest)])
-}
-
-fn top_k<B: Backend>(call: &Call<'_, B>) -> One<B> {
-    let x = call.input(0)?;
-    let shape = x.shape();
-    let at = axis(call.int("axis", -1), shape.len())?;
-    let k = call.longs(1)?.and_then(|k| k.first().copied()).ok_or("it has no number")?;
-    let (k, dim) = (count(k)?, shape.get(at).copied().unwrap_or(0));
-    if k > dim {
-        return Err(format!("expected at most {dim} elements, found {k}"));
+    let mut found = B::int_cast(found, IntDType::I64);
+    if last {
+        let end = i64::try_from(dim).unwrap_or(i64::MAX) - 1;
+        found = B::int_add_scalar(B::int_neg(found), Scalar::Int(end));
     }
-    let greatest = call.int("largest", 1) != 0;
-    let (values, numbers) = match x {
-        Item::Float(x) => {
-            let (values, numbers) =
-                B::float_sort_with_indices(x.clone(), at, greatest, IntDType::I64);
-            (Item::Float(values), numbers)
-        }
-        other => {
-            let (values, numbers) = B::int_sort_with_indices(other.int()?, at, greatest);
-            (Item::Int(values), numbers)
-        }
-    };
-    let numbers = Item::Int(B::int_cast(numbers, IntDType::I64));
-    Ok(vec![values.narrowed(at, 0, k), numbers.narrowed(at, 0, k)])
+    Ok(vec![Item::Int(found).reshaped(rest)])
 }

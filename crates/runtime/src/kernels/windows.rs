@@ -1,37 +1,34 @@
-//! Convolutions and pooling.
+//! Windows that go over a tensor, and convolutions.
 
 use burn_backend::Backend;
-use burn_backend::ops::{ConvOptions, ConvTransposeOptions, FloatTensorOps, ModuleOps, PadMode};
+use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 use burn_backend::tensor::FloatTensor;
 
+use super::tensor::bounded;
 use super::{Call, Run, count};
-use crate::item::{Item, Outcome, burn_type, device};
+use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
 
 pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
     Some(match kind {
-        "AveragePool" => |call| pool(call, false),
         "Conv" => conv,
         "ConvTranspose" => conv_transpose,
-        "GlobalAveragePool" => |call| global(call, B::float_mean_dim),
-        "GlobalMaxPool" => |call| global(call, B::float_max_dim),
-        "MaxPool" => |call| pool(call, true),
         _ => return None,
     })
 }
 
 /// How a window goes over each extent.
-struct Windows {
-    size: Vec<usize>,
-    strides: Vec<usize>,
-    dilations: Vec<usize>,
+pub(super) struct Windows {
+    pub(super) size: Vec<usize>,
+    pub(super) strides: Vec<usize>,
+    pub(super) dilations: Vec<usize>,
     /// What is added before and behind.
-    pads: Vec<(usize, usize)>,
+    pub(super) pads: Vec<(usize, usize)>,
 }
 
 impl Windows {
-    fn of<B: Backend>(call: &Call<'_, B>, size: &[usize], dims: &[usize]) -> Outcome<Self> {
+    pub(super) fn of<B: Backend>(call: &Call<'_, B>, size: &[usize], dims: &[usize]) -> Outcome<Self> {
         let extents = size.len();
         let list = |name: &str, otherwise: usize| match call.ints(name) {
             Some(values) => values.iter().map(|value| count(*value)).collect::<Outcome<Vec<_>>>(),
@@ -67,7 +64,7 @@ impl Windows {
     }
 
     /// How far a window reaches in each extent.
-    fn reach(&self) -> Vec<usize> {
+    pub(super) fn reach(&self) -> Vec<usize> {
         self.size.iter().zip(&self.dilations).map(|(size, by)| (size - 1) * by + 1).collect()
     }
 }
@@ -77,7 +74,7 @@ fn fixed<T: Copy, const N: usize>(values: &[T]) -> Outcome<[T; N]> {
     values.try_into().map_err(|_| format!("expected {N} extents, found {}", values.len()))
 }
 
-fn spatial(shape: &[usize]) -> Outcome<&[usize]> {
+pub(super) fn spatial(shape: &[usize]) -> Outcome<&[usize]> {
     shape.get(2..).ok_or_else(|| "expected examples and channels".to_owned())
 }
 
@@ -110,13 +107,16 @@ fn conv<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn conv_transpose<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (x, filter) = (call.input(0)?, call.input(1)?);
     let (shape, size) = (x.shape(), filter.shape());
-    let windows = Windows::of(call, spatial(&size)?, spatial(&shape)?)?;
+    let dims = spatial(&shape)?;
+    let mut windows = Windows::of(call, spatial(&size)?, dims)?;
     let groups = count(call.int("group", 1))?;
     let bias = call.optional(2).map(Item::float).transpose()?;
-    let more: Vec<usize> = match call.ints("output_padding") {
+    let mut more: Vec<usize> = match call.ints("output_padding") {
         Some(more) => more.iter().map(|one| count(*one)).collect::<Outcome<_>>()?,
         None => vec![0; windows.size.len()],
     };
+    windows.fit_output(call, dims, &mut more)?;
+    windows.check_transposed(&shape, &size, groups, &more)?;
     let (x, filter) = (x.float()?, filter.float()?);
     fn options<const N: usize>(w: &Windows, groups: usize) -> Outcome<ConvTransposeOptions<N>> {
         Ok(ConvTransposeOptions {
@@ -169,112 +169,77 @@ fn padded_with<B: Backend>(
         }
         None => {
             let zero = Item::from_data(burn_backend::TensorData::new(vec![0f32], [1]));
-            super::elementwise::converted(zero, to)?.reshaped(vec![1; shape.len()])
+            super::tensor::converted(zero, to)?.reshaped(vec![1; shape.len()])
         }
     };
     Item::concatenated(vec![y, behind.expanded(&shape)], at)
 }
 
-fn global<B: Backend>(
-    call: &Call<'_, B>,
-    of: fn(FloatTensor<B>, usize) -> FloatTensor<B>,
-) -> One<B> {
-    let x = call.input(0)?;
-    let rank = x.shape().len();
-    Ok(vec![Item::Float((2..rank).fold(x.float()?, of))])
-}
-
-/// What is outside of the tensor is added to it before: so windows may begin and end anywhere.
-fn pool<B: Backend>(call: &Call<'_, B>, is_max: bool) -> One<B> {
-    let x = call.input(0)?;
-    let shape = x.shape();
-    let dims = spatial(&shape)?.to_vec();
-    let size = call.ints("kernel_shape").ok_or("it has no `kernel_shape`")?;
-    let size: Vec<usize> = size.iter().map(|one| count(*one)).collect::<Outcome<_>>()?;
-    let mut windows = Windows::of(call, &size, &dims)?;
-    let given = windows.pads.clone();
-    if call.int("ceil_mode", 0) != 0 {
-        windows.round_up(&dims);
-    }
-    if call.outputs() > 1 {
-        return Err("places of maxima are not computed".to_owned());
-    }
-    let rank = dims.len();
-    let padded = |x: FloatTensor<B>, pads: &[(usize, usize)], with: f32| match pads
-        .iter()
-        .all(|pad| *pad == (0, 0))
-    {
-        true => x,
-        false => {
-            let all = [&[(0, 0), (0, 0)], pads].concat();
-            B::float_pad(x, &all, PadMode::Constant(with))
-        }
-    };
-    let two = |values: &[usize]| -> Outcome<[usize; 2]> {
-        match values {
-            [one] => Ok([1, *one]),
-            other => fixed(other),
-        }
-    };
-    if rank > 2 {
-        return Err(format!("expected 1 or 2 extents to pool over, found {rank}"));
-    }
-    let lines = |x: FloatTensor<B>| match rank {
-        1 => {
-            let mut dims = Item::<B>::Float(x.clone()).shape();
-            dims.insert(2, 1);
-            B::float_reshape(x, dims.into())
-        }
-        _ => x,
-    };
-    let (size, strides, dilations) =
-        (two(&windows.size)?, two(&windows.strides)?, two(&windows.dilations)?);
-    let dtype = burn_type(x.dtype()?)?.into();
-    let x = x.float()?;
-    let y = if is_max {
-        let x = lines(padded(x, &windows.pads, f32::NEG_INFINITY));
-        B::max_pool2d(x, size, strides, [0, 0], dilations, false)
-    } else {
-        if dilations != [1, 1] {
-            return Err("means of elements that lie apart are not computed".to_owned());
-        }
-        let whole = windows.pads.clone();
-        let mean = |x: FloatTensor<B>| B::avg_pool2d(lines(x), size, strides, [0, 0], true, false);
-        let sum = mean(padded(x.clone(), &whole, 0.0));
-        // How much of each window counts.
-        let counts_pads = call.int("count_include_pad", 0) != 0;
-        let everything = whole.iter().all(|pad| *pad == (0, 0)) || (counts_pads && whole == given);
-        if everything {
-            sum
-        } else {
-            let alone = [&[1, 1], dims.as_slice()].concat();
-            let one = B::float_ones(alone.into(), &device::<B>(), dtype);
-            let (inside, rest) = match counts_pads {
-                true => {
-                    let beyond = whole.iter().zip(&given);
-                    let beyond: Vec<_> =
-                        beyond.map(|(all, given)| (0, all.1.saturating_sub(given.1))).collect();
-                    (padded(one, &given, 1.0), beyond)
-                }
-                false => (one, whole.clone()),
-            };
-            let share = Item::<B>::Float(mean(padded(inside, &rest, 0.0)));
-            let shape = Item::<B>::Float(sum.clone()).shape();
-            B::float_div(sum, share.expanded(&shape).float()?)
-        }
-    };
-    let y = Item::<B>::Float(y);
-    let mut shape = y.shape();
-    if rank == 1 {
-        shape.remove(2);
-    }
-    Ok(vec![y.reshaped(shape)])
-}
-
 impl Windows {
+    /// Cuts off so much that the result of a transposed convolution has the extents that are asked for.
+    fn fit_output<B: Backend>(
+        &mut self,
+        call: &Call<'_, B>,
+        dims: &[usize],
+        more: &mut [usize],
+    ) -> Outcome<()> {
+        let mode = call.text("auto_pad");
+        let same = matches!(mode.as_deref(), Some("SAME_UPPER" | "SAME_LOWER"));
+        let asked: Vec<usize> = match call.ints("output_shape") {
+            Some(asked) => {
+                let skipped = asked.len().saturating_sub(dims.len());
+                asked.iter().skip(skipped).map(|dim| count(*dim)).collect::<Outcome<_>>()?
+            }
+            None if same => {
+                dims.iter().zip(&self.strides).map(|(dim, by)| dim.saturating_mul(*by)).collect()
+            }
+            None => return Ok(()),
+        };
+        let reach = self.reach();
+        for (at, asked) in asked.iter().enumerate() {
+            let part = |list: &[usize]| list.get(at).copied().unwrap_or(0);
+            let steps = part(dims).saturating_sub(1).saturating_mul(part(&self.strides));
+            let whole = steps.saturating_add(part(&reach)).saturating_add(part(more));
+            let total = whole.saturating_sub(*asked);
+            let (small, large) = (total / 2, total - total / 2);
+            if let Some(pad) = self.pads.get_mut(at) {
+                *pad = match mode.as_deref() {
+                    Some("SAME_UPPER") => (small, large),
+                    _ => (large, small),
+                };
+            }
+            if let Some(more) = more.get_mut(at) {
+                *more = more.saturating_add(asked.saturating_sub(whole));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a transposed convolution gives a tensor that can be made.
+    fn check_transposed(
+        &self,
+        shape: &[usize],
+        filter: &[usize],
+        groups: usize,
+        more: &[usize],
+    ) -> Outcome<()> {
+        let (Some(examples), Some(channels)) = (shape.first(), filter.get(1)) else {
+            return Err("expected examples and channels".to_owned());
+        };
+        if groups == 0 || shape.contains(&0) || filter.contains(&0) {
+            return Err(format!("{shape:?} in {groups} groups has nothing to convolve"));
+        }
+        let mut whole = vec![*examples, channels.saturating_mul(groups)];
+        let sides = shape.iter().skip(2).zip(&self.strides).zip(self.reach()).zip(more);
+        whole.extend(sides.map(|(((dim, stride), reach), more)| {
+            (dim - 1).saturating_mul(*stride).saturating_add(reach).saturating_add(*more)
+        }));
+        bounded(&whole).map(|_| ())
+    }
+
     /// Adds as much behind each extent as makes its last window a whole one; one that would begin behind the
     /// tensor is none.
-    fn round_up(&mut self, dims: &[usize]) {
+    pub(super) fn round_up(&mut self, dims: &[usize]) {
         let reach = self.reach();
         for (((pad, dim), reach), stride) in
             self.pads.iter_mut().zip(dims).zip(reach).zip(&self.strides)

@@ -1,0 +1,224 @@
+//! Pooling.
+
+use burn_backend::tensor::FloatTensor;
+use burn_backend::{Backend, BoolStore, DType as BurnType, Scalar, Slice};
+
+use super::tensor::bounded;
+use super::windows::{Windows, spatial};
+use super::{Call, Run, count};
+use crate::item::{Item, Outcome};
+
+type One<B> = Outcome<Vec<Item<B>>>;
+
+/// Most elements of a window; each is one step of the computation.
+const MOST_STEPS: usize = 1 << 16;
+
+pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
+    Some(match kind {
+        "AveragePool" => average_pool,
+        "GlobalAveragePool" => |call| global(call, B::float_mean_dim),
+        "GlobalMaxPool" => |call| global(call, B::float_max_dim),
+        "LpPool" => lp_pool,
+        "MaxPool" => max_pool,
+        _ => return None,
+    })
+}
+
+fn global<B: Backend>(
+    call: &Call<'_, B>,
+    of: fn(FloatTensor<B>, usize) -> FloatTensor<B>,
+) -> One<B> {
+    let x = call.input(0)?;
+    let shape = x.shape();
+    if shape.contains(&0) {
+        return Err(format!("{shape:?} has nothing to pool"));
+    }
+    let pooled = (2..shape.len()).fold(x.widened()?.float()?, of);
+    Ok(vec![Item::<B>::Float(pooled).cast(x.kind()?)?])
+}
+
+/// Windows over a tensor that was padded.
+struct Plan {
+    windows: Windows,
+    /// What the operator says, before windows at the end were made whole.
+    given: Vec<(usize, usize)>,
+    dims: Vec<usize>,
+    /// How many windows there are along each extent.
+    steps: Vec<usize>,
+}
+
+impl Plan {
+    fn of<B: Backend>(call: &Call<'_, B>) -> Outcome<Self> {
+        let shape = call.input(0)?.shape();
+        let dims = spatial(&shape)?.to_vec();
+        let size = call.ints("kernel_shape").ok_or("it has no `kernel_shape`")?;
+        let size: Vec<usize> = size.iter().map(|one| count(*one)).collect::<Outcome<_>>()?;
+        let mut windows = Windows::of(call, &size, &dims)?;
+        let given = windows.pads.clone();
+        if call.int("ceil_mode", 0) != 0 {
+            windows.round_up(&dims);
+        }
+        let mut steps = Vec::new();
+        for (((dim, pad), reach), stride) in
+            dims.iter().zip(&windows.pads).zip(windows.reach()).zip(&windows.strides)
+        {
+            let whole = dim + pad.0 + pad.1;
+            let rest = whole.checked_sub(reach).filter(|_| *dim > 0);
+            steps.push(rest.ok_or_else(|| format!("{reach} is more than {whole}"))? / stride + 1);
+        }
+        let front = shape.get(..2).unwrap_or_default();
+        bounded(&[front, &steps].concat())?;
+        let whole = dims.iter().zip(&windows.pads).map(|(dim, pad)| dim + pad.0 + pad.1);
+        bounded(&[front, &whole.collect::<Vec<_>>()].concat())?;
+        if windows.size.iter().try_fold(1_usize, |all, one| all.checked_mul(*one))
+            .is_none_or(|all| all > MOST_STEPS)
+        {
+            return Err(format!("windows of {:?} are too large", windows.size));
+        }
+        Ok(Self { windows, given, dims, steps })
+    }
+
+    /// Padded as the windows want it.
+    fn padded<B: Backend>(
+        x: &Item<B>,
+        pads: &[(usize, usize)],
+        with: f64,
+    ) -> Outcome<Item<B>> {
+        let long = |pad: usize| i64::try_from(pad).unwrap_or(i64::MAX);
+        let mut all = vec![(0, 0); 2];
+        all.extend(pads.iter().map(|(begin, end)| (long(*begin), long(*end))));
+        x.clone().padded(&all, &Item::filled(with, x.kind()?, &[1])?)
+    }
+
+    /// The first elements of all windows, the second ones, and so on; of a tensor that was padded.
+    fn pieces<B: Backend>(&self, x: &Item<B>) -> Vec<Item<B>> {
+        let Windows { size, strides, dilations, .. } = &self.windows;
+        let total = size.iter().product();
+        let shape = x.shape();
+        let piece = |mut number: usize| {
+            let mut slices: Vec<Slice> = Vec::new();
+            let sides = size.iter().zip(strides).zip(dilations).zip(&self.steps);
+            for (((size, stride), dilation), steps) in sides.rev() {
+                let start = number % size * dilation;
+                number /= size;
+                let end = start + (steps - 1) * stride + 1;
+                let stride = stride.cast_signed();
+                slices.push(Slice::new(start.cast_signed(), Some(end.cast_signed()), stride));
+            }
+            let fronts = shape.iter().take(2).rev();
+            slices.extend(fronts.map(|dim| Slice::new(0, Some(dim.cast_signed()), 1)));
+            slices.reverse();
+            x.clone().sliced(&slices)
+        };
+        (0..total).map(piece).collect()
+    }
+
+    /// The sum of each window. Over images without gaps burn has it, as a mean.
+    fn sum<B: Backend>(&self, x: &Item<B>) -> Outcome<Item<B>> {
+        if let ([high, wide], [down, right], [1, 1]) = (
+            self.windows.size.as_slice(),
+            self.windows.strides.as_slice(),
+            self.windows.dilations.as_slice(),
+        ) {
+            let (size, stride) = ([*high, *wide], [*down, *right]);
+            let mean = B::avg_pool2d(x.float()?, size, stride, [0, 0], true, false);
+            return Item::<B>::Float(mean).scaled((high * wide) as f64);
+        }
+        let mut pieces = self.pieces(x).into_iter();
+        let first = pieces.next().ok_or("windows have no elements")?;
+        pieces.try_fold(first, |sum, piece| sum.plus(&piece))
+    }
+}
+
+fn average_pool<B: Backend>(call: &Call<'_, B>) -> One<B> {
+    let (x, plan) = (call.input(0)?, Plan::of(call)?);
+    if x.shape().contains(&0) {
+        let whole = [x.shape().get(..2).unwrap_or_default(), &plan.steps].concat();
+        return Ok(vec![Item::filled(0.0, x.kind()?, &whole)?]);
+    }
+    let sum = plan.sum(&Plan::padded(&x.widened()?, &plan.windows.pads, 0.0)?)?;
+    // How much of each window counts.
+    let alone = [&[1, 1], plan.dims.as_slice()].concat();
+    let one: Item<B> = Item::filled(1.0, sum.kind()?, &alone)?;
+    let beyond = plan.windows.pads.iter().zip(&plan.given);
+    let beyond: Vec<_> = beyond.map(|(all, given)| (0, all.1.saturating_sub(given.1))).collect();
+    let inside = match call.int("count_include_pad", 0) != 0 {
+        true => Plan::padded(&Plan::padded(&one, &plan.given, 1.0)?, &beyond, 0.0)?,
+        false => Plan::padded(&one, &plan.windows.pads, 0.0)?,
+    };
+    Ok(vec![sum.over(&plan.sum(&inside)?)?.cast(x.kind()?)?])
+}
+
+/// Without places burn does it; of integers and over three extents it is done here.
+fn max_pool<B: Backend>(call: &Call<'_, B>) -> One<B> {
+    let (x, plan) = (call.input(0)?, Plan::of(call)?);
+    let (kind, shape) = (x.kind()?, x.shape());
+    if shape.contains(&0) {
+        let whole = [shape.get(..2).unwrap_or_default(), &plan.steps].concat();
+        let values = Item::filled(0.0, kind, &whole)?;
+        return Ok(vec![values, Item::filled(0.0, BurnType::I64, &whole)?]);
+    }
+    let numbers = if kind.is_float() { x.clone() } else { x.cast(BurnType::F32)? };
+    let padded = Plan::padded(&numbers, &plan.windows.pads, f64::NEG_INFINITY)?;
+    let wants_places = call.outputs() > 1;
+    if let ([high, wide], [down, right], [apart, aside], false) = (
+        plan.windows.size.as_slice(),
+        plan.windows.strides.as_slice(),
+        plan.windows.dilations.as_slice(),
+        wants_places,
+    ) {
+        let (size, stride) = ([*high, *wide], [*down, *right]);
+        let y = B::max_pool2d(padded.float()?, size, stride, [0, 0], [*apart, *aside], false);
+        return Ok(vec![Item::<B>::Float(y).cast(kind)?]);
+    }
+    let mut values = plan.pieces(&padded).into_iter();
+    let mut best = values.next().ok_or("windows have no elements")?;
+    let mut places = None;
+    let mut numbers = Vec::new().into_iter();
+    if wants_places {
+        let inner = places_of(&shape, call.int("storage_order", 0) != 0)?;
+        numbers = plan.pieces(&Plan::padded::<B>(&inner, &plan.windows.pads, -1.0)?).into_iter();
+        places = numbers.next();
+    }
+    for value in values {
+        let more = B::float_greater(value.float()?, best.float()?, BoolStore::Native);
+        let none = B::float_is_nan(value.float()?, BoolStore::Native);
+        let takes = B::bool_or(more, none);
+        best = best.masked(takes.clone(), &value)?;
+        if let (Some(old), Some(new)) = (places.take(), numbers.next()) {
+            places = Some(old.masked(takes, &new)?);
+        }
+    }
+    Ok([Some(best.cast(kind)?), places].into_iter().flatten().collect())
+}
+
+/// The number of each element in the flattened tensor; with `columns` down the columns of each image first.
+fn places_of<B: Backend>(shape: &[usize], columns: bool) -> Outcome<Item<B>> {
+    let whole = bounded(shape)?;
+    let all: Vec<i64> = (0_i64..).take(whole).collect();
+    if !columns {
+        return Ok(Item::longs(&all).reshaped(shape.to_vec()));
+    }
+    let rank = shape.len();
+    let mut order: Vec<usize> = (0..rank).collect();
+    if let Some(inner) = order.get_mut(2..) {
+        inner.reverse();
+    }
+    let turned = order.iter().filter_map(|at| shape.get(*at).copied()).collect();
+    Ok(Item::longs(&all).reshaped(turned).permuted(&order))
+}
+
+fn lp_pool<B: Backend>(call: &Call<'_, B>) -> One<B> {
+    let (x, plan) = (call.input(0)?, Plan::of(call)?);
+    if x.shape().contains(&0) {
+        return Err(format!("{:?} has nothing to pool", x.shape()));
+    }
+    let p = call.int("p", 2) as f64;
+    if p < 1.0 {
+        return Err(format!("expected a norm of at least 1, found {p}"));
+    }
+    let power = x.widened()?.map(|x| B::float_powf_scalar(B::float_abs(x), Scalar::Float(p)))?;
+    let sum = plan.sum(&Plan::padded(&power, &plan.windows.pads, 0.0)?)?;
+    let root = sum.map(|sum| B::float_powf_scalar(sum, Scalar::Float(1.0 / p)))?;
+    Ok(vec![root.cast(x.kind()?)?])
+}

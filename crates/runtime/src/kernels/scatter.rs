@@ -1,0 +1,193 @@
+//! Elements by their places, taken and put.
+
+use burn_backend::Backend;
+
+use super::indexing::places;
+use super::tensor::bounded;
+use super::{Call, Run, axis, count};
+use crate::item::{Item, Outcome};
+
+type One<B> = Outcome<Vec<Item<B>>>;
+
+pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
+    Some(match kind {
+        "GatherND" => gather_nd,
+        "ScatterElements" => scatter_elements,
+        "ScatterND" => scatter_nd,
+        _ => return None,
+    })
+}
+
+/// How far elements of each extent lie apart, in elements.
+fn steps(shape: &[usize]) -> Vec<usize> {
+    let mut steps: Vec<usize> = shape
+        .iter()
+        .rev()
+        .scan(1, |step, dim| {
+            let this = *step;
+            *step *= dim;
+            Some(this)
+        })
+        .collect();
+    steps.reverse();
+    steps
+}
+
+/// Rows of `shape` that tuples of numbers say, each of which counts along the next extent.
+fn rows<B: Backend>(tuples: &Item<B>, shape: &[usize]) -> Outcome<Vec<i64>> {
+    if shape.is_empty() {
+        let tuples = tuples.shape();
+        let front = tuples.get(..tuples.len().saturating_sub(1)).unwrap_or_default();
+        return Ok(vec![0; bounded(front)?]);
+    }
+    let steps = steps(shape);
+    let row = |tuple: &[i64]| {
+        tuple.iter().zip(shape).zip(&steps).try_fold(0, |row, ((at, dim), step)| {
+            let whole = i64::try_from(*dim).unwrap_or(i64::MAX);
+            if !(-whole..whole).contains(at) {
+                return Err(format!("expected a number below {dim}, found {at}"));
+            }
+            let at = if *at < 0 { at + whole } else { *at };
+            Ok(row + at * i64::try_from(*step).unwrap_or(i64::MAX))
+        })
+    };
+    tuples.to_longs()?.chunks_exact(shape.len()).map(row).collect()
+}
+
+fn gather_nd<B: Backend>(call: &Call<'_, B>) -> One<B> {
+    let (x, tuples) = (call.input(0)?.clone(), call.input(1)?);
+    let (shape, outer) = (x.shape(), tuples.shape());
+    let batch = count(call.int("batch_dims", 0))?;
+    let (Some(length), Some(front)) = (outer.last(), outer.get(..outer.len().max(1) - 1)) else {
+        return Err("expected tuples of numbers".to_owned());
+    };
+    let end = batch.checked_add(*length).ok_or("it is too large")?;
+    let (Some(batches), Some(inner), Some(width)) =
+        (shape.get(..batch), shape.get(batch..end), shape.get(end..))
+    else {
+        return Err(format!("{shape:?} has no {end} extents"));
+    };
+    let whole = [front, width].concat();
+    bounded(&whole)?;
+    let mut rows = rows(tuples, inner)?;
+    // Each batch has rows of its own.
+    let (each, size) = (rows.len() / bounded(batches)?.max(1), bounded(inner)?);
+    for (place, row) in rows.iter_mut().enumerate() {
+        *row += i64::try_from(place / each.max(1) * size).unwrap_or(i64::MAX);
+    }
+    let flat = x.reshaped(vec![bounded(batches)? * size, bounded(width)?]);
+    Ok(vec![flat.selected(0, &rows)?.reshaped(whole)])
+}
+
+/// What becomes of an element and what is put there.
+fn reduction<B: Backend>(call: &Call<'_, B>) -> Outcome<Option<Combine<B>>> {
+    Ok(match call.text("reduction").as_deref() {
+        None | Some("none") => None,
+        Some("add") => Some(|a, b| a.plus(b)),
+        Some("mul") => Some(|a, b| a.times(b)),
+        Some("max") => Some(|a, b| a.extreme(b, true)),
+        Some("min") => Some(|a, b| a.extreme(b, false)),
+        Some(other) => return Err(format!("there is no reduction `{other}`")),
+    })
+}
+
+type Combine<B> = fn(&Item<B>, &Item<B>) -> Outcome<Item<B>>;
+
+fn scatter_nd<B: Backend>(call: &Call<'_, B>) -> One<B> {
+    let (x, tuples, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let (shape, outer) = (x.shape(), tuples.shape());
+    let length = outer.last().copied().ok_or("expected tuples of numbers")?;
+    let (Some(inner), Some(width)) = (shape.get(..length), shape.get(length..)) else {
+        return Err(format!("{shape:?} has no {length} extents"));
+    };
+    let (targets, width) = (rows(tuples, inner)?, bounded(width)?);
+    let table = x.clone().reshaped(vec![bounded(inner)?, width]);
+    let updates = updates.clone().reshaped(vec![targets.len(), width]);
+    Ok(vec![put(table, &targets, updates, reduction(call)?)?.reshaped(shape)])
+}
+
+fn scatter_elements<B: Backend>(call: &Call<'_, B>) -> One<B> {
+    let (x, numbers, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let (shape, over) = (x.shape(), numbers.shape());
+    let at = axis(call.int("axis", 0), shape.len())?;
+    let along = places(numbers, shape.get(at).copied().unwrap_or(0))?;
+    let (steps, own) = (steps(&shape), steps(&over));
+    let target = |(place, along): (usize, &i64)| {
+        let parts = steps.iter().zip(own.iter().zip(&over)).enumerate();
+        let parts = parts.map(|(number, (step, (own, dim)))| match number == at {
+            true => along.saturating_mul(*step as i64),
+            false => (place / (*own).max(1) % (*dim).max(1) * step) as i64,
+        });
+        parts.sum()
+    };
+    let targets: Vec<i64> = along.iter().enumerate().map(target).collect();
+    let table = x.clone().reshaped(vec![bounded(&shape)?, 1]);
+    let updates = updates.clone().reshaped(vec![targets.len(), 1]);
+    Ok(vec![put(table, &targets, updates, reduction(call)?)?.reshaped(shape)])
+}
+
+/// Puts rows into a table. Of several for one place the last one counts, or all of them combined.
+fn put<B: Backend>(
+    table: Item<B>,
+    targets: &[i64],
+    updates: Item<B>,
+    combine: Option<Combine<B>>,
+) -> Outcome<Item<B>> {
+    let rows = table.shape().first().copied().unwrap_or(0);
+    if targets.is_empty() || table.shape().contains(&0) {
+        return Ok(table);
+    }
+    let (mut targets, mut updates) = (targets.to_vec(), updates);
+    if let Some(combine) = combine {
+        (targets, updates) = combined(&targets, updates, combine)?;
+        updates = combine(&table.clone().selected(0, &targets)?, &updates)?;
+    }
+    // Every row comes from the table or from behind it.
+    let behind = i64::try_from(rows).unwrap_or(i64::MAX);
+    let mut sources: Vec<i64> = (0..behind).collect();
+    for (number, target) in (behind..).zip(&targets) {
+        let slot = usize::try_from(*target).ok().and_then(|target| sources.get_mut(target));
+        *slot.ok_or_else(|| format!("there is no row {target}"))? = number;
+    }
+    Item::concatenated(vec![table, updates], 0)?.selected(0, &sources)
+}
+
+/// One row for each target: pairs of rows for the same one are combined until none are left.
+fn combined<B: Backend>(
+    targets: &[i64],
+    updates: Item<B>,
+    combine: Combine<B>,
+) -> Outcome<(Vec<i64>, Item<B>)> {
+    let mut order: Vec<(i64, i64)> = targets.iter().copied().zip(0..).collect();
+    order.sort_unstable();
+    let (mut targets, order): (Vec<i64>, Vec<i64>) = order.into_iter().unzip();
+    let mut updates = updates.selected(0, &order)?;
+    loop {
+        let (mut firsts, mut seconds, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+        let mut rest = targets.iter().zip(0_i64..).peekable();
+        while let Some((target, row)) = rest.next() {
+            match rest.next_if(|(next, _)| *next == target) {
+                Some((_, second)) => {
+                    firsts.push((*target, row));
+                    seconds.push(second);
+                }
+                None => alone.push((*target, row)),
+            }
+        }
+        if seconds.is_empty() {
+            return Ok((targets, updates));
+        }
+        let numbers = |list: &[(i64, i64)]| list.iter().map(|(_, row)| *row).collect::<Vec<_>>();
+        let first = updates.clone().selected(0, &numbers(&firsts))?;
+        let made = combine(&first, &updates.clone().selected(0, &seconds)?)?;
+        let joined = match alone.is_empty() {
+            true => made,
+            false => Item::concatenated(vec![made, updates.selected(0, &numbers(&alone))?], 0)?,
+        };
+        let all = firsts.iter().chain(&alone).map(|(target, _)| *target);
+        let mut order: Vec<(i64, i64)> = all.zip(0..).collect();
+        order.sort_unstable();
+        let (next, order): (Vec<i64>, Vec<i64>) = order.into_iter().unzip();
+        (targets, updates) = (next, joined.selected(0, &order)?);
+    }
+}
