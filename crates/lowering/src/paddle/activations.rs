@@ -26,7 +26,12 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("log1p", log1p),
     ("log2", log2),
     ("log_softmax", |op| softmax(op, "LogSoftmax")),
-    ("logical_not", |op| op.same("Not")),
+    ("logical_not", |op| {
+        let x = op.input("X")?;
+        let x = op.cast(&x, DType::Bool)?;
+        let y = op.call("Not", &[&x], [])?;
+        op.put("Out", &y)
+    }),
     ("logsigmoid", logsigmoid),
     ("mish", mish),
     ("pow", pow),
@@ -48,7 +53,11 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("softsign", |op| op.same("Softsign")),
     ("sqrt", |op| op.same("Sqrt")),
     ("square", square),
-    ("swish", |op| swish(op, op.float("beta").unwrap_or(1.0))),
+    // The attribute counts up to 2.4.
+    ("swish", |op| match op.is_older_than(2_005_000) {
+        true => swish(op, op.float("beta").unwrap_or(1.0)),
+        false => swish(op, 1.0),
+    }),
     ("tanh", |op| op.same("Tanh")),
     ("thresholded_relu", |op| op.with("ThresholdedRelu", &[("threshold", "alpha")])),
 ];
@@ -105,8 +114,11 @@ fn gelu(op: &mut Operator<'_>) -> Outcome {
 
 fn hard_swish(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    let (threshold, scale, offset) =
-        (op.float("threshold")?, op.float("scale")?, op.float("offset")?);
+    // Its attributes count up to 2.4.
+    let (threshold, scale, offset) = match op.is_older_than(2_005_000) {
+        true => (op.float("threshold")?, op.float("scale")?, op.float("offset")?),
+        false => (6.0, 6.0, 3.0),
+    };
     let moved = op.plus(&x, offset.into())?;
     let gate = op.clamp(&moved, 0.0, threshold.into())?;
     let product = op.mul(&x, &gate)?;
@@ -200,7 +212,9 @@ fn prelu(op: &mut Operator<'_>) -> Outcome {
 
 fn relu6(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    let most = op.float("threshold").unwrap_or(6.0);
+    // The attribute counts up to 2.4.
+    let old = op.is_older_than(2_005_000);
+    let most = if old { op.float("threshold").unwrap_or(6.0) } else { 6.0 };
     let y = op.clamp(&x, 0.0, most.into())?;
     op.put("Out", &y)
 }
@@ -266,6 +280,10 @@ fn shrink(op: &mut Operator<'_>, name: &str, moves: bool) -> Outcome {
 
 fn softmax(op: &mut Operator<'_>, kind: &str) -> Outcome {
     let (x, axis) = (op.input("X")?, op.int("axis")?);
+    if x.rank()? == 0 {
+        let y = op.filled_like(&x, if kind == "Softmax" { 1.0 } else { 0.0 })?;
+        return op.put("Out", &y);
+    }
     let y = op.call(kind, &[&x], [int("axis", axis)])?;
     op.put("Out", &y)
 }

@@ -223,6 +223,7 @@ fn strided_slice(op: &mut Operator<'_>) -> Outcome {
     let starts = op.numbers("StartsTensorList", "StartsTensor", "starts")?;
     let ends = op.numbers("EndsTensorList", "EndsTensor", "ends")?;
     let steps = op.numbers("StridesTensorList", "StridesTensor", "strides")?;
+    let ends = backward_ends(op, &x, &axes, &ends, &steps)?;
     let axes = op.longs(&axes);
     let mut y = op.call("Slice", &[&x, &starts, &ends, &axes, &steps], [])?;
     let gone = op.ints("decrease_axis")?;
@@ -232,6 +233,32 @@ fn strided_slice(op: &mut Operator<'_>) -> Outcome {
     }
     let y = op.scalar(&y)?;
     op.put("Out", &y)
+}
+
+/// Where steps go back, -1 is before the first element, and what lies before it is the first one.
+fn backward_ends(
+    op: &mut Operator<'_>,
+    x: &Value,
+    axes: &[i64],
+    ends: &Value,
+    steps: &Value,
+) -> Outcome<Value> {
+    let (Some(known), Some(steps)) = (ends.info().ints(), steps.info().ints()) else {
+        return Ok(ends.clone());
+    };
+    if steps.iter().all(|step| *step > 0) {
+        return Ok(ends.clone());
+    }
+    let end = |((axis, end), step): ((&i64, &i64), &i64)| match (*end, *step) {
+        (-1, ..0) => Ok(-i64::MAX),
+        (..0, ..0) => {
+            let extent = op.known_extent(x, op.place(*axis, x)?)?;
+            Ok(if end.saturating_add(extent) < 0 { 0 } else { *end })
+        }
+        (end, _) => Ok(end),
+    };
+    let ends = axes.iter().zip(&known).zip(&steps).map(end).collect::<Outcome<Vec<_>>>()?;
+    Ok(op.longs(&ends))
 }
 
 /// Repeats and extents are laid over each other from the end; what is missing is 1.

@@ -86,13 +86,16 @@ fn cross_entropy(op: &mut Operator<'_>) -> Outcome {
 fn cross_entropy2(op: &mut Operator<'_>) -> Outcome {
     let (x, label) = (op.input("X")?, op.input("Label")?);
     let label = as_column(op, &x, label, -1)?;
-    let found = picked(op, &x, &label, -1)?;
-    let log = op.call("Log", &[&found], [])?;
+    let log = op.call("Log", &[&x], [])?;
     let least = op.number(x.dtype(), -1e20)?;
     let log = op.call("Max", &[&log, &least], [])?;
-    let y = op.call("Neg", &[&log], [])?;
+    let negative = op.call("Neg", &[&log], [])?;
+    let y = picked(op, &negative, &label, -1)?;
     op.put("Y", &y)?;
-    op.put("MatchX", &found)?;
+    if op.wants("MatchX") {
+        let found = picked(op, &x, &label, -1)?;
+        op.put("MatchX", &found)?;
+    }
     if op.wants("XShape") {
         let (zero, dims) = (op.longs(&[0]), op.call("Shape", &[&x], [])?);
         let dims = op.concat(&[&zero, &dims], 0)?;
@@ -268,24 +271,19 @@ fn nll_loss(op: &mut Operator<'_>) -> Outcome {
     op.put("Total_weight", &total)
 }
 
-/// `(1 - z) x + w (log(1 + exp(-|x|)) + max(-x, 0))`, `w` being 1, or growing to `pos_weight` with the label.
+/// `max(x, 0) - z x + w log(1 + exp(-|x|))`, `w` being 1 or `pos_weight`.
 fn sigmoid_cross_entropy(op: &mut Operator<'_>) -> Outcome {
     let (x, label) = (op.input("X")?, op.input("Label")?);
     let zero = op.number(x.dtype(), 0.0)?;
     let size = op.call("Abs", &[&x], [])?;
     let size = op.call("Neg", &[&size], [])?;
     let soft = op.call("Softplus", &[&size], [])?;
-    let below = op.call("Neg", &[&x], [])?;
-    let below = op.call("Max", &[&below, &zero], [])?;
-    let mut bent = op.add(&soft, &below)?;
-    if let Some(weight) = op.optional("pos_weight")? {
-        let more = op.plus(&weight, -1.0)?;
-        let more = op.mul(&more, &label)?;
-        let weight = op.plus(&more, 1.0)?;
-        bent = op.mul(&bent, &weight)?;
-    }
-    let other = op.rest(&label)?;
-    let straight = op.mul(&other, &x)?;
+    let bent = match op.optional("pos_weight")? {
+        Some(weight) => op.mul(&soft, &weight)?,
+        None => soft,
+    };
+    let (above, product) = (op.call("Max", &[&x, &zero], [])?, op.mul(&x, &label)?);
+    let straight = op.sub(&above, &product)?;
     let loss = op.add(&straight, &bent)?;
     let ignored = op.int("ignore_index")?;
     #[expect(clippy::cast_precision_loss, reason = "labels are numbers with fractions")]

@@ -27,8 +27,8 @@ fn batch_norm(op: &mut Operator<'_>) -> Outcome {
     };
     let (scale, bias) = (one(op, "Scale", 1.0)?, one(op, "Bias", 0.0)?);
     let epsilon = op.float("epsilon")?;
-    let fixed = op.flag("is_test")? || op.flag("use_global_stats")?;
-    let fixed = fixed && !op.flag("trainable_statistics")?;
+    let tests = op.flag("is_test")? && !op.flag("trainable_statistics")?;
+    let fixed = tests || op.flag("use_global_stats")?;
     let y = if fixed {
         let inputs = [&x, &scale, &bias, &mean, &variance];
         let y = op.call("BatchNormalization", &inputs, [float("epsilon", epsilon)])?;
@@ -119,7 +119,7 @@ fn dropout(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// Over the extents from `begin_norm_axis` on. Mean and variance are a list of one for each of the rest.
+/// Over the extents from `begin_norm_axis` on. Mean and variance have the rest, as a list up to 2.5.
 fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, begin) = (op.input("X")?, op.int("begin_norm_axis")?);
     let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
@@ -155,8 +155,14 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     op.put("Y", &y)?;
     for (slot, value) in [("Mean", &mean), ("Variance", &variance)] {
         if op.wants(slot) {
-            let list = op.reshape(value, &[-1])?;
-            op.put(slot, &list)?;
+            let rows = match op.is_older_than(2_006_000) {
+                true => op.reshape(value, &[-1])?,
+                false => {
+                    let gone = op.longs(&axes);
+                    op.call("Squeeze", &[value, &gone], [])?
+                }
+            };
+            op.put(slot, &rows)?;
         }
     }
     Ok(())

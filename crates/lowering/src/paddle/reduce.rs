@@ -57,8 +57,13 @@ impl Operator<'_> {
 fn reduce(op: &mut Operator<'_>, kind: &str) -> Outcome {
     let x = op.input("X")?;
     let to = op.attribute("out_dtype").map_or(Ok(None), |_| op.dtype("out_dtype"))?;
-    // Sums of truth values are counts.
-    let to = to.or((x.dtype() == DType::Bool).then_some(DType::Int64));
+    // Sums of truth values are counts, and from 2.3 on those of small integers are large ones.
+    let grows = match x.dtype() {
+        DType::Bool => true,
+        DType::Int32 => op.kind() == "reduce_sum" && !op.is_older_than(2_003_000),
+        _ => false,
+    };
+    let to = to.or(grows.then_some(DType::Int64));
     let x = to.map_or(Ok(x.clone()), |to| op.cast(&x, to))?;
     let y = op.reduced(kind, &x)?;
     op.put("Out", &y)

@@ -67,7 +67,7 @@ fn resize(op: &mut Operator<'_>, mode: &str, extents: usize) -> Outcome {
     let (places, nearest) = match (corners, mode) {
         (true, _) => ("align_corners", "round_prefer_ceil"),
         (false, "nearest") => ("asymmetric", "floor"),
-        (false, _) if half => ("half_pixel", "floor"),
+        (false, _) if half => ("pytorch_half_pixel", "floor"),
         (false, _) => ("asymmetric", "floor"),
     };
     let attributes = [
@@ -76,7 +76,17 @@ fn resize(op: &mut Operator<'_>, mode: &str, extents: usize) -> Outcome {
         text("nearest_mode", nearest),
         float("cubic_coeff_a", -0.75),
     ];
-    let made = match op.size(extents)? {
+    let size = match op.size(extents)? {
+        // Corners lie on corners of what there is, whatever the factor was.
+        Size::Scales(scales) if corners => {
+            let dims = op.call("Shape", &[&x], [int("start", 2)])?;
+            let dims = op.cast(&dims, DType::Float32)?;
+            let dims = op.mul(&dims, &scales)?;
+            Size::Extents(op.cast(&dims, DType::Int64)?)
+        }
+        size => size,
+    };
+    let made = match size {
         Size::Extents(sizes) => {
             let front = op.call("Shape", &[&x], [int("end", 2)])?;
             let sizes = op.concat(&[&front, &sizes], 0)?;
