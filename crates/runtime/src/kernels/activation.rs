@@ -70,7 +70,8 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
             let below = x.times(&slope)?;
             Ok(vec![match x {
                 Item::Float(x) => {
-                    let mask = B::float_lower_elem(x.clone(), Scalar::Float(0.0), BoolStore::Native);
+                    let mask =
+                        B::float_lower_elem(x.clone(), Scalar::Float(0.0), BoolStore::Native);
                     Item::Float(B::float_mask_where(x.clone(), mask, below.float()?))
                 }
                 x => {

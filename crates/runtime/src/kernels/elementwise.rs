@@ -25,9 +25,7 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
         "Atan" => |call| float(call, B::float_atan),
         "Atanh" => |call| float(call, B::float_atanh),
         "Cast" => cast,
-        "CastLike" => |call| {
-            Ok(vec![converted(call.input(0)?.clone(), call.input(1)?.kind()?)?])
-        },
+        "CastLike" => |call| Ok(vec![converted(call.input(0)?.clone(), call.input(1)?.kind()?)?]),
         "BitwiseAnd" => |call| bits(call, B::bitwise_and),
         "BitwiseNot" => |call| Ok(vec![Item::Int(B::bitwise_not(call.input(0)?.int()?))]),
         "BitwiseOr" => |call| bits(call, B::bitwise_or),
@@ -220,7 +218,8 @@ fn modulo<B: Backend>(call: &Call<'_, B>) -> One<B> {
         (Item::Float(a), Item::Float(b)) => {
             let size = B::float_remainder(B::float_abs(a.clone()), B::float_abs(b.clone()));
             let zero = Scalar::Float(0.0);
-            let negative = |x: &FloatTensor<B>| B::float_lower_elem(x.clone(), zero, BoolStore::Native);
+            let negative =
+                |x: &FloatTensor<B>| B::float_lower_elem(x.clone(), zero, BoolStore::Native);
             let rest = B::float_mask_where(size.clone(), negative(&a), B::float_neg(size));
             if truncated {
                 return Ok(vec![Item::Float(rest)]);

@@ -175,11 +175,8 @@ fn lp_normalization<B: Backend>(call: &Call<'_, B>) -> One<B> {
         2 => wide.times(&wide)?.total(&[at])?.map(B::float_sqrt)?,
         other => return Err(format!("expected 1 or 2 as `p`, found {other}")),
     };
-    let none = B::float_equal_elem(
-        length.float()?,
-        Scalar::Float(0.0),
-        burn_backend::BoolStore::Native,
-    );
+    let none =
+        B::float_equal_elem(length.float()?, Scalar::Float(0.0), burn_backend::BoolStore::Native);
     let length = length.map(|length| B::float_mask_fill(length, none, Scalar::Float(1.0)))?;
     Ok(vec![wide.over(&length)?.cast(x.kind()?)?])
 }

@@ -70,7 +70,10 @@ impl Plan {
         bounded(&[front, &steps].concat())?;
         let whole = dims.iter().zip(&windows.pads).map(|(dim, pad)| dim + pad.0 + pad.1);
         bounded(&[front, &whole.collect::<Vec<_>>()].concat())?;
-        if windows.size.iter().try_fold(1_usize, |all, one| all.checked_mul(*one))
+        if windows
+            .size
+            .iter()
+            .try_fold(1_usize, |all, one| all.checked_mul(*one))
             .is_none_or(|all| all > MOST_STEPS)
         {
             return Err(format!("windows of {:?} are too large", windows.size));
@@ -79,11 +82,7 @@ impl Plan {
     }
 
     /// Padded as the windows want it.
-    fn padded<B: Backend>(
-        x: &Item<B>,
-        pads: &[(usize, usize)],
-        with: f64,
-    ) -> Outcome<Item<B>> {
+    fn padded<B: Backend>(x: &Item<B>, pads: &[(usize, usize)], with: f64) -> Outcome<Item<B>> {
         let long = |pad: usize| i64::try_from(pad).unwrap_or(i64::MAX);
         let mut all = vec![(0, 0); 2];
         all.extend(pads.iter().map(|(begin, end)| (long(*begin), long(*end))));

@@ -88,11 +88,7 @@ fn run(mut model: Model) -> Result<(), String> {
     Ok(())
 }
 
-fn compute(
-    op: &Op,
-    opset: i64,
-    values: &mut HashMap<String, Item<Flex>>,
-) -> Result<(), String> {
+fn compute(op: &Op, opset: i64, values: &mut HashMap<String, Item<Flex>>) -> Result<(), String> {
     let inputs: Vec<Option<Item<Flex>>> =
         op.input("").iter().map(|name| values.get(name).cloned()).collect();
     let tensors = inputs.iter().map(|item| item.clone().map(Item::leave).transpose());

@@ -210,8 +210,8 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let ratio = count(call.int("sampling_ratio", 0))?;
     let scale = f64::from(call.float("spatial_scale", 1.0));
     let is_max = call.text("mode").as_deref() == Some("max");
-    let aligned = call.text("coordinate_transformation_mode").as_deref()
-        != Some("output_half_pixel");
+    let aligned =
+        call.text("coordinate_transformation_mode").as_deref() != Some("output_half_pixel");
     let moved = if aligned { 0.5 } else { 0.0 };
     let images = call.longs(2)?.unwrap_or_default();
     let boxes = regions.to_doubles()?;
@@ -313,8 +313,12 @@ fn choose_boxes<B: Backend>(call: &Call<'_, B>) -> One<B> {
     for (line, scores) in scores.chunks_exact(many.max(1)).enumerate() {
         let (example, class) = (line / classes.max(1), line % classes.max(1));
         let boxes = boxes.get(example * many..(example + 1) * many).unwrap_or_default();
-        let mut order: Vec<(f64, usize)> =
-            scores.iter().copied().zip(0..).filter(|(score, _)| least.is_none_or(|least| *score > least)).collect();
+        let mut order: Vec<(f64, usize)> = scores
+            .iter()
+            .copied()
+            .zip(0..)
+            .filter(|(score, _)| least.is_none_or(|least| *score > least))
+            .collect();
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut kept: Vec<[f64; 4]> = Vec::new();
         for (_, number) in order {

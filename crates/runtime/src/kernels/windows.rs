@@ -28,7 +28,11 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    pub(super) fn of<B: Backend>(call: &Call<'_, B>, size: &[usize], dims: &[usize]) -> Outcome<Self> {
+    pub(super) fn of<B: Backend>(
+        call: &Call<'_, B>,
+        size: &[usize],
+        dims: &[usize],
+    ) -> Outcome<Self> {
         let extents = size.len();
         let list = |name: &str, otherwise: usize| match call.ints(name) {
             Some(values) => values.iter().map(|value| count(*value)).collect::<Outcome<Vec<_>>>(),
