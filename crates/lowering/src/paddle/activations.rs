@@ -16,32 +16,48 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("exp", |op| op.same("Exp")),
     ("floor", |op| op.same("Floor")),
     ("gelu", gelu),
+    ("hard_shrink", |op| shrink(op, "threshold", false)),
     ("hard_sigmoid", |op| op.with("HardSigmoid", &[("slope", "alpha"), ("offset", "beta")])),
     ("hard_swish", hard_swish),
+    ("isfinite_v2", |op| not_finite(op, false)),
+    ("isnan_v2", |op| not_finite(op, true)),
     ("leaky_relu", |op| op.with("LeakyRelu", &[("alpha", "alpha")])),
     ("log", |op| op.same("Log")),
     ("log1p", log1p),
     ("log2", log2),
     ("log_softmax", |op| softmax(op, "LogSoftmax")),
-    ("logical_not", |op| op.same("Not")),
+    ("logical_not", |op| {
+        let x = op.input("X")?;
+        let x = op.cast(&x, DType::Bool)?;
+        let y = op.call("Not", &[&x], [])?;
+        op.put("Out", &y)
+    }),
     ("logsigmoid", logsigmoid),
+    ("mish", mish),
     ("pow", pow),
+    ("prelu", prelu),
     ("reciprocal", |op| op.same("Reciprocal")),
     ("relu", |op| op.same("Relu")),
     ("relu6", relu6),
     ("round", round),
     ("rsqrt", rsqrt),
     ("scale", scale),
+    ("selu", |op| op.with("Selu", &[("alpha", "alpha"), ("scale", "gamma")])),
     ("sigmoid", |op| op.same("Sigmoid")),
     ("sign", |op| op.same("Sign")),
     ("silu", |op| swish(op, 1.0)),
     ("sin", |op| op.same("Sin")),
     ("softmax", |op| softmax(op, "Softmax")),
     ("softplus", softplus),
+    ("softshrink", |op| shrink(op, "lambda", true)),
     ("softsign", |op| op.same("Softsign")),
     ("sqrt", |op| op.same("Sqrt")),
     ("square", square),
-    ("swish", |op| swish(op, op.float("beta").unwrap_or(1.0))),
+    // The attribute counts up to 2.4.
+    ("swish", |op| match op.is_older_than(2_005_000) {
+        true => swish(op, op.float("beta").unwrap_or(1.0)),
+        false => swish(op, 1.0),
+    }),
     ("tanh", |op| op.same("Tanh")),
     ("thresholded_relu", |op| op.with("ThresholdedRelu", &[("threshold", "alpha")])),
 ];
@@ -98,8 +114,11 @@ fn gelu(op: &mut Operator<'_>) -> Outcome {
 
 fn hard_swish(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    let (threshold, scale, offset) =
-        (op.float("threshold")?, op.float("scale")?, op.float("offset")?);
+    // Its attributes count up to 2.4.
+    let (threshold, scale, offset) = match op.is_older_than(2_005_000) {
+        true => (op.float("threshold")?, op.float("scale")?, op.float("offset")?),
+        false => (6.0, 6.0, 3.0),
+    };
     let moved = op.plus(&x, offset.into())?;
     let gate = op.clamp(&moved, 0.0, threshold.into())?;
     let product = op.mul(&x, &gate)?;
@@ -132,6 +151,33 @@ fn logsigmoid(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
+/// `x tanh(log(1 + exp(x)))`.
+fn mish(op: &mut Operator<'_>) -> Outcome {
+    let (x, threshold) = (op.input("X")?, op.float("threshold")?);
+    let soft = soft_plus(op, &x, 1.0, threshold.into())?;
+    let gate = op.call("Tanh", &[&soft], [])?;
+    let y = op.mul(&x, &gate)?;
+    op.put("Out", &y)
+}
+
+/// What is no number, or not an infinite one either. Integers are finite.
+fn not_finite(op: &mut Operator<'_>, nan_alone: bool) -> Outcome {
+    let x = op.input("X")?;
+    let y = match (x.dtype().is_float(), nan_alone) {
+        (true, true) => op.call("IsNaN", &[&x], [])?,
+        (true, false) => {
+            let (nan, infinite) = (op.call("IsNaN", &[&x], [])?, op.call("IsInf", &[&x], [])?);
+            let either = op.call("Or", &[&nan, &infinite], [])?;
+            op.call("Not", &[&either], [])?
+        }
+        (false, nan) => {
+            let same = op.call("Equal", &[&x, &x], [])?;
+            if nan { op.call("Not", &[&same], [])? } else { same }
+        }
+    };
+    op.put("Out", &y)
+}
+
 fn pow(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let factor = match op.optional("FactorTensor")? {
@@ -145,9 +191,30 @@ fn pow(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
+/// One slope for all, one for each channel, or one for each element.
+fn prelu(op: &mut Operator<'_>) -> Outcome {
+    let (x, alpha) = (op.input("X")?, op.input("Alpha")?);
+    let last = op.channels_last("data_format")?;
+    let alpha = match op.text("mode")?.as_str() {
+        "all" => op.reshape(&alpha, &[1])?,
+        "channel" => {
+            let alpha = op.reshape(&alpha, &[-1])?;
+            let behind = if last { 0 } else { x.rank()?.saturating_sub(2) };
+            let behind: Vec<i64> = (1..).take(behind).collect();
+            if behind.is_empty() { alpha } else { op.unsqueeze(&alpha, &behind)? }
+        }
+        "element" => alpha,
+        other => return Err(format!("expected `all`, `channel` or `element`, found `{other}`")),
+    };
+    let y = op.call("PRelu", &[&x, &alpha], [])?;
+    op.put("Out", &y)
+}
+
 fn relu6(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
-    let most = op.float("threshold").unwrap_or(6.0);
+    // The attribute counts up to 2.4.
+    let old = op.is_older_than(2_005_000);
+    let most = if old { op.float("threshold").unwrap_or(6.0) } else { 6.0 };
     let y = op.clamp(&x, 0.0, most.into())?;
     op.put("Out", &y)
 }
@@ -203,8 +270,20 @@ fn scale(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
+/// 0 where a number is near to it; the others stay, or move towards it by as much.
+fn shrink(op: &mut Operator<'_>, name: &str, moves: bool) -> Outcome {
+    let (x, near) = (op.input("X")?, op.float(name)?);
+    let bias = if moves { near } else { 0.0 };
+    let y = op.call("Shrink", &[&x], [float("lambd", near), float("bias", bias)])?;
+    op.put("Out", &y)
+}
+
 fn softmax(op: &mut Operator<'_>, kind: &str) -> Outcome {
     let (x, axis) = (op.input("X")?, op.int("axis")?);
+    if x.rank()? == 0 {
+        let y = op.filled_like(&x, if kind == "Softmax" { 1.0 } else { 0.0 })?;
+        return op.put("Out", &y);
+    }
     let y = op.call(kind, &[&x], [int("axis", axis)])?;
     op.put("Out", &y)
 }
@@ -213,13 +292,17 @@ fn softmax(op: &mut Operator<'_>, kind: &str) -> Outcome {
 fn softplus(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let (beta, threshold) = (f64::from(op.float("beta")?), f64::from(op.float("threshold")?));
-    let scaled = op.times(&x, beta)?;
+    let y = soft_plus(op, &x, beta, threshold)?;
+    op.put("Out", &y)
+}
+
+fn soft_plus(op: &mut Operator<'_>, x: &Value, beta: f64, threshold: f64) -> Outcome<Value> {
+    let scaled = op.times(x, beta)?;
     let soft = op.call("Softplus", &[&scaled], [])?;
     let soft = op.times(&soft, 1.0 / beta)?;
     let limit = op.number(x.dtype(), threshold)?;
     let straight = op.call("Greater", &[&scaled, &limit], [])?;
-    let y = op.choose(&straight, &x, &soft)?;
-    op.put("Out", &y)
+    op.choose(&straight, x, &soft)
 }
 
 fn square(op: &mut Operator<'_>) -> Outcome {

@@ -2,6 +2,8 @@
 //!
 //! The second is laid over the first from the extent `axis` on; -1 is what everybody does, at its end.
 
+use lodstone_model::DType;
+
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int};
 
@@ -16,13 +18,13 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("elementwise_pow", |op| binary(op, "Pow")),
     ("elementwise_sub", |op| binary(op, "Sub")),
     ("equal", |op| binary(op, "Equal")),
-    ("greater_equal", |op| binary(op, "GreaterOrEqual")),
-    ("greater_than", |op| binary(op, "Greater")),
-    ("less_equal", |op| binary(op, "LessOrEqual")),
-    ("less_than", |op| binary(op, "Less")),
-    ("logical_and", |op| binary(op, "And")),
-    ("logical_or", |op| binary(op, "Or")),
-    ("logical_xor", |op| binary(op, "Xor")),
+    ("greater_equal", |op| compare(op, "GreaterOrEqual")),
+    ("greater_than", |op| compare(op, "Greater")),
+    ("less_equal", |op| compare(op, "LessOrEqual")),
+    ("less_than", |op| compare(op, "Less")),
+    ("logical_and", |op| logical(op, "And")),
+    ("logical_or", |op| logical(op, "Or")),
+    ("logical_xor", |op| logical(op, "Xor")),
     ("not_equal", not_equal),
     ("sum", sum),
 ];
@@ -51,6 +53,26 @@ impl Operator<'_> {
 
 fn binary(op: &mut Operator<'_>, kind: &str) -> Outcome {
     let (x, y) = op.pair()?;
+    let out = op.call(kind, &[&x, &y], [])?;
+    op.put("Out", &out)
+}
+
+/// Of truth values, false comes first.
+fn compare(op: &mut Operator<'_>, kind: &str) -> Outcome {
+    let (x, y) = op.pair()?;
+    let is_truth = x.dtype() == DType::Bool;
+    let (x, y) = match is_truth {
+        true => (op.cast(&x, DType::Int32)?, op.cast(&y, DType::Int32)?),
+        false => (x, y),
+    };
+    let out = op.call(kind, &[&x, &y], [])?;
+    op.put("Out", &out)
+}
+
+/// What is not 0 is true.
+fn logical(op: &mut Operator<'_>, kind: &str) -> Outcome {
+    let (x, y) = op.pair()?;
+    let (x, y) = (op.cast(&x, DType::Bool)?, op.cast(&y, DType::Bool)?);
     let out = op.call(kind, &[&x, &y], [])?;
     op.put("Out", &out)
 }

@@ -7,7 +7,8 @@ use lodstone_model::Op;
 pub fn lod_source(op: &Op) -> Option<&'static str> {
     Some(match op.kind.as_str() {
         // These give rows of their own.
-        "accuracy"
+        "abs"
+        | "accuracy"
         | "arg_max"
         | "arg_min"
         | "assign_value"
@@ -28,6 +29,11 @@ pub fn lod_source(op: &Op) -> Option<&'static str> {
         | "range"
         | "reduce_all"
         | "reduce_any"
+        | "reduce_max"
+        | "reduce_mean"
+        | "reduce_min"
+        | "reduce_prod"
+        | "reduce_sum"
         | "shape"
         | "stack"
         | "transpose"

@@ -3,12 +3,19 @@
 use lodstone_model::DType;
 
 use super::operator::{Operator, Outcome, Rule};
-use crate::onnx::Value;
+use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("accuracy", accuracy),
+    ("bce_loss", bce_loss),
     ("cross_entropy", cross_entropy),
     ("cross_entropy2", cross_entropy2),
+    ("huber_loss", huber_loss),
+    ("kldiv_loss", kldiv_loss),
+    ("label_smooth", label_smooth),
+    ("log_loss", log_loss),
+    ("nll_loss", nll_loss),
+    ("sigmoid_cross_entropy_with_logits", sigmoid_cross_entropy),
     ("softmax_with_cross_entropy", softmax_with_cross_entropy),
 ];
 
@@ -40,7 +47,7 @@ fn picked(op: &mut Operator<'_>, values: &Value, label: &Value, axis: i64) -> Ou
     let skip = op.call("Equal", &[&label, &ignored], [])?;
     let zero = op.long(0);
     let place = op.choose(&skip, &zero, &label)?;
-    let found = op.call("GatherElements", &[values, &place], [crate::onnx::int("axis", axis)])?;
+    let found = op.call("GatherElements", &[values, &place], [int("axis", axis)])?;
     let none = op.number(values.dtype(), 0.0)?;
     op.choose(&skip, &none, &found)
 }
@@ -79,13 +86,16 @@ fn cross_entropy(op: &mut Operator<'_>) -> Outcome {
 fn cross_entropy2(op: &mut Operator<'_>) -> Outcome {
     let (x, label) = (op.input("X")?, op.input("Label")?);
     let label = as_column(op, &x, label, -1)?;
-    let found = picked(op, &x, &label, -1)?;
-    let log = op.call("Log", &[&found], [])?;
+    let log = op.call("Log", &[&x], [])?;
     let least = op.number(x.dtype(), -1e20)?;
     let log = op.call("Max", &[&log, &least], [])?;
-    let y = op.call("Neg", &[&log], [])?;
+    let negative = op.call("Neg", &[&log], [])?;
+    let y = picked(op, &negative, &label, -1)?;
     op.put("Y", &y)?;
-    op.put("MatchX", &found)?;
+    if op.wants("MatchX") {
+        let found = picked(op, &x, &label, -1)?;
+        op.put("MatchX", &found)?;
+    }
     if op.wants("XShape") {
         let (zero, dims) = (op.longs(&[0]), op.call("Shape", &[&x], [])?);
         let dims = op.concat(&[&zero, &dims], 0)?;
@@ -97,7 +107,7 @@ fn cross_entropy2(op: &mut Operator<'_>) -> Outcome {
 
 fn softmax_with_cross_entropy(op: &mut Operator<'_>) -> Outcome {
     let (x, label, axis) = (op.input("Logits")?, op.input("Label")?, op.int("axis")?);
-    let attribute = || [crate::onnx::int("axis", axis)];
+    let attribute = || [int("axis", axis)];
     let (softmax, log) = match op.flag("use_softmax")? {
         true => {
             let softmax = op.call("Softmax", &[&x], attribute())?;
@@ -119,4 +129,175 @@ fn softmax_with_cross_entropy(op: &mut Operator<'_>) -> Outcome {
     };
     op.put("Softmax", &softmax)?;
     op.put("Loss", &loss)
+}
+
+impl Operator<'_> {
+    /// One less a value.
+    fn rest(&mut self, value: &Value) -> Outcome<Value> {
+        let one = self.number(value.dtype(), 1.0)?;
+        self.sub(&one, value)
+    }
+
+    /// All elements as one: their sum or their mean.
+    fn over_all(&mut self, kind: &str, value: &Value) -> Outcome<Value> {
+        let axes: Vec<i64> = (0..).take(value.rank()?).collect();
+        let all =
+            if axes.is_empty() { value.clone() } else { self.reduce(kind, value, &axes, false)? };
+        self.scalar(&all)
+    }
+}
+
+/// `-(z log x + (1 - z) log(1 - x))`, of which no logarithm is below -100.
+fn bce_loss(op: &mut Operator<'_>) -> Outcome {
+    let (x, label) = (op.input("X")?, op.input("Label")?);
+    let log = |op: &mut Operator<'_>, value: &Value| {
+        let (log, least) = (op.call("Log", &[value], [])?, op.number(value.dtype(), -100.0)?);
+        op.call("Max", &[&log, &least], [])
+    };
+    let (other, other_label) = (op.rest(&x)?, op.rest(&label)?);
+    let (yes, no) = (log(op, &x)?, log(op, &other)?);
+    let (yes, no) = (op.mul(&label, &yes)?, op.mul(&other_label, &no)?);
+    let sum = op.add(&yes, &no)?;
+    let y = op.call("Neg", &[&sum], [])?;
+    op.put("Out", &y)
+}
+
+/// Half the square of what is near, and straight on from there.
+fn huber_loss(op: &mut Operator<'_>) -> Outcome {
+    let (x, y, delta) = (op.input("X")?, op.input("Y")?, f64::from(op.float("delta")?));
+    let rest = op.sub(&y, &x)?;
+    let size = op.call("Abs", &[&rest], [])?;
+    let limit = op.number(x.dtype(), delta)?;
+    let near = op.call("LessOrEqual", &[&size, &limit], [])?;
+    let square = op.mul(&rest, &rest)?;
+    let square = op.times(&square, 0.5)?;
+    let straight = op.plus(&size, -0.5 * delta)?;
+    let straight = op.mul(&straight, &limit)?;
+    let loss = op.choose(&near, &square, &straight)?;
+    op.put("Out", &loss)?;
+    op.put("Residual", &rest)
+}
+
+/// `z (log z - x)`, 0 where `z` is not above it.
+fn kldiv_loss(op: &mut Operator<'_>) -> Outcome {
+    let (x, target) = (op.input("X")?, op.input("Target")?);
+    let log = op.call("Log", &[&target], [])?;
+    let rest = op.sub(&log, &x)?;
+    let product = op.mul(&target, &rest)?;
+    let zero = op.number(x.dtype(), 0.0)?;
+    let counts = op.call("Greater", &[&target, &zero], [])?;
+    let loss = op.choose(&counts, &product, &zero)?;
+    let loss = match op.text("reduction")?.as_str() {
+        "none" => loss,
+        "sum" => op.over_all("ReduceSum", &loss)?,
+        "mean" => op.over_all("ReduceMean", &loss)?,
+        "batchmean" => {
+            let (sum, batch) = (op.over_all("ReduceSum", &loss)?, op.extent(&x, 0)?);
+            let batch = op.cast(&batch, x.dtype())?;
+            let batch = op.reshape_as(&batch, &sum)?;
+            op.div(&sum, &batch)?
+        }
+        other => return Err(format!("expected a way to reduce as `reduction`, found `{other}`")),
+    };
+    op.put("Loss", &loss)
+}
+
+/// A share of each label goes to all classes alike, or as `PriorDist` says.
+fn label_smooth(op: &mut Operator<'_>) -> Outcome {
+    let (x, epsilon) = (op.input("X")?, f64::from(op.float("epsilon")?));
+    let kept = op.times(&x, 1.0 - epsilon)?;
+    let share = match op.optional("PriorDist")? {
+        Some(prior) => op.times(&prior, epsilon)?,
+        None => {
+            let axis = i64::try_from(x.rank()?).unwrap_or(i64::MAX) - 1;
+            let classes = op.extent(&x, axis)?;
+            let classes = op.cast(&classes, x.dtype())?;
+            let epsilon = op.number(x.dtype(), epsilon)?;
+            op.div(&epsilon, &classes)?
+        }
+    };
+    let y = op.add(&kept, &share)?;
+    op.put("Out", &y)
+}
+
+/// `-(z log(x + epsilon) + (1 - z) log(1 - x + epsilon))`.
+fn log_loss(op: &mut Operator<'_>) -> Outcome {
+    let (x, label) = (op.input("Predicted")?, op.input("Labels")?);
+    let epsilon = f64::from(op.float("epsilon")?);
+    let log = |op: &mut Operator<'_>, value: &Value| {
+        let moved = op.plus(value, epsilon)?;
+        op.call("Log", &[&moved], [])
+    };
+    let (other, other_label) = (op.rest(&x)?, op.rest(&label)?);
+    let (yes, no) = (log(op, &x)?, log(op, &other)?);
+    let (yes, no) = (op.mul(&label, &yes)?, op.mul(&other_label, &no)?);
+    let sum = op.add(&yes, &no)?;
+    let y = op.call("Neg", &[&sum], [])?;
+    op.put("Loss", &y)
+}
+
+/// What the label picks among classes, the second extent, weighed; the mean is one of weights.
+fn nll_loss(op: &mut Operator<'_>) -> Outcome {
+    let (x, label) = (op.input("X")?, op.input("Label")?);
+    let label = op.cast(&label, DType::Int64)?;
+    let ignored = op.int("ignore_index")?;
+    let ignored = op.long(ignored);
+    let skip = op.call("Equal", &[&label, &ignored], [])?;
+    let (zero, none) = (op.long(0), op.number(x.dtype(), 0.0)?);
+    let place = op.choose(&skip, &zero, &label)?;
+    let weight = match op.optional("Weight")? {
+        Some(weight) => op.gather(&weight, &place, 0)?,
+        None => op.number(x.dtype(), 1.0)?,
+    };
+    let weight = op.choose(&skip, &none, &weight)?;
+    let column = op.unsqueeze(&place, &[1])?;
+    let found = op.call("GatherElements", &[&x, &column], [int("axis", 1)])?;
+    let gone = op.longs(&[1]);
+    let found = op.call("Squeeze", &[&found, &gone], [])?;
+    let weighed = op.mul(&found, &weight)?;
+    let weighed = op.choose(&skip, &none, &weighed)?;
+    let loss = op.call("Neg", &[&weighed], [])?;
+    let total = op.over_all("ReduceSum", &weight)?;
+    let loss = match op.text("reduction")?.as_str() {
+        "none" => loss,
+        "sum" => op.over_all("ReduceSum", &loss)?,
+        "mean" => {
+            let sum = op.over_all("ReduceSum", &loss)?;
+            op.div(&sum, &total)?
+        }
+        other => return Err(format!("expected a way to reduce as `reduction`, found `{other}`")),
+    };
+    op.put("Out", &loss)?;
+    op.put("Total_weight", &total)
+}
+
+/// `max(x, 0) - z x + w log(1 + exp(-|x|))`, `w` being 1 or `pos_weight`.
+fn sigmoid_cross_entropy(op: &mut Operator<'_>) -> Outcome {
+    let (x, label) = (op.input("X")?, op.input("Label")?);
+    let zero = op.number(x.dtype(), 0.0)?;
+    let size = op.call("Abs", &[&x], [])?;
+    let size = op.call("Neg", &[&size], [])?;
+    let soft = op.call("Softplus", &[&size], [])?;
+    let bent = match op.optional("pos_weight")? {
+        Some(weight) => op.mul(&soft, &weight)?,
+        None => soft,
+    };
+    let (above, product) = (op.call("Max", &[&x, &zero], [])?, op.mul(&x, &label)?);
+    let straight = op.sub(&above, &product)?;
+    let loss = op.add(&straight, &bent)?;
+    let ignored = op.int("ignore_index")?;
+    #[expect(clippy::cast_precision_loss, reason = "labels are numbers with fractions")]
+    let ignored = op.number(x.dtype(), ignored as f64)?;
+    let skip = op.call("Equal", &[&label, &ignored], [])?;
+    let mut loss = op.choose(&skip, &zero, &loss)?;
+    if op.flag("normalize")? {
+        let counts = op.call("Not", &[&skip], [])?;
+        let counts = op.cast(&counts, x.dtype())?;
+        let counts = op.reshape(&counts, &[-1])?;
+        let count = op.reduce("ReduceSum", &counts, &[0], false)?;
+        let least = op.number(x.dtype(), 1e-5)?;
+        let count = op.call("Max", &[&count, &least], [])?;
+        loss = op.div(&loss, &count)?;
+    }
+    op.put("Out", &loss)
 }

@@ -8,6 +8,7 @@ use crate::onnx::Value;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("assign_value", assign_value),
+    ("eye", eye),
     ("fill_any_like", fill_like),
     ("fill_constant", fill),
     ("fill_constant_batch_size_like", fill_batch),
@@ -16,6 +17,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
         let y = op.filled_like(&x, 0.0)?;
         op.put("Out", &y)
     }),
+    ("linspace", linspace),
     ("one_hot", |op| one_hot(op, true)),
     ("one_hot_v2", |op| one_hot(op, false)),
     ("range", range),
@@ -159,5 +161,47 @@ fn range(op: &mut Operator<'_>) -> Outcome {
     };
     let (start, end, step) = (one("Start")?, one("End")?, one("Step")?);
     let y = op.call("Range", &[&start, &end, &step], [])?;
+    op.put("Out", &y)
+}
+
+fn eye(op: &mut Operator<'_>) -> Outcome {
+    let (rows, columns, dtype) =
+        (op.int("num_rows")?, op.int("num_columns")?, op.required_dtype("dtype")?);
+    let columns = if columns == -1 { rows } else { columns };
+    let none = op.filled(dtype, 0.0, &[rows, columns])?;
+    let y = op.call("EyeLike", &[&none], [])?;
+    op.put("Out", &y)
+}
+
+/// Numbers at equal distances, of which the first half is counted from the start, the other from the end; in
+/// double precision.
+fn linspace(op: &mut Operator<'_>) -> Outcome {
+    let dtype = op.required_dtype("dtype")?;
+    let mut one = |slot: &str| {
+        let value = op.input(slot)?;
+        let value = op.reshape(&value, &[])?;
+        op.cast(&value, DType::Float64)
+    };
+    let (start, stop, count) = (one("Start")?, one("Stop")?, one("Num")?);
+    let numbers = {
+        let (zero, one) = (op.number(DType::Float64, 0.0)?, op.number(DType::Float64, 1.0)?);
+        op.call("Range", &[&zero, &count, &one], [])?
+    };
+    let last = op.plus(&count, -1.0)?;
+    let one = op.number(DType::Float64, 1.0)?;
+    let steps = op.call("Max", &[&last, &one], [])?;
+    let whole = op.sub(&stop, &start)?;
+    let step = op.div(&whole, &steps)?;
+    let half = op.times(&count, 0.5)?;
+    let half = op.call("Floor", &[&half], [])?;
+    let half = op.call("Max", &[&half, &one], [])?;
+    let is_first = op.call("Less", &[&numbers, &half], [])?;
+    let forward = op.mul(&numbers, &step)?;
+    let forward = op.add(&start, &forward)?;
+    let left = op.sub(&last, &numbers)?;
+    let back = op.mul(&left, &step)?;
+    let back = op.sub(&stop, &back)?;
+    let y = op.choose(&is_first, &forward, &back)?;
+    let y = op.cast(&y, dtype)?;
     op.put("Out", &y)
 }

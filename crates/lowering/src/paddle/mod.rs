@@ -10,8 +10,10 @@
 //! Source of truth: the kernels of PaddlePaddle 2.6.2, and results that it gave.
 
 mod activations;
+mod arrange;
 mod conv;
 mod elementwise;
+mod indexing;
 mod linear;
 mod lod;
 mod loss;
@@ -22,6 +24,7 @@ mod operator;
 mod pool;
 mod reduce;
 mod reshape;
+mod vision;
 
 pub use lod::lod_source;
 pub use native::native_outputs;
@@ -29,7 +32,7 @@ pub use native::native_outputs;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use lodstone_model::{Op, Parameter};
+use lodstone_model::{Dim, Op, Parameter};
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use crate::onnx::Graph;
@@ -38,11 +41,16 @@ use operator::{Operator, Rule};
 /// The set of operators that ONNX has not.
 pub const DOMAIN: &str = "lodstone";
 
+/// Most elements that a result may have: more is what a broken attribute asks for.
+const MOST_ELEMENTS: u64 = 1 << 31;
+
 /// Families of rules, each a file.
 const FAMILIES: &[&[(&str, Rule)]] = &[
     activations::RULES,
+    arrange::RULES,
     conv::RULES,
     elementwise::RULES,
+    indexing::RULES,
     linear::RULES,
     loss::RULES,
     make::RULES,
@@ -50,6 +58,7 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     pool::RULES,
     reduce::RULES,
     reshape::RULES,
+    vision::RULES,
 ];
 
 static RULES: LazyLock<HashMap<&str, Rule>> =
@@ -106,5 +115,25 @@ pub fn lower_op(op: &Op, release: i64, given: &dyn Given) -> Result<Lowered, Str
     let mut operator = Operator::new(op, release, &mut graph, given);
     rule(&mut operator)?;
     let outputs = operator.outputs;
+    outputs.iter().try_for_each(check_size)?;
     Ok(Lowered { ops: graph.ops, constants: graph.constants, outputs })
+}
+
+/// Fails if an output is larger than anything that is meant.
+fn check_size(output: &Output) -> Result<(), String> {
+    let dims = output.info.shape().unwrap_or_default().iter();
+    let known = dims.filter_map(|dim| match dim {
+        Dim::Known(extent) => Some(*extent),
+        _ => None,
+    });
+    let known: Vec<u64> = known.collect();
+    let elements = known.iter().try_fold(1_u64, |all, extent| all.checked_mul(*extent));
+    let fits = known.contains(&0) || elements.is_some_and(|elements| elements <= MOST_ELEMENTS);
+    match fits {
+        true => Ok(()),
+        false => Err(format!(
+            "`{}`, its `{}`, would have the extents {known:?}",
+            output.variable, output.slot
+        )),
+    }
 }

@@ -5,8 +5,15 @@ use lodstone_model::{DType, Dim};
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, float, int};
 
-pub(super) const RULES: &[(&str, Rule)] =
-    &[("batch_norm", batch_norm), ("dropout", dropout), ("layer_norm", layer_norm)];
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("affine_channel", affine_channel),
+    ("batch_norm", batch_norm),
+    ("dropout", dropout),
+    ("group_norm", group_norm),
+    ("instance_norm", instance_norm),
+    ("layer_norm", layer_norm),
+    ("norm", norm),
+];
 
 /// With the statistics that are given, or, where it trains, with those of the batch: then the running
 /// ones move towards them (the variance is that of the batch itself, not an estimate).
@@ -20,8 +27,8 @@ fn batch_norm(op: &mut Operator<'_>) -> Outcome {
     };
     let (scale, bias) = (one(op, "Scale", 1.0)?, one(op, "Bias", 0.0)?);
     let epsilon = op.float("epsilon")?;
-    let fixed = op.flag("is_test")? || op.flag("use_global_stats")?;
-    let fixed = fixed && !op.flag("trainable_statistics")?;
+    let tests = op.flag("is_test")? && !op.flag("trainable_statistics")?;
+    let fixed = tests || op.flag("use_global_stats")?;
     let y = if fixed {
         let inputs = [&x, &scale, &bias, &mean, &variance];
         let y = op.call("BatchNormalization", &inputs, [float("epsilon", epsilon)])?;
@@ -112,7 +119,7 @@ fn dropout(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-/// Over the extents from `begin_norm_axis` on. Mean and variance are a list of one for each of the rest.
+/// Over the extents from `begin_norm_axis` on. Mean and variance have the rest, as a list up to 2.5.
 fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, begin) = (op.input("X")?, op.int("begin_norm_axis")?);
     let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
@@ -148,6 +155,28 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     op.put("Y", &y)?;
     for (slot, value) in [("Mean", &mean), ("Variance", &variance)] {
         if op.wants(slot) {
+            let rows = match op.is_older_than(2_006_000) {
+                true => op.reshape(value, &[-1])?,
+                false => {
+                    let gone = op.longs(&axes);
+                    op.call("Squeeze", &[value, &gone], [])?
+                }
+            };
+            op.put(slot, &rows)?;
+        }
+    }
+    Ok(())
+}
+
+/// Each sample's channels for themselves.
+fn instance_norm(op: &mut Operator<'_>) -> Outcome {
+    let (x, epsilon) = (op.input("X")?, op.float("epsilon")?);
+    let axes: Vec<i64> = (2..).take(x.rank()?.saturating_sub(2)).collect();
+    let [y, mean, _, inverse] = centred(op, &x, &axes, epsilon)?;
+    let y = op.scaled_channels(&y)?;
+    op.put("Y", &y)?;
+    for (slot, value) in [("SavedMean", &mean), ("SavedVariance", &inverse)] {
+        if op.wants(slot) {
             let list = op.reshape(value, &[-1])?;
             op.put(slot, &list)?;
         }
@@ -155,7 +184,79 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     Ok(())
 }
 
+/// Each sample's groups of channels for themselves.
+fn group_norm(op: &mut Operator<'_>) -> Outcome {
+    let (x, groups, epsilon) = (op.input("X")?, op.int("groups")?, op.float("epsilon")?);
+    if groups < 1 {
+        return Err(format!("expected 1 or more as `groups`, found {groups}"));
+    }
+    let last = op.channels_last("data_layout")?;
+    let x = if last { op.channels_to_front(&x)? } else { x };
+    // [batch, groups, channels of a group and what they hold]
+    let dims = op.longs(&[0, groups, -1]);
+    let grouped = op.call("Reshape", &[&x, &dims], [])?;
+    let [y, mean, variance, _] = centred(op, &grouped, &[2], epsilon)?;
+    let y = op.reshape_as(&y, &x)?;
+    let y = op.scaled_channels(&y)?;
+    let y = if last { op.channels_to_back(&y)? } else { y };
+    op.put("Y", &y)?;
+    for (slot, value) in [("Mean", &mean), ("Variance", &variance)] {
+        if op.wants(slot) {
+            let gone = op.longs(&[2]);
+            let list = op.call("Squeeze", &[value, &gone], [])?;
+            op.put(slot, &list)?;
+        }
+    }
+    Ok(())
+}
+
+/// A value with mean 0 and variance 1 over axes; its mean and variance, and the root of the latter turned over.
+fn centred(op: &mut Operator<'_>, x: &Value, axes: &[i64], epsilon: f32) -> Outcome<[Value; 4]> {
+    let mean = op.reduce("ReduceMean", x, axes, true)?;
+    let centred = op.sub(x, &mean)?;
+    let squares = op.mul(&centred, &centred)?;
+    let variance = op.reduce("ReduceMean", &squares, axes, true)?;
+    let moved = op.plus(&variance, epsilon.into())?;
+    let deviation = op.call("Sqrt", &[&moved], [])?;
+    let inverse = op.call("Reciprocal", &[&deviation], [])?;
+    let y = op.mul(&centred, &inverse)?;
+    Ok([y, mean, variance, inverse])
+}
+
+/// Divided by its length along an axis.
+fn norm(op: &mut Operator<'_>) -> Outcome {
+    let (x, axis, epsilon) = (op.input("X")?, op.int("axis")?, op.float("epsilon")?);
+    let squares = op.mul(&x, &x)?;
+    let sum = op.reduce("ReduceSum", &squares, &[axis], true)?;
+    let moved = op.plus(&sum, epsilon.into())?;
+    let length = op.call("Sqrt", &[&moved], [])?;
+    let y = op.div(&x, &length)?;
+    op.put("Out", &y)?;
+    op.put("Norm", &length)
+}
+
+fn affine_channel(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let last = op.channels_last("data_layout")? && x.rank()? > 2;
+    let x = if last { op.channels_to_front(&x)? } else { x };
+    let y = op.scaled_channels(&x)?;
+    let y = if last { op.channels_to_back(&y)? } else { y };
+    op.put("Out", &y)
+}
+
 impl Operator<'_> {
+    /// Times `Scale` and plus `Bias`, as far as they are there: a number for each channel, the second extent.
+    fn scaled_channels(&mut self, x: &Value) -> Outcome<Value> {
+        let behind: Vec<i64> = (1..).take(x.rank()?.saturating_sub(2)).collect();
+        let mut y = x.clone();
+        for (slot, kind) in [("Scale", "Mul"), ("Bias", "Add")] {
+            let Some(value) = self.optional(slot)? else { continue };
+            let value = if behind.is_empty() { value } else { self.unsqueeze(&value, &behind)? };
+            y = self.call(kind, &[&y, &value], [])?;
+        }
+        Ok(y)
+    }
+
     /// A tensor of the extents of another, every element `number`.
     pub(super) fn filled_like(&mut self, like: &Value, number: f64) -> Outcome<Value> {
         match like.known_dims() {

@@ -190,6 +190,17 @@ impl<'a> Operator<'a> {
         }
     }
 
+    /// An attribute that is a list of numbers; one number is a list of it.
+    pub(super) fn floats(&self, name: &str) -> Outcome<Vec<f32>> {
+        match self.attribute(name) {
+            Some(AttributeValue::Floats(values)) => Ok(values.clone()),
+            Some(AttributeValue::Float(value)) => Ok(vec![*value]),
+            // An empty list has no type.
+            Some(AttributeValue::Ints(values)) if values.is_empty() => Ok(Vec::new()),
+            _ => self.wrong(name, "a list of numbers"),
+        }
+    }
+
     /// An attribute that is the code of an element type; `None` if it is negative, which stands for the input's.
     pub(super) fn dtype(&self, name: &str) -> Outcome<Option<DType>> {
         let code = self.int(name)?;

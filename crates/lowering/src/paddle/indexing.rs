@@ -1,0 +1,76 @@
+//! Elements by number: taken, and put.
+
+use lodstone_model::DType;
+
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Value, int, text};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("gather_nd", gather_nd),
+    ("index_sample", |op| along(op, ["X", "Out"], 1)),
+    ("index_select", |op| {
+        let (x, index) = (op.input("X")?, op.input("Index")?);
+        let axis = op.int("dim")?;
+        let y = op.gather(&x, &index, axis)?;
+        op.put("Out", &y)
+    }),
+    ("masked_select", masked_select),
+    ("scatter", scatter),
+    ("scatter_nd_add", scatter_nd_add),
+    ("take_along_axis", |op| along(op, ["Input", "Result"], op.int("Axis")?)),
+    ("where_index", where_index),
+];
+
+fn along(op: &mut Operator<'_>, [from, to]: [&str; 2], axis: i64) -> Outcome {
+    let (x, index) = (op.input(from)?, op.input("Index")?);
+    let y = op.call("GatherElements", &[&x, &index], [int("axis", axis)])?;
+    op.put(to, &y)
+}
+
+fn gather_nd(op: &mut Operator<'_>) -> Outcome {
+    let (x, index) = (op.input("X")?, op.input("Index")?);
+    let index = op.cast(&index, DType::Int64)?;
+    let y = op.call("GatherND", &[&x, &index], [])?;
+    op.put("Out", &y)
+}
+
+fn masked_select(op: &mut Operator<'_>) -> Outcome {
+    let (x, mask) = (op.input("X")?, op.input("Mask")?);
+    let (x, mask) = (op.reshape(&x, &[-1])?, op.reshape(&mask, &[-1])?);
+    let y = op.call("Compress", &[&x, &mask], [int("axis", 0)])?;
+    op.put("Y", &y)
+}
+
+/// Rows are replaced, or, where they are added up, become what is added to them alone.
+fn scatter(op: &mut Operator<'_>) -> Outcome {
+    let (x, ids, updates) = (op.input("X")?, op.input("Ids")?, op.input("Updates")?);
+    let ids = op.cast(&ids, DType::Int64)?;
+    let ids = op.reshape(&ids, &[-1, 1])?;
+    let put = |op: &mut Operator<'_>, to: &Value, updates: &Value, how: &str| {
+        op.call("ScatterND", &[to, &ids, updates], [text("reduction", how)])
+    };
+    let y = match op.flag("overwrite")? {
+        true => put(op, &x, &updates, "none")?,
+        false => {
+            let none = op.filled_like(&updates, 0.0)?;
+            let cleared = put(op, &x, &none, "none")?;
+            put(op, &cleared, &updates, "add")?
+        }
+    };
+    op.put("Out", &y)
+}
+
+fn scatter_nd_add(op: &mut Operator<'_>) -> Outcome {
+    let (x, index, updates) = (op.input("X")?, op.input("Index")?, op.input("Updates")?);
+    let index = op.cast(&index, DType::Int64)?;
+    let y = op.call("ScatterND", &[&x, &index, &updates], [text("reduction", "add")])?;
+    op.put("Out", &y)
+}
+
+/// The places of what is not 0, a row each.
+fn where_index(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("Condition")?;
+    let places = op.call("NonZero", &[&x], [])?;
+    let y = op.transpose(&places, &[1, 0])?;
+    op.put("Out", &y)
+}

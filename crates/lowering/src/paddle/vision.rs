@@ -1,0 +1,120 @@
+//! Pictures of another size, and sampled at places.
+
+use lodstone_model::DType;
+
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Value, float, int, text};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("bicubic_interp_v2", |op| resize(op, "cubic", 2)),
+    ("bilinear_interp", |op| resize(op, "linear", 2)),
+    ("bilinear_interp_v2", |op| resize(op, "linear", 2)),
+    ("grid_sampler", grid_sampler),
+    ("linear_interp_v2", |op| resize(op, "linear", 1)),
+    ("nearest_interp", |op| resize(op, "nearest", 2)),
+    ("nearest_interp_v2", |op| resize(op, "nearest", 2)),
+    ("trilinear_interp_v2", |op| resize(op, "linear", 3)),
+];
+
+/// How large the result is.
+enum Size {
+    Extents(Value),
+    Scales(Value),
+}
+
+impl Operator<'_> {
+    /// What counts first: a list of extents, a tensor of them, a tensor of factors, factors, extents.
+    fn size(&mut self, extents: usize) -> Outcome<Size> {
+        if !self.inputs("SizeTensor")?.is_empty() || self.optional("OutSize")?.is_some() {
+            return Ok(Size::Extents(self.numbers("SizeTensor", "OutSize", "scale")?));
+        }
+        if let Some(scale) = self.optional("Scale")? {
+            let scale = self.cast(&scale, DType::Float32)?;
+            let scale = self.reshape(&scale, &[-1])?;
+            let dims = self.longs(&[i64::try_from(extents).unwrap_or(i64::MAX)]);
+            return Ok(Size::Scales(self.call("Expand", &[&scale, &dims], [])?));
+        }
+        let scales = self.floats("scale")?;
+        if scales.iter().all(|scale| *scale > 0.0 && scale.is_finite()) && !scales.is_empty() {
+            let scales = match scales.as_slice() {
+                [one] => vec![*one; extents],
+                all if all.len() == extents => scales,
+                other => {
+                    return Err(format!("expected {extents} numbers as `scale`, found {other:?}"));
+                }
+            };
+            return Ok(Size::Scales(self.singles(&scales)));
+        }
+        let names = ["out_d", "out_h", "out_w"];
+        let names = names.get(names.len().saturating_sub(extents)..).unwrap_or_default();
+        let sizes = names.iter().map(|name| self.int(name)).collect::<Outcome<Vec<_>>>()?;
+        match sizes.iter().all(|size| *size > 0) {
+            true => Ok(Size::Extents(self.longs(&sizes))),
+            false => Err(format!("expected extents above 0, found {sizes:?}")),
+        }
+    }
+}
+
+fn resize(op: &mut Operator<'_>, mode: &str, extents: usize) -> Outcome {
+    let x = op.input("X")?;
+    if x.rank()? != extents + 2 {
+        return Err(format!("expected {} extents, found {}", extents + 2, x.rank()?));
+    }
+    let last = op.channels_last("data_layout")?;
+    let x = if last { op.channels_to_front(&x)? } else { x };
+    let (corners, half) =
+        (op.flag("align_corners")?, op.int("align_mode")? == 0 || mode == "cubic");
+    let (places, nearest) = match (corners, mode) {
+        (true, _) => ("align_corners", "round_prefer_ceil"),
+        (false, "nearest") => ("asymmetric", "floor"),
+        (false, _) if half => ("pytorch_half_pixel", "floor"),
+        (false, _) => ("asymmetric", "floor"),
+    };
+    let attributes = [
+        text("mode", mode),
+        text("coordinate_transformation_mode", places),
+        text("nearest_mode", nearest),
+        float("cubic_coeff_a", -0.75),
+    ];
+    let size = match op.size(extents)? {
+        // Corners lie on corners of what there is, whatever the factor was.
+        Size::Scales(scales) if corners => {
+            let dims = op.call("Shape", &[&x], [int("start", 2)])?;
+            let dims = op.cast(&dims, DType::Float32)?;
+            let dims = op.mul(&dims, &scales)?;
+            Size::Extents(op.cast(&dims, DType::Int64)?)
+        }
+        size => size,
+    };
+    let made = match size {
+        Size::Extents(sizes) => {
+            let front = op.call("Shape", &[&x], [int("end", 2)])?;
+            let sizes = op.concat(&[&front, &sizes], 0)?;
+            op.emit("Resize", &[Some(&x), None, None, Some(&sizes)], attributes, 1)?
+        }
+        Size::Scales(scales) => {
+            let front = op.singles(&[1.0, 1.0]);
+            let scales = op.concat(&[&front, &scales], 0)?;
+            op.emit("Resize", &[Some(&x), None, Some(&scales)], attributes, 1)?
+        }
+    };
+    let [y] = made.as_slice() else { return Err("it gives nothing".to_owned()) };
+    let y = if last { op.channels_to_back(y)? } else { y.clone() };
+    op.put("Out", &y)
+}
+
+fn grid_sampler(op: &mut Operator<'_>) -> Outcome {
+    let (x, grid) = (op.input("X")?, op.input("Grid")?);
+    let mode = match op.text("mode")?.as_str() {
+        "bilinear" => "linear",
+        "nearest" => "nearest",
+        other => return Err(format!("expected a way to sample as `mode`, found `{other}`")),
+    };
+    let around = match op.text("padding_mode")?.as_str() {
+        known @ ("zeros" | "border" | "reflection") => text("padding_mode", known),
+        other => return Err(format!("expected a way to pad as `padding_mode`, found `{other}`")),
+    };
+    let corners = int("align_corners", i64::from(op.flag("align_corners")?));
+    let y = op.call("GridSample", &[&x, &grid], [text("mode", mode), around, corners])?;
+    op.put("Output", &y)
+}

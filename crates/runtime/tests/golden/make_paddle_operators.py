@@ -1,0 +1,900 @@
+"""Records what PaddlePaddle 2.6.2 computes for single operators.
+
+    python make_paddle_operators.py OUT_DIR
+
+writes `paddle_operators.json`, a case a line, and `paddle_operators.npz`, the elements of all tensors:
+an array for each element type, in which a tensor is told by its shape and where it begins. A second run
+writes the same cases and elements.
+
+A case is a program of one operator: `inputs` and `outputs` have its variables by slot, `attributes` those
+that were given, with their type behind a colon (`i` INT, `l` LONG, `f` FLOAT, `d` FLOAT64, `b` BOOLEAN,
+`s` STRING; doubled or with an `s`: a list). `feed` has the tensors that were fed and `fetch` those that
+came out; a variable that is not among them was not asked for, because nothing says what is in it.
+"""
+
+import json
+import os
+import sys
+import zlib
+
+os.environ.setdefault("GLOG_minloglevel", "3")
+os.environ["FLAGS_cpu_deterministic"] = "1"
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import paddle
+from paddle.base import core
+
+FRAMEWORK = "paddlepaddle==2.6.2"
+static = paddle.static
+PLACE = paddle.CPUPlace()
+
+F32, F64, I32, I64, BOOL = "float32", "float64", "int32", "int64", "bool"
+CODES = {BOOL: 0, I32: 2, I64: 3, F32: 5, F64: 6, "uint8": 20, "int8": 21}
+TYPES = {
+    "INT": "i", "INTS": "is", "LONG": "l", "LONGS": "ls", "FLOAT": "f", "FLOATS": "fs",
+    "FLOAT64": "d", "FLOAT64S": "ds", "BOOL": "b", "BOOLS": "bs", "STRING": "s", "STRINGS": "ss",
+    "SCALAR": "sc", "SCALARS": "scs",
+}
+
+
+class Lod:
+    """An array with the lengths of its sequences, top level first."""
+
+    def __init__(self, array, lengths):
+        self.array, self.lengths = array, lengths
+
+
+class Recorder:
+    def __init__(self):
+        self.cases, self.elements, self.failed, self.counts = [], {}, [], {}
+        self.executor = static.Executor(PLACE)
+
+    def store(self, tensor):
+        """Where a tensor's elements are; equal ones of one case after the other are not shared."""
+        array = np.asarray(tensor)
+        name = array.dtype.name
+        parts = self.elements.setdefault(name, [0, []])
+        begin = parts[0]
+        parts[0] += array.size
+        parts[1].append(array.reshape(-1))
+        return name, list(array.shape), begin
+
+    def case(self, kind, inputs, attributes=None, outputs=("Out",), silent=()):
+        """Runs one operator. `outputs` names its slots, or says how many variables each has, or of which
+        input it takes the place; those of `silent` are written and not asked for."""
+        number = self.counts[kind] = self.counts.get(kind, 0) + 1
+        try:
+            self.run(f"{kind}-{number}", kind, inputs, attributes or {}, outputs, silent)
+        except Exception as error:
+            text = str(error).strip().splitlines()
+            what = next((line for line in text if "Error:" in line and "paddle" not in line), text[-1:])
+            self.failed.append(f"{kind}-{number}: {what} {attributes}")
+
+    def run(self, name, kind, inputs, attributes, outputs, silent):
+        outputs = outputs if isinstance(outputs, dict) else {slot: 1 for slot in outputs}
+        program, feed, facts = static.Program(), {}, {}
+        with static.program_guard(program):
+            block = program.global_block()
+            slots = {}
+            for slot, values in inputs.items():
+                values = values if isinstance(values, list) else [values]
+                names = []
+                for place, value in enumerate(values):
+                    variable = f"{slot}{place}" if len(values) > 1 else slot
+                    lengths = value.lengths if isinstance(value, Lod) else []
+                    array = np.asarray(value.array if isinstance(value, Lod) else value)
+                    block.create_var(
+                        name=variable, shape=array.shape, dtype=array.dtype.name,
+                        lod_level=len(lengths), is_data=True,
+                    )
+                    tensor = core.LoDTensor()
+                    tensor.set(array, PLACE)
+                    if lengths:
+                        tensor.set_recursive_sequence_lengths(lengths)
+                    feed[variable] = tensor
+                    facts[variable] = self.facts(tensor)
+                    names.append(variable)
+                slots[slot] = names
+            written, fetched = {}, []
+            for slot, count in outputs.items():
+                if isinstance(count, str):
+                    names = [count]
+                else:
+                    names = [f"{slot}_out{n}" if count > 1 else f"{slot}_out" for n in range(count)]
+                    for variable in names:
+                        block.create_var(name=variable)
+                written[slot] = names
+                fetched += [] if slot in silent else names
+            op = block.append_op(type=kind, inputs=slots, outputs=written, attrs=dict(attributes))
+            told = {}
+            for attribute in attributes:
+                code = TYPES[op.desc.attr_type(attribute).name]
+                value = op.desc.attr(attribute)
+                # JSON has no infinite numbers.
+                told[f"{attribute}:{code}"] = str(value) if value in [float("inf"), float("-inf")] else value
+        results = self.executor.run(program, feed=feed, fetch_list=fetched, return_numpy=False)
+        results = {variable: self.facts(result) for variable, result in zip(fetched, results)}
+        case = {"name": name, "kind": kind, "inputs": slots, "outputs": written, "attributes": told}
+        self.cases.append({**case, "feed": facts, "fetch": results})
+
+    def facts(self, tensor):
+        fact = list(self.store(tensor))
+        lod = tensor.lod()
+        return fact + [lod] if lod else fact
+
+    def write(self, directory):
+        head = {"schema": 1, "framework": FRAMEWORK, "script": os.path.basename(__file__)}
+        lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in self.cases)
+        with open(os.path.join(directory, "paddle_operators.json"), "w") as file:
+            file.write(json.dumps(head)[:-1] + ', "cases": [\n' + lines + "\n]}\n")
+        arrays = {name: np.concatenate(parts) for name, (_, parts) in sorted(self.elements.items())}
+        np.savez_compressed(os.path.join(directory, "paddle_operators.npz"), **arrays)
+
+
+record = Recorder()
+case = record.case
+
+
+def normal(*shape, dtype=F32, scale=1.0, key=""):
+    """Numbers around 0, the same ones for the same shape and key; rounded, so that they compress."""
+    random = np.random.RandomState(zlib.crc32(f"{shape}{key}".encode()) % 2**32)
+    return np.asarray(np.round(random.standard_normal(shape) * 2 * 64) / 64 * scale).astype(dtype)
+
+
+def positive(*shape, dtype=F32, key=""):
+    return (np.abs(normal(*shape, key=key)) + 0.125).astype(dtype)
+
+
+def integers(*shape, low=-5, high=6, dtype=I64, key=""):
+    random = np.random.RandomState(zlib.crc32(f"i{shape}{key}".encode()) % 2**32)
+    return np.asarray(random.randint(low, high, shape)).astype(dtype)
+
+
+def bools(*shape, key=""):
+    return integers(*shape, low=0, high=2, dtype=BOOL, key=key)
+
+
+def shares(*shape, dtype=F32):
+    """Rows of probabilities."""
+    values = positive(*shape)
+    return (values / values.sum(-1, keepdims=True)).astype(dtype)
+
+
+def numbers(*values, dtype=I64):
+    return np.array(values, dtype)
+
+
+def convolutions():
+    filters = {"strides": [1, 1], "paddings": [0, 0], "dilations": [1, 1], "groups": 1}
+
+    def conv(kind, x, filter, **attributes):
+        case(kind, {"Input": x, "Filter": filter}, {**filters, **attributes}, ["Output"])
+
+    x, w = normal(2, 3, 7, 6), normal(4, 3, 3, 2)
+    conv("conv2d", x, w)
+    conv("conv2d", x.astype(F64), w.astype(F64))
+    conv("conv2d", x, w, strides=[2, 1], paddings=[1, 2])
+    conv("conv2d", x, w, strides=[2, 3], paddings=[1, 0, 2, 1])
+    conv("conv2d", x, w, dilations=[2, 3])
+    conv("conv2d", x, w, padding_algorithm="SAME", strides=[2, 2])
+    conv("conv2d", x, w, padding_algorithm="SAME", dilations=[2, 2])
+    conv("conv2d", x, w, padding_algorithm="VALID", paddings=[1, 1])
+    conv("conv2d", normal(2, 4, 5, 5), normal(6, 2, 3, 3), groups=2, paddings=[1, 1])
+    conv("conv2d", normal(1, 7, 6, 3), w, data_format="NHWC", paddings=[1, 1])
+    conv("conv2d", normal(1, 7, 6, 3), w, data_format="NHWC", padding_algorithm="SAME", strides=[2, 2])
+    conv("conv2d", normal(1, 1, 1, 1), normal(1, 1, 1, 1))
+    conv("depthwise_conv2d", normal(2, 3, 5, 6), normal(3, 1, 3, 3), groups=3, paddings=[1, 1])
+    conv("depthwise_conv2d", normal(2, 3, 5, 6), normal(6, 1, 3, 3), groups=3, strides=[2, 2])
+    conv("depthwise_conv2d", normal(2, 5, 6, 3), normal(3, 1, 3, 3), groups=3, data_format="NHWC")
+    w = normal(3, 2, 3, 2)
+    x = normal(2, 3, 4, 5)
+    conv("conv2d_transpose", x, w)
+    conv("conv2d_transpose", x.astype(F64), w.astype(F64), strides=[2, 2])
+    conv("conv2d_transpose", x, w, strides=[2, 3], paddings=[1, 0])
+    conv("conv2d_transpose", x, w, strides=[2, 3], paddings=[1, 0, 0, 1])
+    conv("conv2d_transpose", x, w, strides=[2, 2], output_padding=[1, 1])
+    conv("conv2d_transpose", x, w, strides=[2, 2], output_size=[10, 11])
+    conv("conv2d_transpose", x, w, dilations=[2, 2])
+    conv("conv2d_transpose", normal(2, 4, 3, 3), normal(4, 3, 3, 3), groups=2, strides=[2, 2])
+    conv("conv2d_transpose", x, w, padding_algorithm="SAME", strides=[2, 2])
+    conv("conv2d_transpose", x, w, padding_algorithm="VALID", paddings=[1, 1])
+    conv("conv2d_transpose", normal(1, 4, 5, 3), w, data_format="NHWC", strides=[2, 1])
+    conv("depthwise_conv2d_transpose", normal(2, 3, 4, 4), normal(3, 1, 3, 3), groups=3, strides=[2, 2])
+    filters.update(strides=[1, 1, 1], paddings=[0, 0, 0], dilations=[1, 1, 1])
+    x, w = normal(1, 2, 4, 5, 3), normal(3, 2, 2, 3, 2)
+    conv("conv3d", x, w)
+    conv("conv3d", x, w, strides=[1, 2, 1], paddings=[1, 0, 1])
+    conv("conv3d", x, w, paddings=[1, 0, 0, 1, 1, 1])
+    conv("conv3d", normal(1, 4, 5, 3, 2), w, data_format="NDHWC")
+    conv("conv3d", x, w, padding_algorithm="SAME", strides=[2, 2, 2])
+
+
+def pooling():
+    x = normal(2, 3, 7, 6)
+    for kind in ["max", "avg"]:
+        def pool(x=x, ksize=(3, 2), **attributes):
+            attributes = {"pooling_type": kind, "ksize": list(ksize), **attributes}
+            case("pool2d", {"X": x}, attributes)
+
+        pool()
+        pool(x.astype(F64), strides=[2, 2])
+        pool(strides=[2, 2], paddings=[1, 1])
+        pool(strides=[2, 2], paddings=[1, 1], exclusive=False)
+        pool(strides=[2, 2], paddings=[1, 0, 0, 1])
+        pool(strides=[2, 2], paddings=[1, 0, 0, 1], exclusive=False)
+        pool(strides=[3, 4], ceil_mode=True)
+        pool(strides=[3, 4], ceil_mode=True, paddings=[1, 1], exclusive=False)
+        pool(strides=[2, 2], padding_algorithm="SAME")
+        pool(strides=[2, 3], padding_algorithm="SAME", exclusive=False)
+        pool(strides=[2, 2], padding_algorithm="VALID", paddings=[1, 1])
+        pool(global_pooling=True)
+        pool(adaptive=True, ksize=[1, 1])
+        pool(adaptive=True, ksize=[7, 3])
+        pool(adaptive=True, ksize=[4, 5])
+        pool(adaptive=True, ksize=[9, 2])
+        pool(normal(2, 7, 6, 3), data_format="NHWC", strides=[2, 2])
+        pool(normal(2, 7, 6, 3), data_format="NHWC", global_pooling=True)
+        pool(normal(2, 7, 6, 3), data_format="NHWC", adaptive=True, ksize=[3, 4])
+        pool(normal(1, 1, 1, 1), ksize=[1, 1])
+        case("pool3d", {"X": normal(1, 2, 4, 5, 3)}, {
+            "pooling_type": kind, "ksize": [2, 3, 2], "strides": [2, 1, 1], "paddings": [1, 0, 1],
+        })
+
+
+def normalization():
+    def batch(x, channels, wanted, **attributes):
+        inputs = {
+            "X": x, "Scale": normal(channels, key="scale", dtype=x.dtype),
+            "Bias": normal(channels, key="bias", dtype=x.dtype),
+            "Mean": normal(channels, key="mean", dtype=x.dtype),
+            "Variance": positive(channels, dtype=x.dtype),
+        }
+        outputs = {"Y": 1, "MeanOut": "Mean", "VarianceOut": "Variance", "SavedMean": 1, "SavedVariance": 1}
+        if "SavedMean" in wanted:
+            outputs["ReserveSpace"] = 1
+        case("batch_norm", inputs, attributes, outputs, [slot for slot in outputs if slot not in wanted])
+
+    trained = ["Y", "MeanOut", "VarianceOut", "SavedMean", "SavedVariance"]
+    fixed = ["Y", "MeanOut", "VarianceOut"]
+    for x, channels in [(normal(2, 3, 4, 5), 3), (normal(4, 3), 3), (normal(2, 3, 5), 3), (normal(1, 2, 2, 3, 2), 2)]:
+        batch(x, channels, fixed, is_test=True)
+        batch(x, channels, fixed, use_global_stats=True, epsilon=1e-3)
+        batch(x, channels, trained, momentum=0.75)
+        batch(x.astype(F64), channels, trained)
+    batch(normal(2, 4, 5, 3), 3, fixed, is_test=True, data_layout="NHWC")
+    batch(normal(2, 4, 5, 3), 3, trained, data_layout="NHWC")
+    batch(normal(4, 3), 3, trained, data_layout="NHWC")
+    batch(normal(2, 5, 3), 3, trained, data_layout="NHWC")
+    batch(normal(2, 3, 4, 5), 3, trained, is_test=True, trainable_statistics=True)
+    batch(normal(2, 3, 4, 5), 3, fixed, is_test=False, trainable_statistics=True, use_global_stats=True)
+
+    for shape, axis in [((3, 4), 1), ((2, 3, 4), 1), ((2, 3, 4), 2), ((2, 3, 2, 3), 2), ((3, 1), 1)]:
+        for dtype in [F32, F64]:
+            many = int(np.prod(shape[axis:]))
+            x = normal(*shape, dtype=dtype)
+            inputs = {"X": x, "Scale": normal(many, dtype=dtype), "Bias": normal(many, key="b", dtype=dtype)}
+            slots = ["Y", "Mean", "Variance"]
+            case("layer_norm", inputs, {"begin_norm_axis": axis}, slots)
+            case("layer_norm", {"X": x}, {"begin_norm_axis": axis, "epsilon": 1e-3}, slots)
+            case("layer_norm", {"X": x, "Scale": inputs["Scale"]}, {"begin_norm_axis": axis}, slots)
+    for shape in [(2, 3, 4, 5), (2, 3, 4), (1, 2, 2, 3, 2)]:
+        inputs = {"X": normal(*shape), "Scale": normal(shape[1]), "Bias": normal(shape[1], key="b")}
+        slots = ["Y", "SavedMean", "SavedVariance"]
+        case("instance_norm", inputs, {"epsilon": 1e-3}, slots)
+        case("instance_norm", {"X": inputs["X"]}, {}, slots)
+    for groups in [1, 2, 4]:
+        inputs = {"X": normal(2, 4, 3, 2), "Scale": normal(4), "Bias": normal(4, key="b")}
+        slots = ["Y", "Mean", "Variance"]
+        case("group_norm", inputs, {"groups": groups}, slots)
+        case("group_norm", {"X": inputs["X"]}, {"groups": groups, "epsilon": 1e-3}, slots)
+        case("group_norm", {**inputs, "X": normal(2, 3, 2, 4)}, {"groups": groups, "data_layout": "NHWC"}, slots)
+    case("group_norm", {"X": normal(2, 4, 5, dtype=F64)}, {"groups": 2}, ["Y", "Mean", "Variance"])
+    for axis in [0, 1, -1]:
+        case("norm", {"X": normal(2, 3, 4)}, {"axis": axis}, ["Out", "Norm"])
+        case("norm", {"X": normal(2, 3, 4)}, {"axis": axis, "epsilon": 0.5}, ["Out", "Norm"])
+    case("norm", {"X": normal(2, 3, 4)}, {"axis": 1, "is_test": True}, ["Out", "Norm"], ["Norm"])
+    scales = {"Scale": normal(3), "Bias": normal(3, key="b")}
+    case("affine_channel", {"X": normal(2, 3, 4, 2), **scales}, {"data_layout": "NCHW"})
+    case("affine_channel", {"X": normal(2, 4, 2, 3), **scales}, {"data_layout": "NHWC"})
+    case("affine_channel", {"X": normal(2, 3), **scales}, {"data_layout": "NCHW"})
+    for dtype in [F32, F64]:
+        for way in ["upscale_in_train", "downgrade_in_infer"]:
+            for share in [0.0, 0.25, 1.0]:
+                attributes = {"is_test": True, "dropout_implementation": way, "dropout_prob": share}
+                case("dropout", {"X": normal(3, 4, dtype=dtype)}, attributes, ["Out", "Mask"], ["Mask"])
+    case("dropout", {"X": Lod(normal(3, 4), [[1, 2]])}, {"is_test": True}, ["Out", "Mask"], ["Mask"])
+
+
+def tables():
+    w = normal(7, 3)
+    for padding in [-1, 2, 0]:
+        for dtype in [I32, I64]:
+            ids = integers(2, 3, low=0, high=7, dtype=dtype)
+            case("lookup_table_v2", {"W": w, "Ids": ids}, {"padding_idx": padding})
+        column = integers(5, 1, low=0, high=7)
+        case("lookup_table", {"W": w, "Ids": Lod(column, [[2, 3]])}, {"padding_idx": padding})
+    case("lookup_table_v2", {"W": w.astype(F64), "Ids": integers(4, low=0, high=7)}, {"padding_idx": 5})
+    case("lookup_table", {"W": w, "Ids": integers(2, 3, 1, low=0, high=7)})
+    case("lookup_table", {"W": w, "Ids": Lod(integers(5, 1, low=0, high=7), [[1, 2], [2, 2, 1]])})
+    case("lookup_table_v2", {"W": w, "Ids": Lod(integers(5, 1, low=0, high=7), [[2, 3]])})
+    # `one_hot` is gone from this release.
+    kind = "one_hot_v2"
+    for shape in [(4,), (2, 3)]:
+        for dtype in [I32, I64]:
+            ids = integers(*shape, low=0, high=5, dtype=dtype)
+            case(kind, {"X": ids}, {"depth": 5, "dtype": CODES[F32]})
+            case(kind, {"X": ids, "depth_tensor": numbers(6, dtype=I32)}, {"dtype": CODES[F32]})
+    case(kind, {"X": Lod(numbers(0, 1, 2), [[1, 2]])}, {"depth": 5, "dtype": CODES[F64]})
+
+
+UNARY = {
+    "relu": {}, "relu6": {}, "leaky_relu": {"alpha": 0.1}, "elu": {"alpha": 0.5}, "gelu": {"approximate": True},
+    "tanh": {}, "sigmoid": {}, "logsigmoid": {}, "hard_sigmoid": {"slope": 0.25, "offset": 0.375},
+    "hard_swish": {"threshold": 4.0, "scale": 5.0, "offset": 2.0}, "swish": {"beta": 1.5}, "silu": {},
+    "softplus": {"beta": 2.0, "threshold": 3.0}, "softsign": {}, "exp": {}, "square": {}, "abs": {}, "floor": {},
+    "ceil": {}, "round": {}, "sign": {}, "sin": {}, "cos": {}, "erf": {}, "brelu": {"t_min": -1.0, "t_max": 1.5},
+    "thresholded_relu": {"threshold": 0.5}, "hard_shrink": {"threshold": 0.75}, "softshrink": {"lambda": 0.75},
+    "selu": {"scale": 1.25, "alpha": 1.5}, "mish": {"threshold": 2.0}, "reciprocal": {},
+}
+POSITIVE = ["log", "log2", "log1p", "sqrt", "rsqrt"]
+
+
+def activations():
+    special = np.array([-40.0, -25.0, -3.5, -2.5, -0.5, 0.0, 0.5, 1.5, 2.5, 6.0, 25.0, 40.0], F32)
+    for kind, attributes in UNARY.items():
+        for dtype in [F32, F64]:
+            x = normal(2, 3, 4, dtype=dtype, key=kind)
+            x = np.where(x == 0, 0.25, x).astype(dtype)
+            case(kind, {"X": x})
+            if attributes:
+                case(kind, {"X": x}, attributes)
+        values = special if kind != "reciprocal" else special[special != 0]
+        case(kind, {"X": values})
+        case(kind, {"X": Lod(positive(3, 2), [[1, 2]])})
+    case("relu6", {"X": special}, {"threshold": 4.0})
+    for kind in POSITIVE:
+        for dtype in [F32, F64]:
+            case(kind, {"X": positive(2, 3, 4, dtype=dtype)})
+        case(kind, {"X": np.array([1e-7, 1e-3, 1.0, 3.0, 1e6], F32)})
+    case("log", {"X": np.array([0.0, -1.0, 1.0], F32)})
+    case("log1p", {"X": np.array([-0.5, 1e-9, -1e-6], F32)})
+    for kind in ["abs", "square", "sign"]:
+        for dtype in [I32, I64] if kind != "sign" else []:
+            case(kind, {"X": integers(2, 3, dtype=dtype)})
+    for kind in ["relu", "exp", "floor", "tanh"]:
+        case(kind, {"X": normal(1)})
+        case(kind, {"X": normal()})
+        case(kind, {"X": normal(2, 1, 3, 1)})
+    for axis in [-1, 0, 1]:
+        for dtype in [F32, F64]:
+            x = normal(2, 3, 4, dtype=dtype)
+            case("softmax", {"X": x}, {"axis": axis})
+            case("log_softmax", {"X": x}, {"axis": axis})
+    case("softmax", {"X": normal(4)})
+    case("softmax", {"X": normal(3, 1)})
+    case("softmax", {"X": normal(2, 2, 2, 3)})
+    case("softmax", {"X": np.array([[1000.0, 0.0, -1000.0]], F32)})
+    case("softmax", {"X": Lod(normal(3, 4), [[2, 1]])})
+    case("softmax", {"X": normal()})
+    for dtype in [F32, F64]:
+        case("pow", {"X": positive(2, 3, dtype=dtype)}, {"factor": 2.5})
+        case("pow", {"X": normal(2, 3, dtype=dtype)}, {"factor": 3.0})
+    case("pow", {"X": normal(2, 3)}, {"factor": 2.0})
+    case("pow", {"X": positive(2, 3), "FactorTensor": np.array([1.5], F32)})
+    case("pow", {"X": integers(2, 3)}, {"factor": 2.0})
+    case("pow", {"X": integers(2, 3, dtype=I32)}, {"factor": 3.0})
+    for dtype in [F32, F64, I32, I64]:
+        x = integers(2, 3, dtype=dtype)
+        case("scale", {"X": x}, {"scale": 2.0, "bias": 3.0})
+        case("scale", {"X": x}, {"scale": 2.0, "bias": 3.0, "bias_after_scale": False})
+        case("scale", {"X": x})
+        case("clip", {"X": x}, {"min": -2.0, "max": 3.0})
+    case("scale", {"X": normal(2, 3), "ScaleTensor": np.array([1.5], F32)}, {"bias": 0.5})
+    case("scale", {"X": integers(2, 3)}, {"scale": 0.5, "bias": 1.0})
+    case("scale", {"X": integers(2, 3, key="h")}, {"scale": 1.5, "bias": 0.75, "bias_after_scale": False})
+    case("clip", {"X": normal(3, 3), "Min": np.array([-0.5], F32), "Max": np.array([0.75], F32)}, {"min": 0.0, "max": 0.0})
+    case("clip", {"X": normal(3, 3), "Max": np.array([0.75], F32)}, {"min": -1.0, "max": 0.0})
+    for mode, alpha in [("all", (1,)), ("channel", (3,)), ("element", (1, 3, 4, 2))]:
+        case("prelu", {"X": normal(2, 3, 4, 2), "Alpha": normal(*alpha, key="a")}, {"mode": mode})
+    case("prelu", {"X": normal(2, 4, 2, 3), "Alpha": normal(3, key="a")}, {"mode": "channel", "data_format": "NHWC"})
+    case("prelu", {"X": normal(2, 3), "Alpha": normal(3, key="a")}, {"mode": "channel"})
+    odd = np.array([1.0, np.nan, np.inf, -np.inf, 0.0])
+    for kind in ["isnan_v2", "isfinite_v2"]:
+        for dtype in [F32, F64]:
+            case(kind, {"X": odd.astype(dtype)})
+        case(kind, {"X": integers(2, 2)})
+    case("logical_not", {"X": bools(2, 3)})
+
+
+def pairs():
+    shapes = [
+        ((2, 3, 4), (2, 3, 4), -1), ((2, 3, 4), (4,), -1), ((2, 3, 4), (3,), 1), ((2, 3, 4), (2, 3), 0),
+        ((2, 3, 4), (3, 4), 1), ((2, 3, 4), (1,), -1), ((2, 1, 4), (3, 1), -1), ((4,), (2, 4), -1),
+        ((), (2, 3), -1), ((2, 3), (), -1), ((2, 3, 4, 2), (3, 4), 1), ((2, 3, 4), (3, 1), 1),
+    ]
+    for kind in ["add", "sub", "mul", "div", "max", "min", "pow", "floordiv", "mod"]:
+        some = shapes if kind in ["add", "sub"] else shapes[:4] + shapes[6:8]
+        for x, y, axis in some:
+            left, right = positive(*x, key="x"), positive(*y, key="y")
+            left = left if kind == "pow" else normal(*x, key="x")
+            case(f"elementwise_{kind}", {"X": left, "Y": right}, {"axis": axis})
+        for dtype in [F64, I32, I64]:
+            left, right = integers(3, 4, dtype=dtype), integers(4, low=1, dtype=dtype, key="y")
+            case(f"elementwise_{kind}", {"X": left, "Y": right})
+            if kind in ["div", "floordiv", "mod"]:
+                case(f"elementwise_{kind}", {"X": left, "Y": -right})
+    case("elementwise_mod", {"X": normal(3, 4), "Y": -positive(4)})
+    case("elementwise_floordiv", {"X": normal(3, 4), "Y": -positive(4)})
+    case("elementwise_pow", {"X": normal(3, 4), "Y": np.array([2, 3, 0, 1], F32)})
+    case("elementwise_add", {"X": Lod(normal(3, 4), [[1, 2]]), "Y": normal(4)})
+    case("elementwise_add", {"X": normal(3, 4), "Y": Lod(normal(3, 4), [[1, 2]])})
+    case("elementwise_max", {"X": np.array([1, np.nan, 2], F32), "Y": np.array([np.nan, 1, 3], F32)})
+    for kind in ["equal", "not_equal", "less_than", "less_equal", "greater_than", "greater_equal"]:
+        for dtype in [F32, F64, I32, I64]:
+            case(kind, {"X": integers(3, 4, low=0, high=3, dtype=dtype), "Y": integers(4, low=0, high=3, dtype=dtype)})
+        case(kind, {"X": bools(3, 4), "Y": bools(3, 4, key="y")})
+        case(kind, {"X": integers(2, 1, 4, low=0, high=3), "Y": integers(3, 1, low=0, high=3)})
+        case(kind, {"X": numbers(3), "Y": numbers(3)})
+    case("less_than", {"X": np.array([np.nan, 1], F32), "Y": np.array([1, np.nan], F32)})
+    for kind in ["logical_and", "logical_or", "logical_xor"]:
+        case(kind, {"X": bools(3, 4), "Y": bools(3, 4, key="y")})
+        case(kind, {"X": bools(3, 4), "Y": bools(4, key="y")})
+        case(kind, {"X": integers(6, low=-1, high=2), "Y": integers(6, low=-1, high=2, key="y")})
+        case(kind, {"X": np.array([0, 0.5, 2], F32), "Y": np.array([1, 0.25, 0], F32)})
+    case("logical_not", {"X": np.array([0, 0.5, 2], F32)})
+    case("logical_not", {"X": numbers(0, 1, 2)})
+    for dtype in [F32, F64, I32, I64]:
+        case("sum", {"X": [integers(2, 3, dtype=dtype, key=str(n)) for n in range(3)]})
+    case("sum", {"X": normal(2, 3)})
+    case("sum", {"X": [Lod(normal(3, 2), [[1, 2]]), Lod(normal(3, 2, key="2"), [[1, 2]])]})
+
+
+def reductions():
+    for kind in ["sum", "mean", "max", "min", "prod"]:
+        name = f"reduce_{kind}"
+        for dims, keep, all_of_it in [
+            ([0], False, False), ([1], True, False), ([-1], False, False), ([0, 2], False, False),
+            ([0, 2], True, False), ([0], False, True), ([0], True, True), ([0, 1, 2], False, False),
+            ([-1, 0], False, False),
+        ]:
+            case(name, {"X": normal(2, 3, 4)}, {"dim": dims, "keep_dim": keep, "reduce_all": all_of_it})
+        case(name, {"X": normal(2, 3, 4)}, {"dim": [], "reduce_all": True})
+        for dtype in [F64] if kind == "mean" else [F64, I32, I64]:
+            case(name, {"X": integers(3, 4, dtype=dtype)}, {"dim": [1]})
+        case(name, {"X": normal()}, {"dim": [], "reduce_all": True})
+        case(name, {"X": normal(5)}, {"dim": [0]})
+        case(name, {"X": normal(2, 1, 3, 1)}, {"dim": [1, 3]})
+        case(name, {"X": Lod(normal(3, 4), [[1, 2]])}, {"dim": [1]})
+    case("reduce_sum", {"X": integers(3, 4, dtype=I32)}, {"dim": [0], "in_dtype": 2, "out_dtype": 3})
+    case("reduce_sum", {"X": bools(3, 4)}, {"dim": [0], "in_dtype": 0, "out_dtype": 3})
+    case("reduce_sum", {"X": bools(3, 4)}, {"dim": [0]})
+    for kind in ["reduce_all", "reduce_any"]:
+        for dims, keep, all_of_it in [([0], False, False), ([1], True, False), ([0, 1], False, False), ([0], False, True)]:
+            case(kind, {"X": bools(3, 4)}, {"dim": dims, "keep_dim": keep, "reduce_all": all_of_it})
+        case(kind, {"X": bools(2, 3, 2)}, {"dim": [-1]})
+    for dtype in [F32, F64]:
+        case("mean", {"X": normal(2, 3, 4, dtype=dtype)})
+    case("mean", {"X": normal(1)})
+    case("mean", {"X": normal()})
+    case("mean", {"X": Lod(normal(3, 1), [[1, 2]])})
+    for kind in ["arg_max", "arg_min"]:
+        for dtype in [F32, F64, I32, I64]:
+            case(kind, {"X": integers(3, 4, dtype=dtype)}, {"axis": 1})
+        case(kind, {"X": normal(2, 3, 4)}, {"axis": -1, "keepdims": True})
+        case(kind, {"X": normal(2, 3, 4)}, {"axis": 0, "dtype": CODES[I32]})
+        case(kind, {"X": normal(2, 3, 4)}, {"axis": 1, "dtype": -1})
+        case(kind, {"X": normal(2, 3, 4)}, {"axis": 0, "flatten": True})
+        case(kind, {"X": normal(2, 3, 4)}, {"axis": 0, "flatten": True, "keepdims": True})
+        case(kind, {"X": normal(5)}, {"axis": 0})
+    # Numbers that are equal are in no order.
+    distinct = np.random.RandomState(3).permutation(24).astype(F32).reshape(2, 3, 4) - 11.5
+    for k in [1, 3]:
+        for dtype in [F32, F64, I32, I64]:
+            if dtype in [F32, F64]:
+                case("top_k", {"X": distinct.astype(dtype)}, {"k": k}, ["Out", "Indices"])
+            case("top_k_v2", {"X": np.floor(distinct).astype(dtype)}, {"k": k}, ["Out", "Indices"])
+        for axis in [0, 1, -1]:
+            k = min(k, distinct.shape[axis])
+            case("top_k_v2", {"X": distinct}, {"k": k, "axis": axis, "largest": False}, ["Out", "Indices"])
+            case("top_k_v2", {"X": distinct}, {"k": k, "axis": axis}, ["Out", "Indices"])
+    case("top_k", {"X": distinct[0], "K": numbers(2, dtype=I32)}, {"k": 1}, ["Out", "Indices"])
+    case("top_k_v2", {"X": distinct[0], "K": numbers(2, dtype=I32)}, {"k": 1}, ["Out", "Indices"])
+    case("top_k", {"X": Lod(distinct[0], [[1, 2]])}, {"k": 2}, ["Out", "Indices"])
+    for axis in [0, 1, -1]:
+        for descending in [False, True]:
+            attributes = {"axis": axis, "descending": descending}
+            case("argsort", {"X": distinct}, attributes, ["Out", "Indices"])
+            case("argsort", {"X": distinct.astype(I64)[:1, :1]}, attributes, ["Out", "Indices"])
+    for dtype in [F32, F64, I32, I64]:
+        x = integers(3, 4, dtype=dtype)
+        case("cumsum", {"X": x}, {"axis": 0})
+        case("cumsum", {"X": x}, {"axis": -1, "exclusive": True})
+        case("cumsum", {"X": x}, {"axis": 1, "reverse": True})
+        case("cumsum", {"X": x}, {"axis": 1, "reverse": True, "exclusive": True})
+        case("cumsum", {"X": x}, {"flatten": True})
+    for axes, keep, all_of_it in [([0], False, False), ([-1], True, False), ([0, 1], False, False), ([0], False, True), ([1, 2], True, False)]:
+        for dtype in [F32, F64]:
+            case("logsumexp", {"X": normal(2, 3, 4, dtype=dtype)}, {"axis": axes, "keepdim": keep, "reduce_all": all_of_it})
+    case("logsumexp", {"X": np.array([1000, 1001], F32)}, {"axis": [0]})
+    for order in [2.0, 1.0, 3.0, 0.0, float("inf"), float("-inf"), 0.5]:
+        for axis, keep in [(0, False), (-1, True), (1, False)]:
+            case("p_norm", {"X": normal(2, 3, 4)}, {"porder": order, "axis": axis, "keepdim": keep})
+        case("p_norm", {"X": normal(2, 3)}, {"porder": order, "asvector": True})
+    for dtype in [F32, F64]:
+        case("squared_l2_norm", {"X": normal(2, 3, dtype=dtype)})
+    case("clip_by_norm", {"X": normal(3, 4)}, {"max_norm": 1.5})
+    case("clip_by_norm", {"X": normal(3, 4)}, {"max_norm": 100.0})
+
+
+def moving():
+    def shaped(kind, x, attributes=None, more=None):
+        case(kind, {"X": x, **(more or {})}, attributes, ["Out", "XShape"], ["XShape"])
+
+    x = normal(2, 3, 4)
+    for source in [F32, F64, I32, I64, BOOL]:
+        for target in [F32, F64, I32, I64, BOOL, "uint8"]:
+            values = bools(2, 3) if source == BOOL else integers(2, 3, low=0, dtype=source)
+            case("cast", {"X": values}, {"in_dtype": CODES[source], "out_dtype": CODES[target]})
+    case("cast", {"X": np.array([-1.75, -0.5, 0.5, 1.75, 300], F32)}, {"in_dtype": 5, "out_dtype": 3})
+    case("cast", {"X": np.array([-1.75, -0.5, 0.0, 1.75], F32)}, {"in_dtype": 5, "out_dtype": 0})
+    case("cast", {"X": numbers(-1, 255, 256, 2**40)}, {"in_dtype": 3, "out_dtype": 2})
+    for kind in ["reshape", "reshape2"]:
+        run = shaped if kind == "reshape2" else (lambda kind, x, attributes, more=None: case(kind, {"X": x, **(more or {})}, attributes))
+        run(kind, x, {"shape": [6, 4]})
+        run(kind, x, {"shape": [-1, 2]})
+        run(kind, x, {"shape": [0, -1]})
+        run(kind, x, {"shape": [4, 0, 2]})
+        run(kind, x, {"shape": [2, 3, 2, 2, 1]})
+        run(kind, integers(2, 3), {"shape": [3, 2]})
+        run(kind, bools(2, 3), {"shape": [-1]}) if kind == "reshape2" else None
+        run(kind, x, {}, {"Shape": numbers(3, 8, dtype=I32)})
+        run(kind, x, {"shape": [-1, 8]}, {"ShapeTensor": [numbers(3, dtype=I32), numbers(8, dtype=I32)]})
+        run(kind, x, {}, {"Shape": numbers(0, -1, dtype=I32)})
+        run(kind, normal(1), {"shape": []})
+        run(kind, Lod(normal(3, 4), [[1, 2]]), {"shape": [3, 2, 2]})
+    for kind in ["transpose2"]:
+        shaped(kind, x, {"axis": [2, 0, 1]})
+        shaped(kind, x, {"axis": [0, 1, 2]})
+        shaped(kind, x, {"axis": [-1, 0, 1]})
+        shaped(kind, normal(2, 3, 2, 3), {"axis": [0, 2, 3, 1]})
+        shaped(kind, integers(2, 3), {"axis": [1, 0]})
+        shaped(kind, bools(2, 3), {"axis": [1, 0]})
+        shaped(kind, normal(4), {"axis": [0]})
+    case("transpose", {"X": x}, {"axis": [1, 2, 0]})
+    for axes in [[], [0], [1], [0, -1], [0, 2]]:
+        shaped("squeeze2", normal(1, 3, 1), {"axes": axes})
+    shaped("squeeze2", integers(1, 1, dtype=I32), {"axes": [0]})
+    shaped("squeeze2", normal(1, 1), {"axes": []})
+    for axes in [[0], [1], [-1], [0, 2], [0, -1], [1, 1], [3]]:
+        shaped("unsqueeze2", normal(2, 3, 4), {"axes": axes})
+    shaped("unsqueeze2", bools(2, 3), {"axes": [1]})
+    shaped("unsqueeze2", normal(), {"axes": [0]})
+    shaped("unsqueeze2", x, {}, {"AxesTensor": numbers(1, dtype=I32)})
+    shaped("unsqueeze2", x, {}, {"AxesTensorList": [numbers(0, dtype=I32), numbers(2, dtype=I32)]})
+    for axis in [0, 1, 2, 3]:
+        shaped("flatten2", x, {"axis": axis})
+    for start, stop in [(0, 2), (1, 2), (0, 1), (1, 1), (-2, -1), (0, -1)]:
+        shaped("flatten_contiguous_range", x, {"start_axis": start, "stop_axis": stop})
+    shaped("flatten_contiguous_range", normal(2, 3, 4, 2), {"start_axis": 1, "stop_axis": 2})
+    shaped("flatten_contiguous_range", normal(), {"start_axis": 0, "stop_axis": 0})
+    for axis in [0, 1, -1]:
+        for dtype in [F32, F64, I32, I64]:
+            case("concat", {"X": [integers(2, 3, dtype=dtype), integers(2, 3, dtype=dtype, key="2")]}, {"axis": axis})
+    case("concat", {"X": [normal(2, 3), normal(2, 1), normal(2, 4)]}, {"axis": 1})
+    case("concat", {"X": [bools(2, 3), bools(1, 3)]}, {"axis": 0})
+    case("concat", {"X": normal(2, 3)}, {"axis": 0})
+    case("concat", {"X": [normal(2, 3), normal(2, 4)], "AxisTensor": numbers(1, dtype=I32)}, {"axis": 0})
+    case("concat", {"X": [Lod(normal(3, 2), [[1, 2]]), Lod(normal(3, 4), [[1, 2]])]}, {"axis": 1})
+    case("split", {"X": normal(4, 6)}, {"num": 2, "axis": 0}, {"Out": 2})
+    case("split", {"X": normal(4, 6)}, {"num": 3, "axis": 1}, {"Out": 3})
+    case("split", {"X": normal(4, 6)}, {"sections": [1, 2, 3], "axis": 1}, {"Out": 3})
+    case("split", {"X": normal(4, 6)}, {"sections": [1, -1, 3], "axis": 1}, {"Out": 3})
+    case("split", {"X": integers(4, 6)}, {"sections": [4, 2], "axis": 1}, {"Out": 2})
+    case("split", {"X": normal(4, 6), "AxisTensor": numbers(1, dtype=I32)}, {"num": 2, "axis": 0}, {"Out": 2})
+    case("split", {"X": normal(4, 6), "SectionsTensorList": [numbers(1, dtype=I32), numbers(5, dtype=I32)]},
+         {"sections": [-1, -1], "axis": 1}, {"Out": 2})
+    case("split", {"X": Lod(normal(3, 4), [[1, 2]])}, {"num": 2, "axis": 1}, {"Out": 2})
+    for axis in [0, 1, 2, -1]:
+        case("stack", {"X": [normal(2, 3, key=str(n)) for n in range(3)]}, {"axis": axis}, ["Y"])
+    case("stack", {"X": [integers(2), integers(2, key="2")]}, {"axis": 0}, ["Y"])
+    case("stack", {"X": [normal(), normal(key="2")]}, {"axis": 0}, ["Y"])
+    case("stack", {"X": normal(2, 3)}, {"axis": 0}, ["Y"])
+    for axis in [0, 1, -1]:
+        case("unstack", {"X": normal(3, 3)}, {"axis": axis, "num": 3}, {"Y": 3})
+        case("unbind", {"X": normal(3, 3)}, {"axis": axis}, {"Out": 3})
+    case("unstack", {"X": integers(2, 3, 2)}, {"axis": 0, "num": 2}, {"Y": 2})
+
+    def slices(more=None, x=normal(5, 6, 4), **attributes):
+        case("slice", {"Input": x, **(more or {})}, attributes)
+
+    slices(axes=[0], starts=[1], ends=[3])
+    slices(axes=[0, 2], starts=[1, -3], ends=[-1, 100])
+    slices(axes=[1], starts=[-100], ends=[2])
+    slices(axes=[1], starts=[2], ends=[3], decrease_axis=[1])
+    slices(axes=[0, 1, 2], starts=[1, 2, 3], ends=[2, 3, 4], decrease_axis=[0, 1, 2])
+    slices(axes=[0], starts=[-1], ends=[2**31 - 1], decrease_axis=[0])
+    slices(x=integers(4, 3), axes=[0], starts=[1], ends=[3])
+    slices(x=bools(4, 3), axes=[1], starts=[0], ends=[2])
+    slices({"StartsTensor": numbers(1, 2, dtype=I32), "EndsTensor": numbers(3, 4, dtype=I32)},
+           axes=[0, 1], starts=[-1, -1], ends=[-1, -1], infer_flags=[-1, -1])
+    slices({"StartsTensorList": [numbers(1, dtype=I32)], "EndsTensorList": [numbers(4, dtype=I32)]},
+           axes=[1], starts=[-1], ends=[-1], infer_flags=[-1])
+
+    def strided(more=None, x=normal(5, 6), **attributes):
+        # Without its flags the operator reads behind an empty list.
+        attributes = {"infer_flags": [1] * len(attributes["axes"]), **attributes}
+        case("strided_slice", {"Input": x, **(more or {})}, attributes)
+
+    strided(axes=[0], starts=[0], ends=[5], strides=[2])
+    strided(axes=[0, 1], starts=[4, 1], ends=[0, 6], strides=[-2, 2])
+    strided(axes=[1], starts=[-1], ends=[-7], strides=[-1])
+    strided(axes=[1], starts=[-2], ends=[100], strides=[1])
+    strided(x=integers(7), axes=[0], starts=[6], ends=[1], strides=[-3])
+    strided(axes=[0], starts=[1], ends=[2], strides=[1], decrease_axis=[0])
+    strided({slot: [numbers(value, dtype=I32)] for slot, value in
+             [("StartsTensorList", 1), ("EndsTensorList", 5), ("StridesTensorList", 2)]},
+            axes=[1], starts=[-1], ends=[-1], strides=[-1], infer_flags=[-1])
+    for dtype in [I32, I64]:
+        for axis in [0, 1]:
+            case("gather", {"X": normal(4, 5, 2), "Index": numbers(3, 0, 3, dtype=dtype)}, {"axis": axis})
+        case("gather", {"X": normal(4, 5), "Index": numbers(2, 0, dtype=dtype)[:, None]})
+        case("gather_nd", {"X": normal(3, 4, 2), "Index": np.array([[0, 1], [2, 3]], dtype)})
+        case("gather_nd", {"X": normal(3, 4, 2), "Index": np.array([[[2], [0]]], dtype)})
+        case("index_select", {"X": normal(4, 5, 2), "Index": numbers(3, 0, dtype=dtype)}, {"dim": 1})
+        case("index_select", {"X": normal(4, 5), "Index": numbers(3, 0, dtype=dtype)}, {"dim": -2})
+        case("index_sample", {"X": normal(3, 5), "Index": integers(3, 2, low=0, high=5, dtype=dtype)})
+        for axis in [0, 1]:
+            index = integers(2, 3, low=0, high=2, dtype=dtype)
+            case("take_along_axis", {"Input": normal(2, 3), "Index": index}, {"Axis": axis}, ["Result"])
+        case("scatter", {"X": normal(4, 3), "Ids": numbers(2, 0, dtype=dtype), "Updates": normal(2, 3, key="u")})
+        case("scatter", {"X": normal(4, 3), "Ids": numbers(2, 0, 2, dtype=dtype), "Updates": normal(3, 3, key="u")}, {"overwrite": False})
+        case("scatter", {"X": normal(4), "Ids": numbers(2, 0, dtype=dtype), "Updates": normal(2, key="u")})
+        case("scatter", {"X": normal(4, 3), "Ids": numbers(1, 3, dtype=dtype)[:, None], "Updates": normal(2, 3, key="u")})
+        index = np.array([[1], [2], [1]], dtype)
+        case("scatter_nd_add", {"X": normal(4, 3), "Index": index, "Updates": normal(3, 3, key="u")})
+        case("scatter_nd_add", {"X": normal(4, 3), "Index": np.array([[1, 2], [0, 0]], dtype), "Updates": normal(2, key="u")})
+    case("gather", {"X": integers(4, 3), "Index": numbers(1, 2), "Axis": numbers(1, dtype=I32)}, {"axis": 0})
+    case("gather_nd", {"X": integers(3, 4), "Index": np.array([[1, 1]])})
+    for kind, slot in [("expand_v2", "shape")]:
+        case(kind, {"X": normal(3, 1)}, {slot: [3, 4]})
+        case(kind, {"X": normal(3, 1)}, {slot: [-1, 4]})
+        case(kind, {"X": normal(3, 1)}, {slot: [2, 3, 4]})
+        case(kind, {"X": normal(3, 1)}, {slot: [2, -1, -1]})
+        case(kind, {"X": integers(1)}, {slot: [3]})
+        case(kind, {"X": bools(1, 2)}, {slot: [3, 2]})
+        case(kind, {"X": normal(3, 1), "Shape": numbers(3, 2, dtype=I32)}, {slot: [1, 1]})
+        case(kind, {"X": normal(3, 1), "expand_shapes_tensor": [numbers(3, dtype=I32), numbers(5, dtype=I32)]}, {slot: [-1, -1]})
+    case("expand_as_v2", {"X": normal(3, 1), "Y": normal(2, 3, 4)}, {"target_shape": [2, 3, 4]})
+    case("expand_as_v2", {"X": normal(3, 1)}, {"target_shape": [3, 4]})
+    case("expand_as_v2", {"X": integers(1, 3)}, {"target_shape": [2, 3]})
+    for repeats in [[2], [1, 2], [2, 1, 3], [3, 2, 1, 2]]:
+        case("tile", {"X": normal(2, 3)}, {"repeat_times": repeats})
+    case("tile", {"X": integers(2)}, {"repeat_times": [3]})
+    case("tile", {"X": bools(2, 1)}, {"repeat_times": [1, 2]})
+    case("tile", {"X": normal(2, 3), "RepeatTimes": numbers(2, 2, dtype=I32)}, {"repeat_times": [1]})
+    case("tile", {"X": normal(2, 3), "repeat_times_tensor": [numbers(2, dtype=I32), numbers(1, dtype=I32)]}, {"repeat_times": [-1, -1]})
+    for dtype in [F32, F64, I32, I64]:
+        case("where", {"Condition": bools(2, 3), "X": integers(2, 3, dtype=dtype), "Y": integers(2, 3, dtype=dtype, key="y")})
+        case("shape", {"Input": integers(2, 3, 1, dtype=dtype)})
+        case("size", {"Input": integers(2, 3, dtype=dtype)})
+    case("where", {"Condition": bools(3), "X": normal(3), "Y": normal(3, key="y")})
+    case("shape", {"Input": Lod(normal(3, 2), [[1, 2]])})
+    for x in [bools(3, 4), bools(5), integers(2, 3, low=0, high=2), np.array([[0, 0.5], [2, 0]], F32), np.zeros((2, 2), bool)]:
+        case("where_index", {"Condition": x})
+    for dtype in [F32, F64, I32, I64]:
+        case("masked_select", {"X": integers(3, 4, dtype=dtype), "Mask": bools(3, 4)}, {}, ["Y"])
+    case("meshgrid", {"X": [normal(2), normal(3)]}, {}, {"Out": 2})
+    case("meshgrid", {"X": [integers(2), integers(3), integers(1)]}, {}, {"Out": 3})
+    for axes in [[0], [1], [0, 2], [-1]]:
+        case("flip", {"X": normal(2, 3, 4)}, {"axis": axes})
+    case("flip", {"X": bools(5)}, {"axis": [0]})
+    case("roll", {"X": normal(3, 4)}, {"shifts": [1], "axis": [0]})
+    case("roll", {"X": normal(3, 4)}, {"shifts": [-1, 6], "axis": [0, 1]})
+    case("roll", {"X": normal(3, 4)}, {"shifts": [5], "axis": []})
+    case("roll", {"X": integers(3, 4)}, {"shifts": [2], "axis": [-1]})
+    for dtype in [F32, F64]:
+        case("pad", {"X": normal(2, 3, dtype=dtype)}, {"paddings": [0, 1, 2, 0], "pad_value": 0.5})
+    case("pad", {"X": normal(2, 1, 3)}, {"paddings": [0, 0, 1, 1, 0, 2]})
+    # `pad2d` has no kernel in this release.
+    for mode in ["constant", "reflect", "replicate", "circular"]:
+        case("pad3d", {"X": normal(1, 2, 3, 4, 5)}, {"paddings": [1, 2, 0, 3, 2, 1], "mode": mode, "value": 1.5})
+        case("pad3d", {"X": normal(1, 3, 4, 5, 2)}, {"paddings": [1, 2, 0, 3, 2, 1], "mode": mode, "data_format": "NDHWC"})
+    for diagonal in [-1, 0, 1, 5]:
+        for lower in [True, False]:
+            case("tril_triu", {"X": normal(3, 4)}, {"diagonal": diagonal, "lower": lower})
+    case("tril_triu", {"X": integers(2, 3, 3)}, {"lower": True})
+    case("assign", {"X": normal(2, 3)})
+    case("assign", {"X": Lod(integers(3, 1), [[1, 2]])})
+    for dtype in [F32, F64, I32, I64]:
+        case("increment", {"X": numbers(3, dtype=dtype)}, {"step": 2.0})
+
+
+def making():
+    for dtype in [F32, F64, I32, I64, BOOL]:
+        case("fill_constant", {}, {"shape": [2, 3], "dtype": CODES[dtype], "value": 1.0})
+        case("fill_any_like", {"X": normal(2, 3)}, {"value": 1.0 if dtype == BOOL else 3.0, "dtype": CODES[dtype]})
+        x = bools(2, 3) if dtype == BOOL else integers(2, 3, dtype=dtype)
+        case("fill_zeros_like", {"X": x})
+        case("fill_any_like", {"X": x}, {"value": 1.0})
+        case("eye", {}, {"num_rows": 3, "num_columns": 4, "dtype": CODES[dtype]}) if dtype != BOOL else None
+    case("fill_constant", {}, {"shape": [2], "dtype": CODES[F32], "value": 0.1})
+    case("fill_constant", {}, {"shape": [2], "dtype": CODES[F64], "value": 0.1})
+    case("fill_constant", {}, {"shape": [2], "dtype": CODES[F64], "value": 0.1, "str_value": "0.1"})
+    case("fill_constant", {}, {"shape": [2], "dtype": CODES[I64], "str_value": "9007199254740993"})
+    case("fill_constant", {}, {"shape": [1], "dtype": CODES[F32], "str_value": "inf"})
+    case("fill_constant", {}, {"shape": [1], "dtype": CODES[F32], "str_value": "-inf"})
+    case("fill_constant", {}, {"shape": [1], "dtype": CODES[F32], "str_value": "nan"})
+    case("fill_constant", {}, {"shape": [], "dtype": CODES[F32], "value": 2.5})
+    case("fill_constant", {"ShapeTensor": numbers(2, 2, dtype=I32)}, {"shape": [], "dtype": 5, "value": 2.5})
+    case("fill_constant", {"ShapeTensorList": [numbers(2, dtype=I32), numbers(3, dtype=I32)]}, {"shape": [-1, -1], "dtype": 5, "value": 2.5})
+    case("fill_constant", {"ValueTensor": np.array([7.5], F32)}, {"shape": [2, 2], "dtype": 5, "value": 2.5})
+    for dtype in [F32, I64]:
+        attributes = {"shape": [-1, 4], "dtype": CODES[dtype], "value": 2.0}
+        case("fill_constant_batch_size_like", {"Input": normal(3, 2)}, attributes)
+    case("fill_constant_batch_size_like", {"Input": normal(3, 2)},
+         {"shape": [5, -1], "dtype": 5, "value": 1.5, "input_dim_idx": 1, "output_dim_idx": 1})
+    case("fill_constant_batch_size_like", {"Input": Lod(normal(5, 2), [[2, 3]])}, {"shape": [-1, 4], "dtype": 5, "value": 1.5})
+    for name, dtype, values in [
+        ("fp32_values", F32, [1.5, -2.25, 0.0, 3.0]), ("int32_values", I32, [1, -2, 0, 3]),
+        ("int64_values", I64, [1, -2, 0, 3]), ("bool_values", BOOL, [1, 0, 0, 1]), ("fp64_values", F64, [1.5, -2.25, 0.1, 3.0]),
+    ]:
+        case("assign_value", {}, {"shape": [2, 2], "dtype": CODES[dtype], name: values})
+    for dtype in [F32, F64, I32, I64]:
+        for ends in [(0, 5, 2), (5, 0, -2), (1, 2, 3)]:
+            case("range", {slot: numbers(value, dtype=dtype) for slot, value in zip(["Start", "End", "Step"], ends)})
+    case("range", {"Start": np.array([0.5], F32), "End": np.array([2.1], F32), "Step": np.array([0.4], F32)})
+    for dtype in [F32, F64, I32, I64]:
+        for count in [1, 2, 5]:
+            inputs = {"Start": numbers(1, dtype=dtype), "Stop": numbers(9, dtype=dtype), "Num": numbers(count, dtype=I32)}
+            case("linspace", inputs, {"dtype": CODES[dtype]})
+    case("linspace", {"Start": np.array([2.5], F32), "Stop": np.array([-1.3], F32), "Num": numbers(6, dtype=I32)}, {"dtype": 5})
+    case("eye", {}, {"num_rows": 3, "dtype": 5})
+    case("eye", {}, {"num_rows": 4, "num_columns": 2, "dtype": 5})
+
+
+def products():
+    for dtype in [F32, F64]:
+        for x, y, tx, ty in [
+            ((2, 3), (3, 4), False, False), ((3, 2), (3, 4), True, False), ((2, 3), (4, 3), False, True),
+            ((2, 2, 3), (2, 3, 4), False, False), ((2, 2, 3), (3, 4), False, False), ((3,), (3,), False, False),
+            ((2, 3), (3,), False, False), ((2, 3, 2), (2, 3, 4), True, False), ((2, 1, 2, 3), (2, 4, 3), False, True),
+        ]:
+            left, right = normal(*x, dtype=dtype, key="x"), normal(*y, dtype=dtype, key="y")
+            case("matmul_v2", {"X": left, "Y": right}, {"trans_x": tx, "trans_y": ty})
+            case("matmul", {"X": left, "Y": right}, {"transpose_X": tx, "transpose_Y": ty, "alpha": 0.5})
+        case("matmul_v2", {"X": normal(3, dtype=dtype), "Y": normal(3, 4, dtype=dtype)})
+        case("matmul", {"X": normal(2, 3, dtype=dtype), "Y": normal(3, 4, dtype=dtype)})
+        case("bmm", {"X": normal(3, 2, 4, dtype=dtype), "Y": normal(3, 4, 5, dtype=dtype)})
+        case("mul", {"X": normal(2, 3, dtype=dtype), "Y": normal(3, 4, dtype=dtype)})
+        case("mul", {"X": normal(2, 3, 2, dtype=dtype), "Y": normal(6, 4, dtype=dtype)})
+        case("mul", {"X": normal(2, 3, 2, dtype=dtype), "Y": normal(2, 4, dtype=dtype)}, {"x_num_col_dims": 2})
+        case("mul", {"X": normal(2, 3, 2, dtype=dtype), "Y": normal(2, 1, 4, dtype=dtype)}, {"x_num_col_dims": 2})
+        case("mul", {"X": normal(2, 6, dtype=dtype), "Y": normal(2, 3, 4, dtype=dtype)}, {"y_num_col_dims": 2})
+    case("mul", {"X": Lod(normal(3, 4), [[1, 2]]), "Y": normal(4, 2)})
+    # Alpha's gradient is not asked for; integers have kernels in the newer product alone.
+    case("matmul_v2", {"X": normal(2, 3), "Y": normal(3, 1)}, {})
+
+
+def losses():
+    for dtype in [F32, F64]:
+        x = shares(4, 5, dtype=dtype)
+        label = numbers(0, 4, 2, 1)[:, None]
+        case("cross_entropy", {"X": x, "Label": label}, {}, ["Y"])
+        case("cross_entropy", {"X": x, "Label": shares(4, 5, dtype=dtype)}, {"soft_label": True}, ["Y"])
+        case("cross_entropy", {"X": x, "Label": label}, {"ignore_index": 2}, ["Y"])
+        case("cross_entropy2", {"X": x, "Label": label}, {}, ["Y", "MatchX", "XShape"], ["XShape"])
+        case("cross_entropy2", {"X": x, "Label": label}, {"ignore_index": 2}, ["Y", "MatchX", "XShape"], ["XShape"])
+        logits = normal(4, 5, dtype=dtype)
+        slots = ["Softmax", "Loss"]
+        case("softmax_with_cross_entropy", {"Logits": logits, "Label": label}, {}, slots)
+        case("softmax_with_cross_entropy", {"Logits": logits, "Label": label}, {"ignore_index": 2}, slots)
+        case("softmax_with_cross_entropy", {"Logits": logits, "Label": shares(4, 5, dtype=dtype)}, {"soft_label": True}, slots)
+        case("softmax_with_cross_entropy", {"Logits": logits, "Label": label}, {"numeric_stable_mode": False}, slots)
+        target = integers(3, 4, low=0, high=2, dtype=dtype)
+        both = {"X": normal(3, 4, dtype=dtype), "Label": target}
+        case("sigmoid_cross_entropy_with_logits", both)
+        case("sigmoid_cross_entropy_with_logits", both, {"normalize": True})
+        case("sigmoid_cross_entropy_with_logits", both, {"ignore_index": 1})
+        case("sigmoid_cross_entropy_with_logits", both, {"ignore_index": 1, "normalize": True})
+        probability = shares(3, 4, dtype=dtype)
+        case("bce_loss", {"X": probability, "Label": target})
+        for delta in [1.0, 0.5]:
+            pair = {"X": normal(3, 1, dtype=dtype, key="x"), "Y": normal(3, 1, dtype=dtype, key="y")}
+            case("huber_loss", pair, {"delta": delta}, ["Out", "Residual"])
+        for reduction in ["mean", "sum", "none", "batchmean"]:
+            pair = {"X": normal(3, 4, dtype=dtype), "Target": integers(3, 4, low=-1, high=3, dtype=dtype) / dtype_of(dtype)(2)}
+            case("kldiv_loss", pair, {"reduction": reduction}, ["Loss"])
+        for reduction in ["mean", "sum", "none"]:
+            slots = ["Out", "Total_weight"]
+            silent = ["Total_weight"] if reduction == "none" else []
+            pair = {"X": normal(4, 5, dtype=dtype), "Label": numbers(0, 4, 2, 1)}
+            case("nll_loss", pair, {"reduction": reduction}, slots, silent)
+            case("nll_loss", {**pair, "Weight": positive(5, dtype=dtype)}, {"reduction": reduction, "ignore_index": 2}, slots, silent)
+            pair = {"X": normal(2, 3, 2, 2, dtype=dtype), "Label": integers(2, 2, 2, low=0, high=3)}
+            case("nll_loss", {**pair, "Weight": positive(3, dtype=dtype)}, {"reduction": reduction}, slots, silent)
+        case("label_smooth", {"X": integers(3, 4, low=0, high=2, dtype=dtype)}, {"epsilon": 0.1})
+        case("label_smooth", {"X": integers(3, 4, low=0, high=2, dtype=dtype), "PriorDist": shares(1, 4, dtype=dtype)}, {"epsilon": 0.1})
+    case("bce_loss", {"X": np.array([0.0, 1.0, 0.0, 1.0], F32), "Label": np.array([0, 0, 1, 1], F32)})
+    case("cross_entropy", {"X": np.array([[0.0, 1.0]], F32), "Label": numbers(0)[:, None]}, {}, ["Y"])
+    case("cross_entropy2", {"X": np.array([[0.0, 1.0]], F32), "Label": numbers(0)[:, None]}, {}, ["Y", "MatchX", "XShape"], ["XShape"])
+    case("cross_entropy", {"X": np.array([[0.0, 1.0]], F32), "Label": np.array([[0.5, 0.5]], F32)}, {"soft_label": True}, ["Y"])
+    case("cross_entropy", {"X": shares(2, 3, 5), "Label": integers(2, 3, 1, low=0, high=5)}, {}, ["Y"])
+    case("cross_entropy", {"X": Lod(shares(3, 5), [[1, 2]]), "Label": Lod(integers(3, 1, low=0, high=5), [[1, 2]])}, {}, ["Y"])
+    case("cross_entropy2", {"X": shares(2, 3, 5), "Label": integers(2, 3, 1, low=0, high=5)}, {}, ["Y", "MatchX", "XShape"], ["XShape"])
+    for epsilon in [1e-4, 0.125]:
+        pair = {"Predicted": shares(2, 2).reshape(4, 1), "Labels": integers(4, 1, low=0, high=2, dtype=F32)}
+        case("log_loss", pair, {"epsilon": epsilon}, ["Loss"])
+    for axis in [1, 0, -1, 2]:
+        shape, slots = [2, 3, 4], ["Softmax", "Loss"]
+        count, shape[axis] = shape[axis], 1
+        label = integers(*shape, low=0, high=count)
+        case("softmax_with_cross_entropy", {"Logits": normal(2, 3, 4), "Label": label}, {"axis": axis}, slots)
+        soft = shares(2, 3, 4)
+        case("softmax_with_cross_entropy", {"Logits": normal(2, 3, 4), "Label": soft}, {"axis": axis, "soft_label": True}, slots)
+    case("softmax_with_cross_entropy", {"Logits": normal(4, 5), "Label": integers(4, 1, low=0, high=5, dtype=I32)}, {}, ["Softmax", "Loss"])
+    case("softmax_with_cross_entropy", {"Logits": shares(4, 5), "Label": integers(4, 1, low=0, high=5)}, {"use_softmax": False}, ["Softmax", "Loss"])
+    case("softmax_with_cross_entropy", {"Logits": normal(4, 5), "Label": numbers(0, 4, -100, 1)[:, None]}, {}, ["Softmax", "Loss"])
+    case("softmax_with_cross_entropy", {"Logits": Lod(normal(3, 5), [[1, 2]]), "Label": integers(3, 1, low=0, high=5)}, {}, ["Softmax", "Loss"])
+    case("sigmoid_cross_entropy_with_logits", {"X": normal(3, 4), "Label": integers(3, 4, low=0, high=2, dtype=F32), "pos_weight": positive(3, 4)})
+    for k in [1, 2]:
+        values, indices = normal(4, k), integers(4, k, low=0, high=3)
+        slots = ["Accuracy", "Correct", "Total"]
+        case("accuracy", {"Out": values, "Indices": indices, "Label": integers(4, 1, low=0, high=3)}, {}, slots)
+    case("accuracy", {"Out": normal(3, 2), "Indices": np.array([[0, 1], [1, 2], [2, 0]]), "Label": numbers(1, 1, 1, dtype=I64)[:, None]}, {}, slots)
+
+
+def dtype_of(name):
+    return np.dtype(name).type
+
+
+def images():
+    for factor in [2, 3]:
+        case("pixel_shuffle", {"X": normal(1, factor * factor * 2, 2, 3)}, {"upscale_factor": factor})
+        case("pixel_shuffle", {"X": normal(1, 2, 3, factor * factor * 2)}, {"upscale_factor": factor, "data_format": "NHWC"})
+    for mode in ["bilinear", "nearest"]:
+        for padding in ["zeros", "border", "reflection"]:
+            for corners in [True, False]:
+                grid = normal(1, 3, 2, 2, scale=0.4, key="g")
+                attributes = {"mode": mode, "padding_mode": padding, "align_corners": corners}
+                case("grid_sampler", {"X": normal(1, 2, 4, 5), "Grid": grid}, attributes, ["Output"])
+    windows = {"kernel_sizes": [2, 3], "strides": [1, 1], "paddings": [0, 0, 0, 0], "dilations": [1, 1]}
+    case("unfold", {"X": normal(2, 2, 4, 5)}, windows, ["Y"])
+    case("unfold", {"X": normal(2, 2, 4, 5)}, {**windows, "strides": [2, 1], "paddings": [1, 0, 2, 1]}, ["Y"])
+    case("unfold", {"X": normal(2, 2, 4, 5)}, {**windows, "dilations": [2, 1]}, ["Y"])
+    x = normal(1, 2, 3, 4)
+    for kind in ["nearest_interp_v2", "bilinear_interp_v2"]:
+        method = kind.split("_")[0]
+        for corners, mode in [(True, 1), (False, 1), (False, 0)]:
+            def resize(x=x, more=None, **attributes):
+                attributes = {"interp_method": method, "align_corners": corners, "align_mode": mode, **attributes}
+                case(kind, {"X": x, **(more or {})}, attributes)
+
+            resize(out_h=6, out_w=8)
+            resize(out_h=2, out_w=3)
+            resize(out_h=5, out_w=7)
+            resize(scale=[2.0, 1.5])
+            resize(normal(1, 3, 4, 2), out_h=5, out_w=6, data_layout="NHWC")
+            resize(more={"OutSize": numbers(5, 6, dtype=I32)}, out_h=2, out_w=2)
+            resize(more={"SizeTensor": [numbers(5, dtype=I32), numbers(3, dtype=I32)]}, out_h=2, out_w=2)
+            resize(more={"Scale": np.array([1.5, 2.0], F32)}, out_h=-1, out_w=-1)
+            resize(out_h=1, out_w=1)
+
+
+def main(directory):
+    paddle.enable_static()
+    families = [
+        convolutions, pooling, normalization, tables, activations, pairs, reductions, moving, making, products,
+        losses, images,
+    ]
+    for family in families:
+        family()
+    for line in record.failed:
+        print(line, file=sys.stderr)
+    record.write(directory)
+    print(f"{len(record.cases)} cases of {len({case['kind'] for case in record.cases})} operators")
+    sys.exit(1 if record.failed else 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
