@@ -3,6 +3,13 @@
 //! `golden/make_paddle_operators.py` says what a case is and recorded them. Element types, extents, LoD, integers
 //! and truth values are the same; numbers with fractions are as close as [`TOLERANCE`] says.
 
+#![expect(clippy::disallowed_methods, reason = "reads its recordings")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers that were recorded fit"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
