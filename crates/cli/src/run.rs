@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use lodstone::{ConvertOptions, Inputs, Model, OpenOptions};
+use lodstone::{ConvertOptions, Inputs, Loss, Model, OpenOptions};
 
 use crate::Failure;
 use crate::args::Run;
@@ -35,7 +35,9 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         });
     };
     let made = Model { parameters: outputs, ..Model::default() };
-    let done = lodstone::convert(made, path, &ConvertOptions::default())?;
+    // Who asks for a format without names has seen them on the command line.
+    let options = ConvertOptions { allow: vec![Loss::Names], ..ConvertOptions::default() };
+    let done = lodstone::convert(made, path, &options)?;
     done.report.warnings.iter().for_each(|warning| say::warning(warning));
     Ok(())
 }
