@@ -5,7 +5,7 @@
 //! needs. What ONNX has no words for are operators of [`DOMAIN`], which the runtime has and export names.
 //!
 //! LoD never reaches an operator: a rule of sequences asks for the offsets of a level as an input of its
-//! own, and [`lod`](Lod) says what becomes of the LoD of the inputs.
+//! own, and [`lod_source`] says what becomes of the LoD of the inputs.
 //!
 //! Source of truth: the kernels of PaddlePaddle 2.6.2, and results that it gave.
 
