@@ -2,7 +2,7 @@
 
 use lodstone_model::{AttributeValue, DType, Dim, Op};
 use lodstone_schema::onnx::infer::ValueInfo;
-use lodstone_schema::paddle::{attributes, codes};
+use lodstone_schema::paddle::{attribute, codes};
 
 use super::Given;
 
@@ -39,19 +39,12 @@ pub fn native_outputs(
 
 /// A tensor of the extents and the type that attributes say.
 fn filled(op: &Op) -> Result<ValueInfo, String> {
-    let attribute = |name: &str| {
-        let default = || {
-            let mut known = attributes(&op.kind);
-            known.find(|known| known.name == name)?.default.as_ref()
-        };
-        op.attribute(name).or_else(default)
-    };
-    let dims: Vec<i64> = match attribute("shape") {
+    let dims: Vec<i64> = match attribute(op, "shape") {
         Some(AttributeValue::Longs(dims)) => dims.clone(),
         Some(AttributeValue::Ints(dims)) => dims.iter().copied().map(i64::from).collect(),
         _ => return Err("expected extents as `shape`".to_owned()),
     };
-    let dtype = match attribute("dtype") {
+    let dtype = match attribute(op, "dtype") {
         Some(AttributeValue::Int(code)) => codes::dtype(*code),
         _ => return Err("expected an element type as `dtype`".to_owned()),
     };

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use lodstone_model::{AttributeValue, DType, Op};
-use lodstone_schema::paddle::{attributes, codes};
+use lodstone_schema::paddle::{attribute, codes};
 
 use super::{Given, Output};
 use crate::onnx::{Graph, Value};
@@ -126,11 +126,7 @@ impl<'a> Operator<'a> {
 
     /// An attribute, or its default in the registry.
     pub(super) fn attribute(&self, name: &str) -> Option<&'a AttributeValue> {
-        let default = || {
-            let mut known = attributes(&self.op.kind);
-            known.find(|known| known.name == name)?.default.as_ref()
-        };
-        self.op.attribute(name).or_else(default)
+        attribute(self.op, name)
     }
 
     fn wrong<T>(&self, name: &str, expected: &str) -> Outcome<T> {

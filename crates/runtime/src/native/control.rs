@@ -1,10 +1,9 @@
 //! What comes in and goes out, what is run when, and arrays of tensors.
 
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
-use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_store::Blob;
 
-use super::{Outcome, Run, input, output};
+use super::{Outcome, Run, input, long, output};
 use crate::plan::{Slot, Step};
 use crate::run::Frame;
 use crate::value::Value;
@@ -63,14 +62,6 @@ fn select_input(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let value = frame.value(chosen)?.clone();
     frame.set(output(step, "Out")?, value);
     Ok(())
-}
-
-/// The integer that a variable of one element is.
-fn long(frame: &Frame<'_>, slot: Slot) -> Outcome<i64> {
-    match ValueInfo::of(frame.tensor(slot)?).ints().as_deref() {
-        Some([number]) => Ok(*number),
-        _ => Err("expected one integer".into()),
-    }
 }
 
 /// The number of a member that a variable says.

@@ -3,7 +3,7 @@
 use lodstone_formats::paddle_stream::{self, Expect};
 use lodstone_model::{AttributeValue, DType, Limits, Op, Tensor};
 
-use super::{Outcome, Run, input, output};
+use super::{Outcome, Run, flag, input, output};
 use crate::item::{Item, burn_type};
 use crate::kernels::converted;
 use crate::plan::{Slot, Step};
@@ -31,13 +31,6 @@ fn path(op: &Op) -> Outcome<String> {
     match op.attribute("file_path") {
         Some(AttributeValue::String(path)) if !path.0.is_empty() => Ok(path.to_string()),
         _ => Err("it has no `file_path`".into()),
-    }
-}
-
-fn flag(op: &Op, name: &str, otherwise: bool) -> bool {
-    match op.attribute(name) {
-        Some(AttributeValue::Bool(value)) => *value,
-        _ => otherwise,
     }
 }
 

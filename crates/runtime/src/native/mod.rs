@@ -10,7 +10,8 @@ mod sequences;
 
 pub(crate) use random::Random;
 
-use lodstone_model::Op;
+use lodstone_model::{AttributeValue, Op};
+use lodstone_schema::onnx::infer::ValueInfo;
 
 use crate::plan::{Slot, Step};
 use crate::run::{Failure, Frame};
@@ -41,4 +42,20 @@ fn input(step: &Step, slot: &str) -> Outcome<Slot> {
 fn output(step: &Step, slot: &str) -> Outcome<Slot> {
     let found = step.outputs(slot).first().copied().flatten();
     found.ok_or_else(|| Failure::Here(format!("it writes no `{slot}`")))
+}
+
+/// The integer that a variable of one element is.
+fn long(frame: &Frame<'_>, slot: Slot) -> Outcome<i64> {
+    match ValueInfo::of(frame.tensor(slot)?).ints().as_deref() {
+        Some([number]) => Ok(*number),
+        _ => Err("expected one integer".into()),
+    }
+}
+
+/// An attribute that is a truth value, or what it is otherwise.
+fn flag(op: &Op, name: &str, otherwise: bool) -> bool {
+    match op.attribute(name) {
+        Some(AttributeValue::Bool(value)) => *value,
+        _ => otherwise,
+    }
 }

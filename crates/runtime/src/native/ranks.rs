@@ -7,10 +7,9 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use lodstone_model::{DType, Lod, Op, Tensor};
-use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_store::Blob;
 
-use super::{Outcome, Run, input, output};
+use super::{Outcome, Run, input, long, output};
 use crate::plan::{Slot, Step};
 use crate::run::Frame;
 use crate::value::Value;
@@ -174,10 +173,8 @@ fn shrink(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
 }
 
 fn at_step(frame: &Frame<'_>, slot: Slot) -> Outcome<usize> {
-    match ValueInfo::of(frame.tensor(slot)?).ints().as_deref() {
-        Some([at]) => Ok(usize::try_from(*at).map_err(|_| format!("there is no step {at}"))?),
-        _ => Err("expected the number of a step".into()),
-    }
+    let at = long(frame, slot)?;
+    Ok(usize::try_from(at).map_err(|_| format!("there is no step {at}"))?)
 }
 
 /// Rows, or sequences of such, in the order of the ranks.

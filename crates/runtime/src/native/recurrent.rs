@@ -7,7 +7,7 @@
 use lodstone_model::{AttributeValue, Lod, Op};
 
 use super::sequences::{Rows, add_product, made, singles};
-use super::{Outcome, Run, input, output};
+use super::{Outcome, Run, flag, input, output};
 use crate::plan::Step;
 use crate::run::Frame;
 
@@ -42,13 +42,6 @@ fn curve(op: &Op, name: &str, otherwise: &str) -> Outcome<Curve> {
 
 fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
-}
-
-fn flag(op: &Op, name: &str, otherwise: bool) -> bool {
-    match op.attribute(name) {
-        Some(AttributeValue::Bool(value)) => *value,
-        _ => otherwise,
-    }
 }
 
 /// What each sequence begins with: rows of a variable, or zeros.

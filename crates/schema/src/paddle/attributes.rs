@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use lodstone_model::{AttributeValue, ByteString};
+use lodstone_model::{AttributeValue, ByteString, Op};
 use serde_json::Value;
 
 /// An attribute that an operator may be given.
@@ -38,6 +38,12 @@ static ATTRIBUTES: LazyLock<HashMap<&str, Vec<Parameter>>> = LazyLock::new(|| {
 pub fn attributes(operator: &str) -> impl Iterator<Item = &'static Parameter> {
     let of = |name: &str| ATTRIBUTES.get(name).map_or([].as_slice(), Vec::as_slice);
     of(operator).iter().chain(of(EVERY))
+}
+
+/// The value of an attribute of an operator: what it was given, or the default of the registry.
+pub fn attribute<'o>(op: &'o Op, name: &str) -> Option<&'o AttributeValue> {
+    let default = || attributes(&op.kind).find(|known| known.name == name)?.default.as_ref();
+    op.attribute(name).or_else(default)
 }
 
 /// A value of a type; an empty one of what is nothing.

@@ -12,7 +12,7 @@
 mod attributes;
 pub mod codes;
 
-pub use attributes::{Parameter, attributes};
+pub use attributes::{Parameter, attribute, attributes};
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
