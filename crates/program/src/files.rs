@@ -17,6 +17,13 @@ const FILE: &str = "__model__";
 /// The same as text.
 const TEXT: &str = "__model__.txt";
 
+/// The attribute of `save` and `load` that makes them write and read one of several records of a file, each of
+/// which follows its size.
+pub const MERGED: &str = "merged";
+
+/// The attribute of `load` that says which record of a merged file it reads.
+pub const POSITION: &str = "position";
+
 /// How a program is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
@@ -81,10 +88,10 @@ pub enum Placement {
 /// Which names of files programs may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Paths {
-    /// Relative ones that stay below where the program is run.
+    /// Relative ones that stay below the directory that the run is given.
     #[default]
     Inside,
-    /// Any.
+    /// Any: absolute ones, and such that climb with `..`.
     Anywhere,
 }
 
@@ -132,8 +139,7 @@ pub fn save(
     let vars = declared(program, vars)?;
     for (operator, vars, position) in placed("save", &vars, dir, options)? {
         let operator = operator.input("X", &vars).attribute("overwrite", options.overwrite);
-        let operator =
-            if position.is_some() { operator.attribute("merged", true) } else { operator };
+        let operator = if position.is_some() { operator.attribute(MERGED, true) } else { operator };
         push(program, operator.finish()?);
     }
     Ok(())
@@ -174,7 +180,7 @@ pub fn load(
     for (operator, vars, position) in placed("load", &vars, dir, options)? {
         let operator = operator.output("Out", &vars);
         let operator = match position {
-            Some(position) => operator.attribute("merged", true).attribute("position", position),
+            Some(position) => operator.attribute(MERGED, true).attribute(POSITION, position),
             None => operator,
         };
         push(program, operator.finish()?);

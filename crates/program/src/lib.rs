@@ -15,7 +15,8 @@ mod prune;
 
 pub use error::{Error, Result};
 pub use files::{
-    Form, Paths, Placement, SaveOptions, load, load_program, persistables, save, save_program,
+    Form, MERGED, POSITION, Paths, Placement, SaveOptions, load, load_program, persistables, save,
+    save_program,
 };
 pub use initializers::Initializer;
 pub use network::{Network, Parameter, Variable};

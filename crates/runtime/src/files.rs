@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use lodstone_formats::paddle_stream::{self, Layout};
 use lodstone_model::{AttributeValue, Op, Tensor};
+use lodstone_program::Paths;
 use lodstone_store::{
     Blob, Commit, Dir, Links, Output, Progress, check_relative, is_dir, is_there, plain,
 };
@@ -26,16 +27,6 @@ pub struct Dirs {
     pub paths: Paths,
     /// Counts the bytes that are saved, and cancels.
     pub progress: Progress,
-}
-
-/// Which names of files programs may have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Paths {
-    /// Relative ones that stay below their directory.
-    #[default]
-    Inside,
-    /// Any: absolute ones, and such that climb with `..`.
-    Anywhere,
 }
 
 impl Dirs {

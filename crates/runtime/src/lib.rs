@@ -6,6 +6,7 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod budget;
 mod error;
 mod files;
 mod item;
@@ -18,7 +19,7 @@ mod scope;
 mod value;
 
 pub use error::{Error, Place, Result};
-pub use files::{Dirs, Paths};
+pub use files::Dirs;
 pub use run::{Executor, Prepared};
 pub use scope::Scope;
 pub use value::Value;

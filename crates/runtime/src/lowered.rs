@@ -17,7 +17,9 @@ use crate::item::Item;
 use crate::kernels::{Call, Run, kernel};
 use crate::plan::{Slot, Step};
 use crate::run::Frame;
-use crate::value::Value;
+
+/// Most elements of a constant that is kept, where it is computed of others.
+const MOST_FOLDED: usize = 1 << 14;
 
 /// Most types that an operator is kept for.
 const MOST_KEPT: usize = 64;
@@ -31,12 +33,14 @@ type Key = Vec<(DType, Vec<u64>)>;
 /// Operators of ONNX over registers.
 struct Compiled {
     nodes: Vec<Node>,
-    constants: Vec<(usize, Tensor)>,
+    /// What registers begin with: constants, and what is computed of constants alone.
+    constants: Registers,
     /// Variables, and the registers that they are read into.
     inputs: Vec<(Slot, usize)>,
     /// Registers, and the variables that they become.
     outputs: Vec<(usize, Slot)>,
-    registers: usize,
+    /// How many bytes its results take, and what it needs on the way.
+    bytes: u64,
 }
 
 impl std::fmt::Debug for Compiled {
@@ -44,6 +48,8 @@ impl std::fmt::Debug for Compiled {
         f.debug_list().entries(self.nodes.iter().map(|node| &node.op.kind)).finish()
     }
 }
+
+type Registers = Vec<Option<Item<Flex>>>;
 
 struct Node {
     op: Op,
@@ -85,6 +91,7 @@ impl Lowered {
     /// Computes an operator.
     pub(crate) fn run(&self, frame: &mut Frame<'_>, step: &Step, op: &Op) -> Result<(), String> {
         let compiled = self.compiled(frame, step, op)?;
+        frame.reserve(compiled.bytes)?;
         let values = compiled.run(frame)?;
         let rows = lod_source(op).and_then(|slot| step.inputs(slot).first().copied().flatten());
         let rows = rows.and_then(|slot| frame.tensor(slot).ok());
@@ -96,7 +103,7 @@ impl Lowered {
             {
                 tensor.lod = lod.clone();
             }
-            frame.set(slot, Value::Tensor(tensor));
+            frame.make(slot, tensor)?;
         }
         Ok(())
     }
@@ -114,6 +121,7 @@ impl Lowered {
         }
         let seen = Seen { frame, step, looked: Cell::new(false) };
         let lowered = paddle::lower_op(op, frame.release(), &seen)?;
+        frame.reserve(lowered.bytes)?;
         let compiled = Arc::new(Compiled::new(lowered, step)?);
         if !seen.looked.get() {
             let mut kept = lock();
@@ -136,11 +144,11 @@ impl Compiled {
                 (numbers.len() - 1, true)
             }
         };
-        let constants: Vec<(usize, Tensor)> = lowered
-            .constants
-            .into_iter()
-            .map(|constant| (register(&constant.name).0, constant.tensor))
-            .collect();
+        let mut constants = Registers::new();
+        for constant in &lowered.constants {
+            let number = register(&constant.name).0;
+            put(&mut constants, number, Item::enter(&constant.tensor)?);
+        }
         let mut inputs = Vec::new();
         let mut read = |name: &str, register: &mut dyn FnMut(&str) -> (usize, bool)| {
             let (number, new) = register(name);
@@ -165,7 +173,10 @@ impl Compiled {
                 });
             }
             let outputs = args(&op.outputs).iter().map(|name| register(name).0).collect();
-            nodes.push(Node { op, run, inputs: numbers, outputs, last: Vec::new() });
+            let node = Node { op, run, inputs: numbers, outputs, last: Vec::new() };
+            if !node.fold(&mut constants)? {
+                nodes.push(node);
+            }
         }
         let mut outputs = Vec::new();
         for output in &lowered.outputs {
@@ -182,39 +193,17 @@ impl Compiled {
                 }
             }
         }
-        Ok(Self { nodes, constants, inputs, outputs, registers: numbers.len() })
+        constants.resize(numbers.len(), None);
+        Ok(Self { nodes, constants, inputs, outputs, bytes: lowered.bytes })
     }
 
     fn run(&self, frame: &Frame<'_>) -> Result<Vec<(Slot, Tensor)>, String> {
-        let mut registers: Vec<Option<Item<Flex>>> = vec![None; self.registers];
-        let mut put = |number: usize, item: Item<Flex>| {
-            if let Some(register) = registers.get_mut(number) {
-                *register = Some(item);
-            }
-        };
-        for (number, tensor) in &self.constants {
-            put(*number, Item::enter(tensor)?);
-        }
+        let mut registers = self.constants.clone();
         for (slot, number) in &self.inputs {
-            put(*number, Item::enter(frame.tensor(*slot)?)?);
+            put(&mut registers, *number, Item::enter(frame.tensor(*slot)?)?);
         }
         for node in &self.nodes {
-            let input = |number: &Option<usize>| registers.get((*number)?)?.clone();
-            let call = Call { op: &node.op, inputs: node.inputs.iter().map(input).collect() };
-            for number in &node.last {
-                if let Some(register) = registers.get_mut(*number) {
-                    *register = None;
-                }
-            }
-            let made = guarded(|| (node.run)(&call))
-                .map_err(|what| format!("as `{}`: {what}", node.op.kind))?;
-            for (number, item) in node.outputs.iter().zip(made) {
-                if !node.last.contains(number)
-                    && let Some(register) = registers.get_mut(*number)
-                {
-                    *register = Some(item);
-                }
-            }
+            node.run(&mut registers)?;
         }
         let take = |(number, slot): &(usize, Slot)| {
             let item = registers.get(*number).and_then(Clone::clone);
@@ -222,6 +211,54 @@ impl Compiled {
             Ok((*slot, item.leave()?))
         };
         self.outputs.iter().map(take).collect()
+    }
+}
+
+fn put(registers: &mut Registers, number: usize, item: Item<Flex>) {
+    if registers.len() <= number {
+        registers.resize(number + 1, None);
+    }
+    if let Some(register) = registers.get_mut(number) {
+        *register = Some(item);
+    }
+}
+
+impl Node {
+    fn run(&self, registers: &mut Registers) -> Result<(), String> {
+        let input = |number: &Option<usize>| registers.get((*number)?)?.clone();
+        let call = Call { op: &self.op, inputs: self.inputs.iter().map(input).collect() };
+        for number in &self.last {
+            if let Some(register) = registers.get_mut(*number) {
+                *register = None;
+            }
+        }
+        let made = guarded(|| (self.run)(&call))
+            .map_err(|what| format!("as `{}`: {what}", self.op.kind))?;
+        for (number, item) in self.outputs.iter().zip(made) {
+            if !self.last.contains(number) {
+                put(registers, *number, item);
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes it now if it reads constants alone and gives little: what is large is made anew at each run, so
+    /// that it takes memory only then.
+    fn fold(&self, constants: &mut Registers) -> Result<bool, String> {
+        let is_there = |number: &usize| constants.get(*number).is_some_and(Option::is_some);
+        if !self.inputs.iter().flatten().all(is_there) {
+            return Ok(false);
+        }
+        self.run(constants)?;
+        let made = |number: &usize| constants.get(*number)?.as_ref();
+        let is_small = |item: &Item<Flex>| item.shape().iter().product::<usize>() <= MOST_FOLDED;
+        let folds = self.outputs.iter().filter_map(made).all(is_small);
+        for number in self.outputs.iter().filter(|_| !folds) {
+            if let Some(register) = constants.get_mut(*number) {
+                *register = None;
+            }
+        }
+        Ok(folds)
     }
 }
 

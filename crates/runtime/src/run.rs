@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lodstone_model::{Program, Tensor};
 use lodstone_schema::paddle::interface;
 
+use crate::budget::Budget;
 use crate::error::{Error, Result};
 use crate::files::{Dirs, Files};
 use crate::native::Random;
@@ -37,7 +38,7 @@ impl Executor {
     ///
     /// # Errors
     /// If the program contradicts itself, nothing computes one of its operators, a variable is missing, or an
-    /// operator fails. What ran before that has changed the scope.
+    /// operator fails. The scope is then as it was; files that were published before that stay.
     pub fn run(
         &mut self,
         program: &Program,
@@ -98,6 +99,7 @@ impl Prepared {
             changed: Vec::new(),
             files: Files::new(dirs),
             random,
+            budget: scope.budget().clone(),
         };
         frame.values.resize_with(plan.vars.len(), || None);
         frame.changed.resize(plan.vars.len(), false);
@@ -114,7 +116,7 @@ impl Prepared {
             check_fed(&plan.program, name, tensor)?;
             frame.fill(slot, Value::Tensor(tensor.clone()));
         }
-        let ran = frame.block(0);
+        frame.block(0)?;
         frame.random.keep(scope);
         for (slot, var) in plan.vars.iter().enumerate() {
             if frame.changed.get(slot) == Some(&true)
@@ -127,7 +129,6 @@ impl Prepared {
                 scope.put(&var.name, value);
             }
         }
-        ran?;
         let fetched = |name: &String| {
             let slot = plan.names.get(name).copied();
             let found = slot.and_then(|slot| frame.values.get(slot)?.as_ref());
@@ -166,6 +167,7 @@ pub(crate) struct Frame<'p> {
     pub(crate) files: Files<'p>,
     /// Where random numbers come from.
     pub(crate) random: Random,
+    budget: Budget,
 }
 
 impl Frame<'_> {
@@ -207,6 +209,18 @@ impl Frame<'_> {
         if let Some(changed) = self.changed.get_mut(slot) {
             *changed = true;
         }
+    }
+
+    /// Fails if so many more bytes are more than the tensors of the scope may take.
+    pub(crate) fn reserve(&self, bytes: u64) -> std::result::Result<(), String> {
+        self.budget.check(bytes)
+    }
+
+    /// Gives a variable a tensor that has just been made.
+    pub(crate) fn make(&mut self, slot: Slot, tensor: Tensor) -> std::result::Result<(), String> {
+        let tensor = self.budget.charged(tensor)?;
+        self.set(slot, Value::Tensor(tensor));
+        Ok(())
     }
 
     fn clear(&mut self, slot: Slot) {

@@ -5,15 +5,29 @@ use std::collections::BTreeMap;
 use lodstone_model::{Model, Tensor};
 use lodstone_store::Result;
 
+use crate::budget::Budget;
 use crate::value::Value;
 
 /// Values of variables by name: parameters, statistics, counters. Programs that are run in one scope share them.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     values: BTreeMap<String, Value>,
+    budget: Budget,
 }
 
 impl Scope {
+    /// The same scope, where tensors that programs make may take so many bytes; it is all memory of the machine
+    /// otherwise. What was put in by hand does not count.
+    #[must_use]
+    pub fn with_memory(mut self, bytes: u64) -> Self {
+        self.budget = Budget::new(bytes);
+        self
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     /// The parameters of a model, read into memory when they are first used.
     ///
     /// # Errors

@@ -148,6 +148,18 @@ pub(crate) struct Graph {
     recent: Vec<constants::Key>,
     /// Values of it that have got their final names.
     named: HashMap<Arc<str>, Arc<str>>,
+    /// How many bytes the results take, of those whose extents are known.
+    pub(crate) bytes: u64,
+}
+
+/// How many bytes a value takes, if its extents are known; those that no number counts are more than there are.
+fn size(info: &ValueInfo) -> Option<u64> {
+    let known = |dim: &Dim| match dim {
+        Dim::Known(extent) => Some(*extent),
+        _ => None,
+    };
+    let shape: Vec<u64> = info.shape()?.iter().map(known).collect::<Option<_>>()?;
+    info.dtype().bits().map(|_| info.dtype().size_of(&shape).unwrap_or(u64::MAX))
 }
 
 /// Operators with blocks are not emitted.
@@ -210,6 +222,7 @@ impl Graph {
         let told = infer_op(&op, OPSET, &infos, &mut NoBodies)
             .map_err(|what| format!("as `{kind}`: {what}"))?;
         self.ops.push(op);
+        self.bytes = told.iter().filter_map(size).fold(self.bytes, u64::saturating_add);
         let told = told.into_iter().chain(std::iter::repeat_with(ValueInfo::default));
         Ok(results.iter().zip(told).map(|(name, info)| Value::new(name, info)).collect())
     }

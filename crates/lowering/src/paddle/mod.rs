@@ -87,6 +87,8 @@ pub struct Lowered {
     pub constants: Vec<Parameter>,
     /// What the operator writes.
     pub outputs: Vec<Output>,
+    /// How many bytes all results of the operators take, of those whose extents are known.
+    pub bytes: u64,
 }
 
 /// A variable that an operator writes.
@@ -116,7 +118,7 @@ pub fn lower_op(op: &Op, release: i64, given: &dyn Given) -> Result<Lowered, Str
     rule(&mut operator)?;
     let outputs = operator.outputs;
     outputs.iter().try_for_each(check_size)?;
-    Ok(Lowered { ops: graph.ops, constants: graph.constants, outputs })
+    Ok(Lowered { ops: graph.ops, constants: graph.constants, outputs, bytes: graph.bytes })
 }
 
 /// Fails if an output is larger than anything that is meant.

@@ -9,7 +9,7 @@ use crate::run::Frame;
 use crate::value::Value;
 
 /// Most tensors of an array.
-const LONGEST: usize = 1 << 24;
+const LONGEST: usize = 1 << 20;
 
 pub(super) fn of(kind: &str) -> Option<Run> {
     Some(match kind {

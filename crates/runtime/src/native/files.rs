@@ -2,20 +2,13 @@
 
 use lodstone_formats::paddle_stream::{self, Expect};
 use lodstone_model::{AttributeValue, DType, Limits, Op, Tensor};
+use lodstone_program::{MERGED, POSITION};
 
 use super::{Outcome, Run, flag, input, output};
 use crate::item::{Item, burn_type};
 use crate::kernels::converted;
 use crate::plan::{Slot, Step};
 use crate::run::{Failure, Frame};
-use crate::value::Value;
-
-/// The attribute of `save` and `load` that makes them write and read one of several records of a file, each of
-/// which follows its size.
-const MERGED: &str = "merged";
-
-/// The attribute of `load` that says which record of a merged file it reads.
-const POSITION: &str = "position";
 
 pub(super) fn of(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -94,10 +87,10 @@ fn put(frame: &mut Frame<'_>, op: &Op, slot: Slot, tensor: Tensor, path: &str) -
         check(frame, slot, &tensor, path)?;
         tensor
     };
+    frame.reserve(tensor.nbytes())?;
     let bytes = tensor.data.read().map_err(|error| error.to_string())?;
     tensor.data = lodstone_store::Blob::memory(bytes);
-    frame.set(slot, Value::Tensor(tensor));
-    Ok(())
+    Ok(frame.make(slot, tensor)?)
 }
 
 fn load(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {

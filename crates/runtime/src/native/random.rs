@@ -14,7 +14,6 @@ use crate::kernels::converted;
 use crate::plan::Step;
 use crate::run::Frame;
 use crate::scope::Scope;
-use crate::value::Value;
 
 /// The variable that the state is: seed and counter, two `int64`.
 const STATE: &str = "@RANDOM_STATE@";
@@ -100,8 +99,8 @@ impl Random {
     }
 }
 
-/// Draws two numbers.
-type Draw = fn(&mut Random, &Op) -> [f64; 2];
+/// Draws two numbers, as an operator says.
+type Draw = fn(&Op) -> Box<dyn Fn(&mut Random) -> [f64; 2]>;
 
 fn number(op: &Op, name: &str, otherwise: f32) -> f64 {
     match op.attribute(name) {
@@ -118,9 +117,9 @@ fn long(op: &Op, name: &str, otherwise: i64) -> i64 {
     }
 }
 
-fn uniform(random: &mut Random, op: &Op) -> [f64; 2] {
+fn uniform(op: &Op) -> Box<dyn Fn(&mut Random) -> [f64; 2]> {
     let (least, most) = (number(op, "min", -1.0), number(op, "max", 1.0));
-    random.pair().map(|share| least + share * (most - least))
+    Box::new(move |random| random.pair().map(|share| least + share * (most - least)))
 }
 
 /// Two independent normal numbers (Box and Muller, 1958).
@@ -130,20 +129,20 @@ fn normal(random: &mut Random) -> [f64; 2] {
     [radius * angle.cos(), radius * angle.sin()]
 }
 
-fn gaussian(random: &mut Random, op: &Op) -> [f64; 2] {
+fn gaussian(op: &Op) -> Box<dyn Fn(&mut Random) -> [f64; 2]> {
     let (mean, deviation) = (number(op, "mean", 0.0), number(op, "std", 1.0));
-    normal(random).map(|value| mean + deviation * value)
+    Box::new(move |random| normal(random).map(|value| mean + deviation * value))
 }
 
 /// Drawn again where they are more than two deviations from the mean.
-fn truncated(random: &mut Random, op: &Op) -> [f64; 2] {
+fn truncated(op: &Op) -> Box<dyn Fn(&mut Random) -> [f64; 2]> {
     let (mean, deviation) = (number(op, "mean", 0.0), number(op, "std", 1.0));
-    let one = |random: &mut Random| loop {
+    let one = move |random: &mut Random| loop {
         if let Some(value) = normal(random).into_iter().find(|value| value.abs() <= 2.0) {
             return mean + deviation * value;
         }
     };
-    [one(random), one(random)]
+    Box::new(move |random| [one(random), one(random)])
 }
 
 /// The extents that an operator fills.
@@ -203,21 +202,27 @@ fn tensor(values: &[f64], shape: Vec<u64>, dtype: DType) -> Outcome<Tensor> {
     Ok(converted(item, burn_type(dtype)?)?.leave()?)
 }
 
+/// Fails if there is no room for so many numbers, as they are drawn and as they are kept.
+fn reserve(frame: &Frame<'_>, count: usize) -> Outcome {
+    Ok(frame.reserve((count as u64).saturating_mul(16))?)
+}
+
 fn fill(frame: &mut Frame<'_>, step: &Step, op: &Op, draw: Draw) -> Outcome {
     let shape = extents(frame, step, op)?;
     let code = i32::try_from(long(op, "dtype", 5)).unwrap_or(-1);
     let count = usize::try_from(shape.iter().product::<u64>()).unwrap_or(0);
+    reserve(frame, count)?;
+    let draw = draw(op);
     let values = with_seed(frame, op, |random| {
         let mut values = Vec::with_capacity(count + 1);
         while values.len() < count {
-            values.extend(draw(random, op));
+            values.extend(draw(random));
         }
         values.truncate(count);
         values
     });
     let made = tensor(&values, shape, codes::dtype(code))?;
-    frame.set(output(step, "Out")?, Value::Tensor(made));
-    Ok(())
+    Ok(frame.make(output(step, "Out")?, made)?)
 }
 
 fn randint(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
@@ -228,6 +233,7 @@ fn randint(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     }
     let range = (i128::from(high) - i128::from(low)) as f64;
     let count = shape.iter().product::<u64>();
+    reserve(frame, usize::try_from(count).unwrap_or(usize::MAX))?;
     let values: Vec<u8> = with_seed(frame, op, |random| {
         #[expect(clippy::cast_possible_truncation, reason = "below the range, rounded down")]
         let one = |_| low.saturating_add((random.pair()[0] * range) as i64).min(high - 1);
@@ -237,8 +243,7 @@ fn randint(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let made = Tensor::dense(DType::Int64, shape, Blob::memory(values));
     let item = Item::<burn_flex::Flex>::enter(&made)?;
     let made = converted(item, burn_type(codes::dtype(code))?)?.leave()?;
-    frame.set(output(step, "Out")?, Value::Tensor(made));
-    Ok(())
+    Ok(frame.make(output(step, "Out")?, made)?)
 }
 
 /// Each element is dropped with a probability; `Mask` has 1 for those that stay.
@@ -253,6 +258,7 @@ fn dropout(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         Some(AttributeValue::String(how)) if how.to_string() == "upscale_in_train"
     );
     let count = usize::try_from(x.shape.iter().product::<u64>()).unwrap_or(0);
+    reserve(frame, count)?;
     let mask: Vec<u8> = with_seed(frame, op, |random| {
         let mut mask = Vec::with_capacity(count + 1);
         while mask.len() < count {
@@ -268,10 +274,9 @@ fn dropout(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     out.lod = x.lod.clone();
     if let Ok(slot) = output(step, "Mask") {
         let mask = Tensor::dense(DType::Uint8, x.shape, Blob::memory(mask));
-        frame.set(slot, Value::Tensor(mask));
+        frame.make(slot, mask)?;
     }
-    frame.set(output(step, "Out")?, Value::Tensor(out));
-    Ok(())
+    Ok(frame.make(output(step, "Out")?, out)?)
 }
 
 fn product(a: &Tensor, b: &Tensor) -> Outcome<Tensor> {
@@ -299,8 +304,8 @@ mod tests {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let variance = values.iter().map(|value| value * value).sum::<f64>() / values.len() as f64;
         assert!(mean.abs() < 0.01 && (variance - 1.0).abs() < 0.02, "{mean} {variance}");
-        let op = Op::default();
-        let values: Vec<f64> = (0..5000).flat_map(|_| truncated(&mut random, &op)).collect();
+        let draw = truncated(&Op::default());
+        let values: Vec<f64> = (0..5000).flat_map(|_| draw(&mut random)).collect();
         assert!(values.iter().all(|value| value.abs() <= 2.0));
     }
 }

@@ -63,8 +63,7 @@ fn longest(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let longest = ranks(frame, step)?.first().map_or(0, |(_, length)| *length as u64);
     let bytes = longest.to_le_bytes().to_vec();
     let made = Tensor::dense(DType::Int64, vec![1], Blob::memory(bytes));
-    frame.set(output(step, "Out")?, Value::Tensor(made));
-    Ok(())
+    Ok(frame.make(output(step, "Out")?, made)?)
 }
 
 /// Rows of a tensor, as bytes.
@@ -156,8 +155,7 @@ fn join(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let count = offsets.last().and_then(|count| usize::try_from(*count).ok()).unwrap_or(0);
     let mut made = first.with(bytes, count);
     made.lod = Lod(vec![offsets]);
-    frame.set(output(step, "Out")?, Value::Tensor(made));
-    Ok(())
+    Ok(frame.make(output(step, "Out")?, made)?)
 }
 
 /// The rows of the sequences that still go on at a step: the first ones.
@@ -168,8 +166,7 @@ fn shrink(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let bytes =
         rows.bytes.get(..count * rows.size).ok_or("it has fewer rows than sequences go on")?;
     let made = rows.with(bytes.to_vec(), count);
-    frame.set(output(step, "Out")?, Value::Tensor(made));
-    Ok(())
+    Ok(frame.make(output(step, "Out")?, made)?)
 }
 
 fn at_step(frame: &Frame<'_>, slot: Slot) -> Outcome<usize> {
@@ -199,6 +196,5 @@ fn reorder(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     if !tensor.lod.is_empty() {
         made.lod = Lod(vec![offsets]);
     }
-    frame.set(output(step, "Out")?, Value::Tensor(made));
-    Ok(())
+    Ok(frame.make(output(step, "Out")?, made)?)
 }

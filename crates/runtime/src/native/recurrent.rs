@@ -121,9 +121,9 @@ fn lstm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         }
     }
     let shape = || vec![total as u64, size as u64];
-    frame.set(output(step, "Hidden")?, made(&hiddens, shape(), rows.lod.clone()));
+    frame.make(output(step, "Hidden")?, made(&hiddens, shape(), rows.lod.clone()))?;
     if let Ok(slot) = output(step, "Cell") {
-        frame.set(slot, made(&cells, shape(), rows.lod));
+        frame.make(slot, made(&cells, shape(), rows.lod))?;
     }
     Ok(())
 }
@@ -172,7 +172,7 @@ fn gru(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         }
     }
     let lod: Lod = rows.lod;
-    frame.set(output(step, "Hidden")?, made(&hiddens, vec![total as u64, size as u64], lod));
+    frame.make(output(step, "Hidden")?, made(&hiddens, vec![total as u64, size as u64], lod))?;
     Ok(())
 }
 

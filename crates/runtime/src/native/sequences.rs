@@ -11,7 +11,6 @@ use lodstone_store::Blob;
 use super::{Outcome, Run, input, output};
 use crate::plan::{Slot, Step};
 use crate::run::Frame;
-use crate::value::Value;
 
 pub(super) fn of(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -83,11 +82,11 @@ pub(super) fn singles(tensor: &Tensor) -> Outcome<Vec<f32>> {
 }
 
 /// A tensor of numbers.
-pub(super) fn made(values: &[f32], shape: Vec<u64>, lod: Lod) -> Value {
+pub(super) fn made(values: &[f32], shape: Vec<u64>, lod: Lod) -> Tensor {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let mut tensor = Tensor::dense(DType::Float32, shape, Blob::memory(bytes));
     tensor.lod = lod;
-    Value::Tensor(tensor)
+    tensor
 }
 
 fn text(op: &Op, name: &str) -> String {
@@ -145,13 +144,13 @@ fn pool(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let count = rows.sequences.len();
     let mut lod = rows.lod.clone();
     lod.0.pop();
-    frame.set(output(step, "Out")?, made(&values, rows.extents(count), lod));
+    frame.make(output(step, "Out")?, made(&values, rows.extents(count), lod))?;
     if let Ok(slot) = output(step, "MaxIndex")
         && kind == "MAX"
     {
         let bytes: Vec<u8> = places.iter().flat_map(|place| place.to_le_bytes()).collect();
         let shape = rows.extents(count);
-        frame.set(slot, Value::Tensor(Tensor::dense(DType::Int32, shape, Blob::memory(bytes))));
+        frame.make(slot, Tensor::dense(DType::Int32, shape, Blob::memory(bytes)))?;
     }
     Ok(())
 }
@@ -192,8 +191,7 @@ fn convolve(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     }
     let count = rows.sequences.last().map_or(0, |last| last.end);
     let shape = vec![count as u64, size as u64];
-    frame.set(output(step, "Out")?, made(&values, shape, rows.lod));
-    Ok(())
+    Ok(frame.make(output(step, "Out")?, made(&values, shape, rows.lod))?)
 }
 
 /// Adds a row times a matrix, whose rows begin at the one called `first`.
@@ -221,8 +219,8 @@ fn softmax(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
         let sum: f32 = values.iter().sum();
         values.iter_mut().for_each(|value| *value /= sum);
     }
-    frame.set(output(step, "Out")?, made(&rows.values, rows.shape.clone(), rows.lod));
-    Ok(())
+    let made = made(&rows.values, rows.shape.clone(), rows.lod);
+    Ok(frame.make(output(step, "Out")?, made)?)
 }
 
 /// Rows, or sequences of such, as often as the sequences of another are long.
@@ -257,10 +255,8 @@ fn expand(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let (mut made, mut count, mut offsets) = (Vec::new(), 0_u64, vec![0_u64]);
     for (range, times) in own.iter().zip(times) {
         let piece = bytes.get(range.start * size..range.end * size).unwrap_or_default();
-        let more = (piece.len() as u64).checked_mul(times);
-        if more.is_none_or(|more| more > 1 << 36) {
-            return Err(format!("{times} times is too much").into());
-        }
+        // An empty one repeated takes its offsets.
+        frame.reserve((piece.len() as u64 + 8).saturating_mul(times))?;
         for _ in 0..times {
             made.extend_from_slice(piece);
             count += range.len() as u64;
@@ -272,6 +268,5 @@ fn expand(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     if !x.lod.is_empty() {
         tensor.lod = Lod(vec![offsets]);
     }
-    frame.set(output(step, "Out")?, Value::Tensor(tensor));
-    Ok(())
+    Ok(frame.make(output(step, "Out")?, tensor)?)
 }
