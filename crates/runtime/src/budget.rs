@@ -76,12 +76,12 @@ impl Drop for Charged {
 
 /// How much memory the machine has; a terabyte where it does not tell.
 fn machine() -> u64 {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     {
         let system = rustix::system::sysinfo();
-        u64::from(system.totalram).saturating_mul(u64::from(system.mem_unit))
+        system.totalram.saturating_mul(u64::from(system.mem_unit))
     }
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
     {
         1 << 40
     }

@@ -14,6 +14,7 @@ use lodstone_store::{
     Blob, Commit, Dir, Links, Output, Progress, check_relative, is_dir, is_there, plain,
 };
 
+use crate::error::{Error, Result};
 use crate::item::Outcome;
 
 /// Where programs may load and save.
@@ -72,6 +73,11 @@ struct Held {
 impl<'d> Files<'d> {
     pub(crate) fn new(dirs: &'d Dirs) -> Self {
         Self { dirs, held: BTreeMap::new() }
+    }
+
+    /// Fails if whoever watches the run has stopped it.
+    pub(crate) fn check_cancelled(&self) -> Result<()> {
+        self.dirs.progress.advance(0).map_err(|_| Error::Cancelled)
     }
 
     fn check(&self, path: &str) -> Outcome<()> {

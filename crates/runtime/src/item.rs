@@ -8,7 +8,8 @@ use burn_backend::{
     try_read_sync,
 };
 use bytes::Bytes;
-use lodstone_model::{DType, Tensor};
+use lodstone_model::{DType, Dim, Tensor};
+use lodstone_schema::onnx::infer::{MOST_ELEMENTS, ValueInfo};
 use lodstone_store::Blob;
 
 /// What a kernel fails with.
@@ -123,6 +124,16 @@ impl<B: Backend> Item<B> {
         let bytes = Bytes::from_owner(Left(bytes));
         let shape = shape.iter().map(|extent| *extent as u64).collect();
         Ok(Tensor::dense(dtype, shape, Blob::memory(bytes)))
+    }
+
+    /// Its type, with its elements if they are few.
+    pub(crate) fn info(&self) -> Outcome<ValueInfo> {
+        let shape = self.shape();
+        if shape.iter().product::<usize>() <= MOST_ELEMENTS {
+            return Ok(ValueInfo::of(&self.clone().leave()?));
+        }
+        let dims = shape.iter().map(|extent| Dim::Known(*extent as u64)).collect();
+        Ok(ValueInfo::tensor(self.dtype()?, Some(dims)))
     }
 
     /// The type of the elements.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use burn_flex::Flex;
 use lodstone_lowering::paddle::{self, Given, lod_source};
 use lodstone_model::{DType, Op, Tensor};
-use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 
 use crate::item::Item;
 use crate::kernels::{Call, Run, kernel};
@@ -58,6 +58,8 @@ struct Node {
     outputs: Vec<usize>,
     /// Registers that nobody reads after it.
     last: Vec<usize>,
+    /// Whether a result has extents that come of what it reads.
+    is_unsized: bool,
 }
 
 /// The variables of a frame, as a lowering sees them.
@@ -122,7 +124,7 @@ impl Lowered {
         let seen = Seen { frame, step, looked: Cell::new(false) };
         let lowered = paddle::lower_op(op, frame.release(), &seen)?;
         frame.reserve(lowered.bytes)?;
-        let compiled = Arc::new(Compiled::new(lowered, step)?);
+        let compiled = Arc::new(Compiled::new(lowered, step, frame)?);
         if !seen.looked.get() {
             let mut kept = lock();
             if kept.len() >= MOST_KEPT {
@@ -135,7 +137,7 @@ impl Lowered {
 }
 
 impl Compiled {
-    fn new(lowered: paddle::Lowered, step: &Step) -> Result<Self, String> {
+    fn new(lowered: paddle::Lowered, step: &Step, frame: &Frame<'_>) -> Result<Self, String> {
         let mut numbers: HashMap<String, usize> = HashMap::new();
         let mut register = |name: &str| match numbers.get(name) {
             Some(number) => (*number, false),
@@ -159,7 +161,8 @@ impl Compiled {
             Ok::<usize, String>(number)
         };
         let mut nodes = Vec::new();
-        for op in lowered.ops {
+        for (number, op) in lowered.ops.into_iter().enumerate() {
+            let is_unsized = lowered.unsized_ops.contains(&number);
             let run = kernel::<Flex>(&op.domain, &op.kind)
                 .ok_or_else(|| format!("`{}` is not computed yet", op.kind))?;
             let args = |operands: &[lodstone_model::Operand]| {
@@ -173,8 +176,8 @@ impl Compiled {
                 });
             }
             let outputs = args(&op.outputs).iter().map(|name| register(name).0).collect();
-            let node = Node { op, run, inputs: numbers, outputs, last: Vec::new() };
-            if !node.fold(&mut constants)? {
+            let node = Node { op, run, inputs: numbers, outputs, last: Vec::new(), is_unsized };
+            if !node.fold(&mut constants, frame)? {
                 nodes.push(node);
             }
         }
@@ -203,7 +206,7 @@ impl Compiled {
             put(&mut registers, *number, Item::enter(frame.tensor(*slot)?)?);
         }
         for node in &self.nodes {
-            node.run(&mut registers)?;
+            node.run(&mut registers, frame)?;
         }
         let take = |(number, slot): &(usize, Slot)| {
             let item = registers.get(*number).and_then(Clone::clone);
@@ -224,9 +227,12 @@ fn put(registers: &mut Registers, number: usize, item: Item<Flex>) {
 }
 
 impl Node {
-    fn run(&self, registers: &mut Registers) -> Result<(), String> {
+    fn run(&self, registers: &mut Registers, frame: &Frame<'_>) -> Result<(), String> {
         let input = |number: &Option<usize>| registers.get((*number)?)?.clone();
         let call = Call { op: &self.op, inputs: self.inputs.iter().map(input).collect() };
+        if self.is_unsized {
+            frame.reserve(size(&call).map_err(|what| format!("as `{}`: {what}", self.op.kind))?)?;
+        }
         for number in &self.last {
             if let Some(register) = registers.get_mut(*number) {
                 *register = None;
@@ -244,12 +250,12 @@ impl Node {
 
     /// Computes it now if it reads constants alone and gives little: what is large is made anew at each run, so
     /// that it takes memory only then.
-    fn fold(&self, constants: &mut Registers) -> Result<bool, String> {
+    fn fold(&self, constants: &mut Registers, frame: &Frame<'_>) -> Result<bool, String> {
         let is_there = |number: &usize| constants.get(*number).is_some_and(Option::is_some);
         if !self.inputs.iter().flatten().all(is_there) {
             return Ok(false);
         }
-        self.run(constants)?;
+        self.run(constants, frame)?;
         let made = |number: &usize| constants.get(*number)?.as_ref();
         let is_small = |item: &Item<Flex>| item.shape().iter().product::<usize>() <= MOST_FOLDED;
         let folds = self.outputs.iter().filter_map(made).all(is_small);
@@ -260,6 +266,15 @@ impl Node {
         }
         Ok(folds)
     }
+}
+
+/// How many bytes an operator's results will take, as its rule tells for what it is given.
+fn size(call: &Call<'_, Flex>) -> Result<u64, String> {
+    let info = |item: &Option<Item<Flex>>| item.as_ref().map(Item::info).transpose();
+    let infos = call.inputs.iter().map(info).collect::<Result<Vec<_>, _>>()?;
+    let infos: Vec<Option<&ValueInfo>> = infos.iter().map(Option::as_ref).collect();
+    let told = infer_op(call.op, paddle::OPSET, &infos, &mut NoBodies)?;
+    Ok(told.iter().filter_map(ValueInfo::nbytes).fold(0, u64::saturating_add))
 }
 
 /// What a kernel gives; one that panics has an error of this program, not of the user's.

@@ -138,6 +138,7 @@ impl Plan {
                 return Err(Error::Variable { name: name.clone(), what });
             }
         }
+        plan.check_loops()?;
         plan.find_last(fetch);
         Ok(plan)
     }
@@ -247,6 +248,32 @@ impl Plan {
             step.last = here.difference(&seen).copied().filter(is_let_go).collect();
             seen.extend(here);
         }
+    }
+
+    /// Fails if a loop has no block, or never changes its condition.
+    fn check_loops(&self) -> Result<()> {
+        for step in self.blocks.iter().flat_map(|block| &block.steps) {
+            let wrong = |what: String| Err(Error::Operator { place: step.place.clone(), what });
+            if step.place.kind != "while" {
+                continue;
+            }
+            let Some(block) = step.block else { return wrong("it has no block".to_owned()) };
+            let condition = step.inputs("Condition").first().copied().flatten();
+            if let Some(condition) = condition.filter(|slot| !self.writes(block, *slot)) {
+                let name = self.vars.get(condition).map_or("", |var| &var.name);
+                return wrong(format!("its block never changes `{name}`, so it would not end"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a block, or one of those in it, writes a variable.
+    fn writes(&self, block: usize, slot: Slot) -> bool {
+        let steps = self.blocks.get(block).map_or(&[][..], |block| &block.steps);
+        steps.iter().any(|step| {
+            step.outputs.iter().any(|(_, slots)| slots.contains(&Some(slot)))
+                || step.block.is_some_and(|inner| self.writes(inner, slot))
+        })
     }
 
     /// All variables that a block and those in it name.

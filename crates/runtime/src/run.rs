@@ -285,6 +285,7 @@ impl Frame<'_> {
         condition: Slot,
     ) -> std::result::Result<(), Failure> {
         for _ in 0..MOST_ROUNDS {
+            self.files.check_cancelled()?;
             if !self.is_true(condition)? {
                 return Ok(());
             }

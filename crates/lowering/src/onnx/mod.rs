@@ -17,10 +17,10 @@ use lodstone_model::{
     ValueType,
 };
 use lodstone_schema::onnx::admits;
-use lodstone_schema::onnx::infer::{Bodies, ValueInfo, infer_op};
+use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 
 /// The version of ONNX's operators that lowerings emit: what runtimes open today.
-pub(crate) const OPSET: i64 = 21;
+pub const OPSET: i64 = 21;
 
 /// The version of the representation that belongs to it.
 pub(crate) const IR_VERSION: i64 = 10;
@@ -150,25 +150,8 @@ pub(crate) struct Graph {
     named: HashMap<Arc<str>, Arc<str>>,
     /// How many bytes the results take, of those whose extents are known.
     pub(crate) bytes: u64,
-}
-
-/// How many bytes a value takes, if its extents are known; those that no number counts are more than there are.
-fn size(info: &ValueInfo) -> Option<u64> {
-    let known = |dim: &Dim| match dim {
-        Dim::Known(extent) => Some(*extent),
-        _ => None,
-    };
-    let shape: Vec<u64> = info.shape()?.iter().map(known).collect::<Option<_>>()?;
-    info.dtype().bits().map(|_| info.dtype().size_of(&shape).unwrap_or(u64::MAX))
-}
-
-/// Operators with blocks are not emitted.
-struct NoBodies;
-
-impl Bodies for NoBodies {
-    fn body(&mut self, block: i32, _: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String> {
-        Err(format!("there is no graph {block}"))
-    }
+    /// Operators of which a result has extents that are not known, by number.
+    pub(crate) unsized_ops: Vec<usize>,
 }
 
 impl Graph {
@@ -222,7 +205,12 @@ impl Graph {
         let told = infer_op(&op, OPSET, &infos, &mut NoBodies)
             .map_err(|what| format!("as `{kind}`: {what}"))?;
         self.ops.push(op);
-        self.bytes = told.iter().filter_map(size).fold(self.bytes, u64::saturating_add);
+        let sizes = told.iter().map(|info| info.nbytes());
+        let all = sizes.collect::<Option<Vec<u64>>>();
+        match all {
+            Some(sizes) => self.bytes = sizes.into_iter().fold(self.bytes, u64::saturating_add),
+            None => self.unsized_ops.push(self.ops.len() - 1),
+        }
         let told = told.into_iter().chain(std::iter::repeat_with(ValueInfo::default));
         Ok(results.iter().zip(told).map(|(name, info)| Value::new(name, info)).collect())
     }

@@ -35,6 +35,8 @@ use std::sync::LazyLock;
 use lodstone_model::{Dim, Op, Parameter};
 use lodstone_schema::onnx::infer::ValueInfo;
 
+pub use crate::onnx::OPSET;
+
 use crate::onnx::Graph;
 use operator::{Operator, Rule};
 
@@ -89,6 +91,8 @@ pub struct Lowered {
     pub outputs: Vec<Output>,
     /// How many bytes all results of the operators take, of those whose extents are known.
     pub bytes: u64,
+    /// Operators of which a result has extents that come of what is computed, by number.
+    pub unsized_ops: Vec<usize>,
 }
 
 /// A variable that an operator writes.
@@ -118,7 +122,13 @@ pub fn lower_op(op: &Op, release: i64, given: &dyn Given) -> Result<Lowered, Str
     rule(&mut operator)?;
     let outputs = operator.outputs;
     outputs.iter().try_for_each(check_size)?;
-    Ok(Lowered { ops: graph.ops, constants: graph.constants, outputs, bytes: graph.bytes })
+    Ok(Lowered {
+        ops: graph.ops,
+        constants: graph.constants,
+        outputs,
+        bytes: graph.bytes,
+        unsized_ops: graph.unsized_ops,
+    })
 }
 
 /// Fails if an output is larger than anything that is meant.

@@ -8,11 +8,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn_flex::Flex;
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
-use lodstone_schema::onnx::infer::{ValueInfo, infer_op};
+use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::{newest_opset, upgrade};
 
 use super::tensor::converted;
-use super::tests::{NoBodies, cases, golden, open};
+use super::tests::{cases, golden, open};
 use super::{Call, kernel};
 use crate::item::{Item, burn_type};
 

@@ -36,6 +36,20 @@ pub(super) fn wrapped<B: Backend>(
     }
 }
 
+/// Products along an axis, of which one place stays; bits that do not fit are cut off.
+pub(super) fn products<B: Backend>(x: &Item<B>, axis: usize) -> Outcome<Item<B>> {
+    let (kind, mut shape, bits) = (x.kind()?, x.shape(), x.to_bits()?);
+    let inner: usize = shape.iter().skip(axis + 1).product();
+    let dim = shape.get_mut(axis).map_or(1, |dim| std::mem::replace(dim, 1));
+    let mut made = vec![1_i64; shape.iter().product()];
+    for (place, value) in bits.into_iter().enumerate() {
+        if let Some(product) = made.get_mut(place / (dim * inner) * inner + place % inner) {
+            *product = product.wrapping_mul(value);
+        }
+    }
+    converted(Item::longs(&made).reshaped(shape), kind)
+}
+
 /// What a division gives: rounded towards 0, or what is left of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Division {

@@ -62,7 +62,12 @@ fn standard<B: Backend>(x: &Item<B>, axes: &[usize], epsilon: f64) -> Outcome<[I
 fn batch_normalization<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?;
     let rank = x.shape().len();
-    let part = |number: usize| by_channel(call.input(number)?, rank);
+    // Rows without extents are of one channel.
+    let channels = x.shape().get(1).copied().unwrap_or(1);
+    let part = |number: usize| match call.input(number)? {
+        list if list.shape().iter().product::<usize>() == channels => by_channel(list, rank),
+        list => Err(format!("{:?} are not {channels} channels", list.shape())),
+    };
     let (scale, bias, mean, variance) = (part(1)?, part(2)?, part(3)?, part(4)?);
     let epsilon = call.float("epsilon", 1e-5).into();
     let wide = x.widened()?;

@@ -2,6 +2,7 @@
 
 use burn_backend::{Backend, BoolStore, DType as BurnType, IntDType, Scalar};
 
+use super::integers::products;
 use super::tensor::{converted, long};
 use super::{Call, Run, axis};
 use crate::item::{Item, Outcome};
@@ -159,7 +160,7 @@ fn extreme<B: Backend>(x: &Item<B>, axes: &[usize], greatest: bool) -> Outcome<I
     Ok(Item::Float(B::float_mask_fill(best, none, Scalar::Float(f64::NAN))))
 }
 
-/// Sums wrap around; what has fractions is rounded towards 0.
+/// Sums and products wrap around; what has fractions is rounded towards 0.
 fn ints<B: Backend>(x: &Item<B>, axes: &[usize], how: Reduction) -> Outcome<Item<B>> {
     let along = |x: &Item<B>, of: fn(B::IntTensorPrimitive, usize) -> B::IntTensorPrimitive| {
         Ok::<_, String>(Item::Int(axes.iter().fold(x.int()?, |x, at| of(x, *at))))
@@ -168,7 +169,7 @@ fn ints<B: Backend>(x: &Item<B>, axes: &[usize], how: Reduction) -> Outcome<Item
         L1 => along(&Item::Int(B::int_abs(x.int()?)), B::int_sum_dim)?,
         Max => along(x, B::int_max_dim)?,
         Min => along(x, B::int_min_dim)?,
-        Product => along(x, B::int_prod_dim)?,
+        Product => axes.iter().try_fold(x.clone(), |x, at| products(&x, *at))?,
         Sum => along(x, B::int_sum_dim)?,
         SumSquare => along(&x.times(x)?, B::int_sum_dim)?,
         L2 | LogSum | LogSumExp | Mean => {

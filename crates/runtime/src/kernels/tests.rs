@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use burn_flex::Flex;
 use lodstone_formats::{OpenOptions, onnx};
 use lodstone_model::{DType, Model, Op, Tensor};
-use lodstone_schema::onnx::infer::{Bodies, ValueInfo, infer_op};
+use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::{newest_opset, operators, upgrade};
 use lodstone_store::Blob;
 
@@ -51,14 +51,6 @@ fn listed(name: &str) -> BTreeMap<String, String> {
         (what.to_owned(), why.to_owned())
     };
     text.lines().map(line).collect()
-}
-
-pub(super) struct NoBodies;
-
-impl Bodies for NoBodies {
-    fn body(&mut self, block: i32, _: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String> {
-        Err(format!("there is no graph {block}"))
-    }
 }
 
 pub(super) fn open(path: &Path) -> Model {

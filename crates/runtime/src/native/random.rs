@@ -99,8 +99,8 @@ impl Random {
     }
 }
 
-/// Draws two numbers, as an operator says.
-type Draw = fn(&Op) -> Box<dyn Fn(&mut Random) -> [f64; 2]>;
+/// Draws two numbers.
+type Draw = Box<dyn Fn(&mut Random) -> [f64; 2]>;
 
 fn number(op: &Op, name: &str, otherwise: f32) -> f64 {
     match op.attribute(name) {
@@ -117,7 +117,7 @@ fn long(op: &Op, name: &str, otherwise: i64) -> i64 {
     }
 }
 
-fn uniform(op: &Op) -> Box<dyn Fn(&mut Random) -> [f64; 2]> {
+fn uniform(op: &Op) -> Draw {
     let (least, most) = (number(op, "min", -1.0), number(op, "max", 1.0));
     Box::new(move |random| random.pair().map(|share| least + share * (most - least)))
 }
@@ -129,13 +129,13 @@ fn normal(random: &mut Random) -> [f64; 2] {
     [radius * angle.cos(), radius * angle.sin()]
 }
 
-fn gaussian(op: &Op) -> Box<dyn Fn(&mut Random) -> [f64; 2]> {
+fn gaussian(op: &Op) -> Draw {
     let (mean, deviation) = (number(op, "mean", 0.0), number(op, "std", 1.0));
     Box::new(move |random| normal(random).map(|value| mean + deviation * value))
 }
 
 /// Drawn again where they are more than two deviations from the mean.
-fn truncated(op: &Op) -> Box<dyn Fn(&mut Random) -> [f64; 2]> {
+fn truncated(op: &Op) -> Draw {
     let (mean, deviation) = (number(op, "mean", 0.0), number(op, "std", 1.0));
     let one = move |random: &mut Random| loop {
         if let Some(value) = normal(random).into_iter().find(|value| value.abs() <= 2.0) {
@@ -207,7 +207,7 @@ fn reserve(frame: &Frame<'_>, count: usize) -> Outcome {
     Ok(frame.reserve((count as u64).saturating_mul(16))?)
 }
 
-fn fill(frame: &mut Frame<'_>, step: &Step, op: &Op, draw: Draw) -> Outcome {
+fn fill(frame: &mut Frame<'_>, step: &Step, op: &Op, draw: fn(&Op) -> Draw) -> Outcome {
     let shape = extents(frame, step, op)?;
     let code = i32::try_from(long(op, "dtype", 5)).unwrap_or(-1);
     let count = usize::try_from(shape.iter().product::<u64>()).unwrap_or(0);

@@ -2,9 +2,9 @@
 
     python make_paddle_operators.py OUT_DIR
 
-writes `paddle_operators.json`, a case a line, and `paddle_operators.npz`, the elements of all tensors:
-an array for each element type, in which a tensor is told by its shape and where it begins. A second run
-writes the same cases and elements.
+writes a JSON file for each family of operators, a case a line, and `elements.npz`, the elements of all
+tensors: an array for each element type, in which a tensor is told by its shape and where it begins. A second
+run writes the same cases and elements.
 
 A case is a program of one operator: `inputs` and `outputs` have its variables by slot, `attributes` those
 that were given, with their type behind a colon (`i` INT, `l` LONG, `f` FLOAT, `d` FLOAT64, `b` BOOLEAN,
@@ -47,7 +47,7 @@ class Lod:
 
 class Recorder:
     def __init__(self):
-        self.cases, self.elements, self.failed, self.counts = [], {}, [], {}
+        self.families, self.cases, self.elements, self.failed, self.counts = {}, [], {}, [], {}
         self.executor = static.Executor(PLACE)
 
     def store(self, tensor):
@@ -59,6 +59,10 @@ class Recorder:
         parts[0] += array.size
         parts[1].append(array.reshape(-1))
         return name, list(array.shape), begin
+
+    def family(self, name):
+        """What is recorded from now on belongs to it."""
+        self.cases = self.families[name] = []
 
     def case(self, kind, inputs, attributes=None, outputs=("Out",), silent=()):
         """Runs one operator. `outputs` names its slots, or says how many variables each has, or of which
@@ -125,11 +129,12 @@ class Recorder:
 
     def write(self, directory):
         head = {"schema": 1, "framework": FRAMEWORK, "script": os.path.basename(__file__)}
-        lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in self.cases)
-        with open(os.path.join(directory, "paddle_operators.json"), "w") as file:
-            file.write(json.dumps(head)[:-1] + ', "cases": [\n' + lines + "\n]}\n")
+        for family, cases in self.families.items():
+            lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
+            with open(os.path.join(directory, f"{family}.json"), "w") as file:
+                file.write(json.dumps(head)[:-1] + ', "cases": [\n' + lines + "\n]}\n")
         arrays = {name: np.concatenate(parts) for name, (_, parts) in sorted(self.elements.items())}
-        np.savez_compressed(os.path.join(directory, "paddle_operators.npz"), **arrays)
+        np.savez_compressed(os.path.join(directory, "elements.npz"), **arrays)
 
 
 record = Recorder()
@@ -888,11 +893,13 @@ def main(directory):
         losses, images,
     ]
     for family in families:
+        record.family(family.__name__)
         family()
     for line in record.failed:
         print(line, file=sys.stderr)
     record.write(directory)
-    print(f"{len(record.cases)} cases of {len({case['kind'] for case in record.cases})} operators")
+    cases = [case for family in record.families.values() for case in family]
+    print(f"{len(cases)} cases of {len({case['kind'] for case in cases})} operators")
     sys.exit(1 if record.failed else 0)
 
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use lodstone_model::{AttributeValue, DType, Function, Model, Op, Parameter, Program, VarKind};
 use lodstone_schema::Findings;
 use lodstone_schema::glow::Storage;
-use lodstone_schema::onnx::infer::{self, Bodies, ValueInfo, Work};
+use lodstone_schema::onnx::infer::{self, NoBodies, ValueInfo, Work};
 use lodstone_schema::onnx::{domain_name, newest_opset, place_of, quoted};
 
 use crate::glow::kinds;
@@ -96,15 +96,6 @@ const MOVES: &[&str] = &[
 /// Whether a value is of a type that shapes are computed in.
 fn is_wide(info: &ValueInfo) -> bool {
     !matches!(info.dtype(), DType::Int8 | DType::Uint8 | DType::Int16)
-}
-
-/// Blocks are gone through by the walk itself.
-struct NoBodies;
-
-impl Bodies for NoBodies {
-    fn body(&mut self, _: i32, _: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String> {
-        Err("Glow has no operators that run graphs, but for If and Loop".to_owned())
-    }
 }
 
 /// What a program becomes.

@@ -45,7 +45,7 @@ use std::sync::LazyLock;
 
 use lodstone_model::Op;
 
-pub use node::Bodies;
+pub use node::{Bodies, NoBodies};
 pub use program::{Inference, Options, infer};
 pub use value::{Contents, Element, MOST_ELEMENTS, UNDEFINED, ValueInfo};
 pub use work::Work;

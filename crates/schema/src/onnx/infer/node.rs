@@ -23,6 +23,16 @@ pub trait Bodies {
     fn body(&mut self, block: i32, inputs: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String>;
 }
 
+/// The blocks of operators that have none.
+#[derive(Clone, Copy, Debug)]
+pub struct NoBodies;
+
+impl Bodies for NoBodies {
+    fn body(&mut self, block: i32, _: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String> {
+        Err(format!("there is no graph {block}"))
+    }
+}
+
 /// An operator, and what is known around it.
 pub(super) struct Node<'a> {
     pub(super) op: &'a Op,

@@ -70,6 +70,16 @@ impl ValueInfo {
         self.as_tensor()?.shape.as_deref()
     }
 
+    /// How many bytes its elements take, if its extents are known; the most there is if no number counts them.
+    pub fn nbytes(&self) -> Option<u64> {
+        let known = |dim: &Dim| match dim {
+            Dim::Known(extent) => Some(*extent),
+            _ => None,
+        };
+        let shape: Vec<u64> = self.shape()?.iter().map(known).collect::<Option<_>>()?;
+        self.dtype().bits().map(|_| self.dtype().size_of(&shape).unwrap_or(u64::MAX))
+    }
+
     fn as_tensor(&self) -> Option<&TensorType> {
         let is_tensor = matches!(self.value.kind, VarKind::Tensor | VarKind::SparseTensor);
         self.value.tensors.first().filter(|_| is_tensor)

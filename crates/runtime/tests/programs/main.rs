@@ -3,6 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "makes its own files")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
+mod hostile;
+
 use lodstone_model::{DType, Program, Tensor};
 use lodstone_program::layers::{self, Conv2d, Fc, Pooling};
 use lodstone_program::{

@@ -1,0 +1,130 @@
+//! What `golden/make_paddle_operators.py` recorded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use lodstone_formats::{OpenOptions, numpy};
+use lodstone_model::{
+    Attribute, AttributeValue, Block, ByteString, DType, Dim, Lod, Op, Operand, Program, Tensor,
+    TensorType, ValueType, Var, VarKind,
+};
+use lodstone_store::Blob;
+use serde_json::Value as Json;
+
+/// The version that the programs follow.
+const RELEASE: i64 = 2_006_002;
+
+/// Tensors by name.
+pub(crate) type Tensors<'n> = Vec<(&'n str, Tensor)>;
+
+/// All cases, and the elements of their tensors.
+pub(crate) struct Recorded {
+    pub(crate) cases: Vec<Json>,
+    elements: BTreeMap<String, Tensor>,
+}
+
+/// Reads all.
+pub(crate) fn recorded() -> Recorded {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/paddle_operators");
+    let files = std::fs::read_dir(&golden).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|it| it == "json")).collect();
+    files.sort();
+    let cases = |path: PathBuf| {
+        let json: Json = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        json["cases"].as_array().unwrap().clone()
+    };
+    let read = numpy::NPZ.read;
+    let model = read(&golden.join("elements.npz"), &OpenOptions::default()).unwrap();
+    let elements = model.parameters.into_iter().map(|array| (array.name, array.tensor)).collect();
+    Recorded { cases: files.into_iter().flat_map(cases).collect(), elements }
+}
+
+impl Recorded {
+    /// The operator of a case, what it is fed, and what it gave.
+    pub(crate) fn case<'c>(&self, case: &'c Json) -> (Op, Tensors<'c>, Tensors<'c>) {
+        let attributes = case["attributes"].as_object().unwrap().iter();
+        let op = Op {
+            kind: case["kind"].as_str().unwrap().to_owned(),
+            inputs: operands(&case["inputs"]),
+            outputs: operands(&case["outputs"]),
+            attributes: attributes.map(|(key, value)| attribute(key, value)).collect(),
+            ..Op::default()
+        };
+        let tensors = |part: &'static str| {
+            let facts = case[part].as_object().unwrap().iter();
+            facts.map(|(name, fact)| (name.as_str(), self.tensor(fact))).collect()
+        };
+        (op, tensors("feed"), tensors("fetch"))
+    }
+
+    /// A tensor as a case tells it: type, extents, where its elements begin, and LoD if there is one.
+    fn tensor(&self, fact: &Json) -> Tensor {
+        let dtype = DType::from_name(fact[0].as_str().unwrap()).unwrap();
+        let shape: Vec<u64> = longs(&fact[1]).iter().map(|dim| *dim as u64).collect();
+        let size = dtype.size_of(&[1]).unwrap();
+        let (begin, many) = (fact[2].as_u64().unwrap() * size, dtype.size_of(&shape).unwrap());
+        let all = self.elements[fact[0].as_str().unwrap()].data.bytes().unwrap();
+        let data = all.slice(begin as usize..(begin + many) as usize);
+        let mut tensor = Tensor::dense(dtype, shape, Blob::memory(data));
+        if let Some(levels) = fact.get(3).and_then(Json::as_array) {
+            let level = |level: &Json| longs(level).iter().map(|offset| *offset as u64).collect();
+            tensor.lod = Lod(levels.iter().map(level).collect());
+        }
+        tensor
+    }
+}
+
+fn longs(json: &Json) -> Vec<i64> {
+    json.as_array().unwrap().iter().map(|value| value.as_i64().unwrap()).collect()
+}
+
+/// A number; JSON has no infinite ones, Python's has.
+fn double(json: &Json) -> f64 {
+    json.as_f64().unwrap_or_else(|| json.as_str().unwrap().parse().unwrap())
+}
+
+fn attribute(key: &str, json: &Json) -> Attribute {
+    let (name, code) = key.split_once(':').unwrap();
+    let doubles = || json.as_array().unwrap().iter().map(double).collect::<Vec<f64>>();
+    let value = match code {
+        "b" => AttributeValue::Bool(json.as_bool().unwrap()),
+        "i" => AttributeValue::Int(json.as_i64().unwrap() as i32),
+        "is" => AttributeValue::Ints(longs(json).iter().map(|value| *value as i32).collect()),
+        "l" => AttributeValue::Long(json.as_i64().unwrap()),
+        "ls" => AttributeValue::Longs(longs(json)),
+        "f" => AttributeValue::Float(double(json) as f32),
+        "fs" => AttributeValue::Floats(doubles().iter().map(|value| *value as f32).collect()),
+        "d" => AttributeValue::Double(double(json)),
+        "ds" => AttributeValue::Doubles(doubles()),
+        "s" => AttributeValue::String(ByteString::from(json.as_str().unwrap())),
+        other => panic!("{name} has the type {other}"),
+    };
+    Attribute { name: name.to_owned(), value }
+}
+
+fn operands(json: &Json) -> Vec<Operand> {
+    let args = |names: &Json| {
+        names.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect()
+    };
+    let slots = json.as_object().unwrap().iter();
+    slots.map(|(slot, names)| Operand { slot: slot.clone(), args: args(names) }).collect()
+}
+
+/// A program of one operator, whose variables may be anything.
+pub(crate) fn program(op: Op, feed: &[(&str, Tensor)]) -> Program {
+    let names: BTreeSet<&str> = op.reads().chain(op.writes()).collect();
+    let var = |name: &&str| {
+        let fed = feed.iter().find(|(fed, _)| fed == name).map(|(_, tensor)| TensorType {
+            dtype: tensor.dtype,
+            shape: Some(tensor.shape.iter().map(|extent| Dim::Known(*extent)).collect()),
+            lod_level: tensor.lod.0.len() as u32,
+        });
+        let tensors = fed.into_iter().collect();
+        let value = ValueType { kind: VarKind::Tensor, tensors, ..ValueType::default() };
+        Var { name: (*name).to_owned(), value, ..Var::default() }
+    };
+    let vars = names.iter().map(var).collect();
+    let block = Block { parent: -1, vars, ops: vec![op], ..Block::default() };
+    Program { version: Some(RELEASE), blocks: vec![block], ..Program::default() }
+}
