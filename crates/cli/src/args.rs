@@ -334,6 +334,15 @@ pub(crate) struct Run {
     /// Write the outputs to a file, in the format that its name tells, rather than to the terminal
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Where `load` operators of the program find their files; the directory of the model otherwise
+    #[arg(long, value_name = "DIR")]
+    pub(crate) load_from: Option<PathBuf>,
+    /// Where `save` operators of the program put their files; it may save nothing otherwise
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save_to: Option<PathBuf>,
+    /// Let the program load and save files outside of these directories too
+    #[arg(long)]
+    pub(crate) allow_outside_paths: bool,
     #[command(flatten)]
     pub(crate) open: Open,
 }

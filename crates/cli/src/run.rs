@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
+use lodstone::program::Paths;
+use lodstone::runtime::Dirs;
 use lodstone::{ConvertOptions, Inputs, Loss, Model, OpenOptions};
 
 use crate::Failure;
@@ -23,7 +25,7 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         inputs.lod.push(level(given)?);
     }
     let model = lodstone::open_with(&arguments.path, &arguments.open.options())?;
-    let outputs = lodstone::run(&model, inputs)?;
+    let outputs = lodstone::run(&model, inputs, &dirs(arguments))?;
     model.report.warnings.iter().for_each(|warning| say::warning(warning));
     let Some(path) = &arguments.output else {
         return say::to_stdout(|out| {
@@ -40,6 +42,21 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let done = lodstone::convert(made, path, &options)?;
     done.report.warnings.iter().for_each(|warning| say::warning(warning));
     Ok(())
+}
+
+/// Where operators of the program may load and save.
+fn dirs(arguments: &Run) -> Dirs {
+    let path = &arguments.path;
+    let beside = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
+    let read = arguments.load_from.as_deref().or(beside);
+    // The parent of a bare name is empty.
+    let read = read.map(|dir| if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
+    Dirs {
+        read: read.map(Path::to_path_buf),
+        write: arguments.save_to.clone(),
+        paths: if arguments.allow_outside_paths { Paths::Anywhere } else { Paths::Inside },
+        ..Dirs::default()
+    }
 }
 
 /// `name=0,3,7`

@@ -68,12 +68,13 @@ impl Inputs {
     }
 }
 
-/// Runs the program of a model once; gives its outputs by name, in their order.
+/// Runs the program of a model once; gives its outputs by name, in their order. `dirs` are where operators of it
+/// that load and save may do that.
 ///
 /// # Errors
 /// If the model has no program, an input is missing or not what the program takes, or the program cannot be run:
 /// operators that nothing computes are told all at once.
-pub fn run(model: &Model, inputs: Inputs) -> Result<Vec<Parameter>> {
+pub fn run(model: &Model, inputs: Inputs, dirs: &Dirs) -> Result<Vec<Parameter>> {
     let program = model.program.as_ref();
     let program = program.ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
     let interface = (conventions(program).interface)(program);
@@ -81,7 +82,7 @@ pub fn run(model: &Model, inputs: Inputs) -> Result<Vec<Parameter>> {
     let prepared = Prepared::new(program, &[])?;
     let feed: Vec<(&str, Tensor)> =
         inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
-    let outputs = prepared.run(&mut Scope::of(model)?, &feed, &Dirs::default())?;
+    let outputs = prepared.run(&mut Scope::of(model)?, &feed, dirs)?;
     let named = prepared.fetched().iter().cloned().zip(outputs);
     Ok(named.map(|(name, tensor)| Parameter { name, tensor }).collect())
 }

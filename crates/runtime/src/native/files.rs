@@ -1,12 +1,12 @@
 //! Operators that load and save.
 
+use half::f16;
 use lodstone_formats::paddle_stream::{self, Expect};
 use lodstone_model::{AttributeValue, DType, Limits, Op, Tensor};
 use lodstone_program::{MERGED, POSITION};
+use lodstone_store::Blob;
 
 use super::{Outcome, Run, flag, input, output};
-use crate::item::{Item, burn_type};
-use crate::kernels::converted;
 use crate::plan::{Slot, Step};
 use crate::run::{Failure, Frame};
 
@@ -31,14 +31,29 @@ fn name_of<'f>(frame: &'f Frame<'_>, slot: Slot) -> &'f str {
     frame.plan.vars.get(slot).map_or("", |var| &var.name)
 }
 
-fn as_half(tensor: &Tensor) -> Outcome<Tensor> {
+/// The same in half precision.
+fn as_half(frame: &Frame<'_>, tensor: &Tensor) -> Outcome<Tensor> {
     if tensor.dtype != DType::Float32 {
         return Ok(tensor.clone());
     }
-    let item = Item::<burn_flex::Flex>::enter(tensor)?;
-    let mut half = converted(item, burn_type(DType::Float16)?)?.leave()?;
-    half.lod = tensor.lod.clone();
-    Ok(half)
+    frame.reserve(tensor.nbytes() / 2)?;
+    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+    let (numbers, _) = bytes.as_chunks::<4>();
+    let halves = numbers.iter().flat_map(|four| half_of(f32::from_le_bytes(*four)).to_le_bytes());
+    let data = Blob::memory(halves.collect::<Vec<u8>>());
+    Ok(Tensor { dtype: DType::Float16, data, ..tensor.clone() })
+}
+
+/// As PaddlePaddle 2.6.2 rounds on a processor: towards 0, and what is more than the greatest to infinity.
+fn half_of(number: f32) -> f16 {
+    let nearest = f16::from_f32(number);
+    if number.abs() > f16::MAX.to_f32() {
+        return f16::INFINITY.copysign(nearest);
+    }
+    match nearest.to_f32().abs() > number.abs() {
+        true => f16::from_bits(nearest.to_bits() - 1),
+        false => nearest,
+    }
 }
 
 fn save(frame: &mut Frame<'_>, step: &Step, op: &Op, slots: &[Option<Slot>]) -> Outcome {
@@ -49,7 +64,7 @@ fn save(frame: &mut Frame<'_>, step: &Step, op: &Op, slots: &[Option<Slot>]) -> 
     let mut records = Vec::new();
     for slot in slots.iter().flatten() {
         let tensor = frame.tensor(*slot)?;
-        let tensor = if half { as_half(tensor)? } else { tensor.clone() };
+        let tensor = if half { as_half(frame, tensor)? } else { tensor.clone() };
         records.push((name_of(frame, *slot).to_owned(), tensor));
     }
     let overwrite = flag(op, "overwrite", true);
@@ -80,16 +95,36 @@ fn expected(frame: &Frame<'_>, slot: Slot) -> Expect {
     frame.plan.vars.get(slot).map_or(Expect::Anything, |var| var.kind.into())
 }
 
+/// The elements from the one that `seek` says on, in the extents that `shape` says; all if there is no `seek`.
+fn part(op: &Op, tensor: Tensor, path: &str) -> Outcome<Tensor> {
+    let Some(AttributeValue::Long(seek @ 0..)) = op.attribute("seek") else { return Ok(tensor) };
+    let shape: Option<Vec<u64>> = match op.attribute("shape") {
+        Some(AttributeValue::Longs(shape)) => {
+            shape.iter().map(|extent| u64::try_from(*extent).ok()).collect()
+        }
+        _ => None,
+    };
+    let shape = shape.ok_or("expected extents as `shape`, as it has a `seek`")?;
+    let (begin, len) =
+        (tensor.dtype.size_of(&[seek.cast_unsigned()]), tensor.dtype.size_of(&shape));
+    let data = begin.zip(len).and_then(|(begin, len)| tensor.data.slice(begin, len).ok());
+    let data = data.ok_or_else(|| {
+        let (dtype, all) = (tensor.dtype, &tensor.shape);
+        format!("`{path}` has {dtype}{all:?}, and no {shape:?} from element {seek} on")
+    })?;
+    Ok(Tensor::dense(tensor.dtype, shape, data))
+}
+
 fn put(frame: &mut Frame<'_>, op: &Op, slot: Slot, tensor: Tensor, path: &str) -> Outcome {
     let mut tensor = if flag(op, "load_as_fp16", false) {
-        as_half(&tensor)?
+        as_half(frame, &tensor)?
     } else {
         check(frame, slot, &tensor, path)?;
         tensor
     };
     frame.reserve(tensor.nbytes())?;
     let bytes = tensor.data.read().map_err(|error| error.to_string())?;
-    tensor.data = lodstone_store::Blob::memory(bytes);
+    tensor.data = Blob::memory(bytes);
     Ok(frame.make(slot, tensor)?)
 }
 
@@ -103,13 +138,10 @@ fn load(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     };
     let position = usize::try_from(position)
         .map_err(|_| format!("expected the number of a record, found {position}"))?;
-    if let Some(AttributeValue::Long(0..)) = op.attribute("seek") {
-        return Err("it loads a part of a tensor, which is not done here".into());
-    }
     if let Some(held) = frame.files.held(&path) {
         let found = held.get(position).map(|(_, tensor)| tensor.clone());
         let tensor = found.ok_or_else(|| format!("`{path}` has no record {position}"))?;
-        return put(frame, op, slot, tensor, &path);
+        return put(frame, op, slot, part(op, tensor, &path)?, &path);
     }
     let blob = frame.files.open(&path)?;
     let limits = Limits::default();
@@ -125,7 +157,7 @@ fn load(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             _ => return Err(format!("expected one tensor in `{path}`, found {count}").into()),
         }
     };
-    put(frame, op, slot, tensor, &path)
+    put(frame, op, slot, part(op, tensor, &path)?, &path)
 }
 
 fn load_combine(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 mod hostile;
+mod loads;
 
 use lodstone_model::{DType, Program, Tensor};
 use lodstone_program::layers::{self, Conv2d, Fc, Pooling};
