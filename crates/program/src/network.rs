@@ -188,6 +188,9 @@ impl Network {
                 false => variable(&name, "it is there already, and another"),
             };
         }
+        let made = Variable(name.clone());
+        let initializer = parameter.initializer.clone().unwrap_or(otherwise);
+        let op = initializer.operator(&made, dtype, shape)?.output("Out", [&made]).finish()?;
         let var = Var {
             name,
             value: info.value.clone(),
@@ -198,11 +201,8 @@ impl Network {
         if let Some(block) = self.startup.blocks.first_mut() {
             block.vars.push(var.clone());
         }
-        let made = self.declare(0, var, info);
-        let initializer = parameter.initializer.clone().unwrap_or(otherwise);
-        let op = initializer.operator(&made, dtype, shape)?.output("Out", [&made]).finish()?;
         push(&mut self.startup, op);
-        Ok(made)
+        Ok(self.declare(0, var, info))
     }
 
     /// A variable that outlives runs and is not trained, filled with a number by the startup program: a statistic, a

@@ -1,10 +1,12 @@
-//! Blocks that cannot be meant are refused, and leave nothing behind.
+//! Blocks run as they were built; those that cannot be meant are refused, and leave nothing behind.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use lodstone_model::{DType, Dim};
+use lodstone_model::{DType, Dim, Tensor};
 use lodstone_program::layers::{self, Fc};
-use lodstone_program::{Network, Result, Variable};
+use lodstone_program::{Initializer, Network, Parameter, Result, Variable};
+use lodstone_runtime::{Dirs, Executor, Scope};
+use lodstone_store::Blob;
 
 fn number(net: &mut Network, value: f64) -> Variable {
     layers::fill_constant(net, &[1], DType::Int64, value).unwrap()
@@ -157,4 +159,89 @@ fn what_a_loop_changes_is_not_taken_for_a_constant() {
     })
     .unwrap();
     assert_eq!(reshaped(&mut net, "behind").unwrap(), [None]);
+}
+
+/// What a program gives for a variable of one kind of numbers, without anything fed.
+fn run<const SIZE: usize, T>(net: &Network, var: &Variable, of: fn([u8; SIZE]) -> T) -> Vec<T> {
+    let mut scope = Scope::default();
+    let (mut executor, dirs) = (Executor::default(), Dirs::default());
+    executor.run(&net.startup, &mut scope, &[], &[], &dirs).unwrap();
+    let found = executor.run(&net.main, &mut scope, &[], &[var.name()], &dirs).unwrap();
+    let bytes = found[0].data.bytes().unwrap();
+    bytes.chunks_exact(SIZE).map(|bytes| of(bytes.try_into().unwrap())).collect()
+}
+
+#[test]
+fn variables_of_a_loop_change_places() {
+    let mut net = Network::new();
+    let vars = [number(&mut net, 0.0), number(&mut net, 1.0), number(&mut net, 0.0)];
+    let limit = number(&mut net, 10.0);
+    let test = |net: &mut Network, vars: &[Variable]| layers::less_than(net, &vars[2], &limit);
+    layers::while_loop(&mut net, &vars, true, test, |net, vars| {
+        let sum = layers::elementwise(net, "add", &vars[0], &vars[1], -1)?;
+        layers::increment(net, &vars[2], 1.0)?;
+        Ok(vec![vars[1].clone(), sum, vars[2].clone()])
+    })
+    .unwrap();
+    assert_eq!(run(&net, &vars[0], i64::from_le_bytes), [55]);
+    let mut net = Network::new();
+    let vars = [number(&mut net, 7.0), number(&mut net, 8.0), number(&mut net, 0.0)];
+    let limit = number(&mut net, 3.0);
+    let test = |net: &mut Network, vars: &[Variable]| layers::less_than(net, &vars[2], &limit);
+    layers::while_loop(&mut net, &vars, false, test, |net, vars| {
+        layers::increment(net, &vars[2], 1.0)?;
+        Ok(vec![vars[1].clone(), vars[0].clone(), vars[2].clone()])
+    })
+    .unwrap();
+    assert_eq!(run(&net, &vars[0], i64::from_le_bytes), [8]);
+    assert_eq!(run(&net, &vars[1], i64::from_le_bytes), [7]);
+}
+
+#[test]
+fn a_loop_makes_a_tensor_longer() {
+    let mut net = Network::new();
+    let vars = counter(&mut net);
+    let row = layers::fill_constant(&mut net, &[1, 2], DType::Float32, 0.5).unwrap();
+    let rows = layers::assign(&mut net, &row).unwrap();
+    net.vary(&rows, &[0]).unwrap();
+    net.while_loop(&vars.2, |net| {
+        let more = layers::concat(net, &[&rows, &row], 0)?;
+        layers::assign_to(net, &more, &rows)?;
+        count_up(net, &vars)
+    })
+    .unwrap();
+    assert_eq!(run(&net, &rows, f32::from_le_bytes), [0.5; 8]);
+}
+
+#[test]
+fn one_of_two_branches_is_taken() {
+    for (value, expected) in [(2.0, 6.0), (-2.0, 2.0)] {
+        let mut net = Network::new();
+        let x = layers::fill_constant(&mut net, &[1], DType::Float32, value).unwrap();
+        let zero = layers::fill_constant(&mut net, &[1], DType::Float32, 0.0).unwrap();
+        let positive = layers::greater_than(&mut net, &x, &zero).unwrap();
+        let taken = layers::cond(
+            &mut net,
+            &positive,
+            |net| Ok(vec![layers::scale(net, &x, 3.0, 0.0)?]),
+            |net| Ok(vec![layers::scale(net, &x, -1.0, 0.0)?]),
+        );
+        assert_eq!(run(&net, &taken.unwrap()[0], f32::from_le_bytes), [expected]);
+    }
+}
+
+#[test]
+fn parameters_begin_with_what_is_given() {
+    let mut net = Network::new();
+    let bytes: Vec<u8> = [1_i64, -2, 3].into_iter().flat_map(i64::to_le_bytes).collect();
+    let tensor = Tensor::dense(DType::Int64, vec![3], Blob::memory(bytes));
+    let constant = layers::assign_value(&mut net, &tensor).unwrap();
+    let given = Initializer::Given(tensor);
+    let parameter = Parameter { name: None, initializer: Some(given.clone()) };
+    let zero = Initializer::Constant(0.0);
+    let made = net.parameter(&parameter, "w", DType::Int64, &[3], zero.clone()).unwrap();
+    assert_eq!(run(&net, &made, i64::from_le_bytes), [1, -2, 3]);
+    assert_eq!(run(&net, &constant, i64::from_le_bytes), [1, -2, 3]);
+    let other = Parameter { name: None, initializer: Some(given) };
+    refused(net.parameter(&other, "w", DType::Int64, &[4], zero), "cannot begin as int64[3]");
 }
