@@ -66,8 +66,7 @@ impl Network {
         self.check_condition(condition)?;
         let (block, ()) = self.block(|net| {
             body(net)?;
-            let writes = net.outside(net.current).writes;
-            match writes.contains(condition) {
+            match net.writes_outside(condition) {
                 true => Ok(()),
                 false => variable(condition.name(), "the loop that it ends does not write it"),
             }
@@ -159,6 +158,11 @@ impl Network {
     /// With a variable for the scopes that the block runs in.
     fn scopes(&mut self, slot: &str, operator: Operator) -> Operator {
         operator.output(slot, [&Variable::named(&self.name("_generated_var"))])
+    }
+
+    /// Whether the current block writes a variable from outside.
+    pub(crate) fn writes_outside(&self, var: &Variable) -> bool {
+        self.outside(self.current).writes.contains(var)
     }
 
     fn outside(&self, number: usize) -> Outside {

@@ -127,6 +127,33 @@ fn branches_give_the_same() {
 }
 
 #[test]
+fn a_branch_does_not_write_what_it_depends_on() {
+    let mut net = Network::new();
+    let (count, limit, below) = counter(&mut net);
+    let write = |net: &mut Network| {
+        let equal = layers::equal(net, &count, &limit)?;
+        layers::assign_to(net, &equal, &below)?;
+        Ok(vec![])
+    };
+    refused(layers::cond(&mut net, &below, write, |_| Ok(vec![])), "depends on it");
+    refused(layers::cond(&mut net, &below, |_| Ok(vec![]), write), "depends on it");
+}
+
+#[test]
+fn a_loop_may_go_by_one_of_its_variables() {
+    let mut net = Network::new();
+    let (count, limit, below) = counter(&mut net);
+    let vars = [below, count];
+    let test = |_: &mut Network, vars: &[Variable]| Ok(vars[0].clone());
+    layers::while_loop(&mut net, &vars, false, test, |net, vars| {
+        layers::increment(net, &vars[1], 1.0)?;
+        Ok(vec![layers::less_than(net, &vars[1], &limit)?, vars[1].clone()])
+    })
+    .unwrap();
+    assert_eq!(run(&net, &vars[1], i64::from_le_bytes), [3]);
+}
+
+#[test]
 fn parameters_of_a_block_belong_to_the_program() {
     let mut net = Network::new();
     let (.., below) = counter(&mut net);

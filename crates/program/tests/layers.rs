@@ -1,17 +1,14 @@
-//! Layers, initialisers and control flow make the programs that those of PaddlePaddle 2.6.2 make: the same
+//! Layers and control flow make the programs that those of PaddlePaddle 2.6.2 make: the same
 //! operators, slots, attributes, variables, and the same startup program (`golden/make_paddle_layers.py`).
 
-#![expect(clippy::disallowed_methods, reason = "reads its own files")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 mod support;
 
-use lodstone_model::{DType, Tensor};
+use lodstone_model::DType;
 use lodstone_program::layers::{self, Conv2d, Fc, Pooling};
 use lodstone_program::{Initializer, Network, Parameter, Result, Variable};
-use lodstone_store::Blob;
-use serde_json::Value;
-use support::Comparison;
+use support::{compare, recorded, singles};
 
 type Made = Result<Vec<Variable>>;
 type Case = (&'static str, fn(&mut Network) -> Made);
@@ -307,22 +304,6 @@ const CASES: &[Case] = &[
     }),
 ];
 
-/// Initialisers by the names that their cases begin with.
-fn initializers() -> Vec<(&'static str, Initializer)> {
-    let seed = 0;
-    vec![
-        ("constant", Initializer::Constant(0.5)),
-        ("uniform", Initializer::Uniform { low: -0.5, high: 0.25, seed }),
-        ("normal", Initializer::Normal { mean: 0.1, deviation: 0.2, seed }),
-        ("truncated_normal", Initializer::TruncatedNormal { mean: 0.1, deviation: 0.2, seed }),
-        ("xavier_uniform", Initializer::Xavier { seed }),
-        ("xavier_normal", Initializer::XavierNormal { seed }),
-        ("kaiming_uniform", Initializer::KaimingUniform { seed }),
-        ("kaiming_normal", Initializer::Kaiming { seed }),
-        ("bilinear", Initializer::Bilinear),
-    ]
-}
-
 fn one(made: Result<Variable>) -> Made {
     Ok(vec![made?])
 }
@@ -367,28 +348,6 @@ fn reduce(net: &mut Network, kind: &str, dims: &[i32]) -> Made {
     one(layers::reduce(net, kind, &x, dims, !dims.is_empty()))
 }
 
-fn singles(shape: &[u64], values: &[f32]) -> Tensor {
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    Tensor::dense(DType::Float32, shape.to_vec(), Blob::memory(bytes))
-}
-
-fn recorded() -> serde_json::Map<String, Value> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/paddle_layers.json");
-    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
-}
-
-fn compare(net: &Network, made: &[Variable], recorded: &Value) -> Vec<String> {
-    let mut comparison = Comparison::default();
-    let gives = recorded["gives"].as_array().unwrap();
-    assert_eq!(made.len(), gives.len());
-    for (ours, theirs) in made.iter().zip(gives) {
-        comparison.pair("gives", ours.name(), theirs.as_str().unwrap());
-    }
-    comparison.programs(&net.main, &recorded["main"]);
-    comparison.programs(&net.startup, &recorded["startup"]);
-    comparison.differences
-}
-
 #[test]
 fn layers_make_what_paddlepaddle_makes() {
     let mut recorded = recorded();
@@ -407,40 +366,5 @@ fn layers_make_what_paddlepaddle_makes() {
         assert!(found.len() < before, "{name} has no difference any more: {why}");
     }
     let found: Vec<String> = found.iter().map(|(name, what)| format!("{name}: {what}")).collect();
-    assert!(found.is_empty(), "{}", found.join("\n"));
-}
-
-#[test]
-fn parameters_begin_as_those_of_paddlepaddle() {
-    let mut recorded = recorded();
-    recorded.retain(|name, _| name.starts_with("begins_"));
-    let bytes = (0..6_i32).flat_map(i32::to_le_bytes).collect::<Vec<u8>>();
-    let integers = Tensor::dense(DType::Int32, vec![2, 3], Blob::memory(bytes));
-    let values = singles(&[2, 3], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
-    let mut cases = vec![
-        ("begins_given_float32".to_owned(), Initializer::Given(values), vec![2, 3]),
-        ("begins_given_int32".to_owned(), Initializer::Given(integers), vec![2, 3]),
-    ];
-    for (name, initializer) in initializers() {
-        let shapes: [(&str, &[u64]); 3] =
-            [("", &[3, 2, 4, 4]), ("_of_a_matrix", &[5, 7]), ("_of_a_row", &[5])];
-        for (of, shape) in shapes.into_iter().filter(|(of, _)| name != "bilinear" || of.is_empty())
-        {
-            cases.push((format!("begins_{name}{of}"), initializer.clone(), shape.to_vec()));
-        }
-    }
-    assert_eq!(recorded.len(), cases.len());
-    let mut found = Vec::new();
-    for (name, initializer, shape) in cases {
-        let mut net = Network::new();
-        let dtype = match &initializer {
-            Initializer::Given(tensor) => tensor.dtype,
-            _ => DType::Float32,
-        };
-        let named = Parameter { name: None, initializer: Some(initializer) };
-        let made = net.parameter(&named, "w", dtype, &shape, Initializer::Constant(0.0)).unwrap();
-        let differences = compare(&net, &[made], &recorded[&name]);
-        found.extend(differences.into_iter().map(|what| format!("{name}: {what}")));
-    }
     assert!(found.is_empty(), "{}", found.join("\n"));
 }

@@ -163,6 +163,7 @@ pub fn while_loop(
                 *from = assign(net, from)?;
             }
         }
+        let goes_on = if vars.contains(&goes_on) { assign(net, &goes_on)? } else { goes_on };
         for (from, to) in next.iter().zip(vars).filter(|(from, to)| from != to) {
             assign_to(net, from, to)?;
         }
@@ -173,18 +174,18 @@ pub fn while_loop(
 /// What one of two branches gives: the first if a truth value is true, or the second.
 ///
 /// # Errors
-/// If the condition is not one truth value, or the branches give other variables than each other: not as many, or
-/// of other types.
+/// If the condition is not one truth value, a branch writes it, or the branches give other variables than each
+/// other: not as many, or of other types.
 pub fn cond(
     net: &mut Network,
     condition: &Variable,
     yes: impl FnOnce(&mut Network) -> Result<Vec<Variable>>,
     no: impl FnOnce(&mut Network) -> Result<Vec<Variable>>,
 ) -> Result<Vec<Variable>> {
-    let yes = branch(net, condition, yes)?;
+    let yes = branch(net, condition, condition, yes)?;
     let name = net.name("logical_not");
     let otherwise = net.call(&name, "Out", Operator::new("logical_not").input("X", [condition]))?;
-    let no = branch(net, &otherwise, no)?;
+    let no = branch(net, &otherwise, condition, no)?;
     if yes.len() != no.len() {
         let what = format!("one branch gives {} variables, the other {}", yes.len(), no.len());
         return variable(condition.name(), what);
@@ -202,14 +203,19 @@ pub fn cond(
     yes.into_iter().zip(no).map(select).collect()
 }
 
-/// A block that runs if a condition is true; what it gives is assigned to variables outside.
+/// A block that runs if `runs` is true; what it gives is assigned to variables outside. `condition` is still asked
+/// when it has run.
 fn branch(
     net: &mut Network,
+    runs: &Variable,
     condition: &Variable,
     body: impl FnOnce(&mut Network) -> Result<Vec<Variable>>,
 ) -> Result<Vec<Variable>> {
-    net.conditional_block(condition, |net| {
+    net.conditional_block(runs, |net| {
         let given = body(net)?;
+        if net.writes_outside(condition) {
+            return variable(condition.name(), "a branch writes it, and depends on it");
+        }
         given.iter().map(|var| net.carry_out(var)).collect()
     })
 }

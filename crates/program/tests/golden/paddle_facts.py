@@ -5,6 +5,8 @@ KINDS = paddle.base.core.VarDesc.VarType
 HAVE_TENSORS = (KINDS.LOD_TENSOR, KINDS.LOD_TENSOR_ARRAY)
 # What says where an operator was made and how it is placed, and nothing of what it computes.
 LEFT_OUT = ("op_callstack", "op_device", "op_namescope", "op_role_var", "with_quant_attr")
+# Slots that PaddlePaddle fills from sets, which have another order each time.
+SETS = {"while": ("X", "Out"), "conditional_block": ("Input", "Out")}
 
 
 def of_var(var):
@@ -33,7 +35,8 @@ def of_attribute(op, name):
 
 def of_op(op):
     """Kind, slots that are not empty, and attributes with their types."""
-    slots = lambda names, of: {name: of(name) for name in sorted(names) if of(name)}
+    args = lambda slot, names: sorted(names) if slot in SETS.get(op.type, ()) else names
+    slots = lambda names, of: {name: args(name, of(name)) for name in sorted(names) if of(name)}
     names = sorted(name for name in op.attr_names if name not in LEFT_OUT)
     return {
         "kind": op.type,

@@ -2,20 +2,50 @@
 
 use std::collections::HashMap;
 
-use lodstone_model::{AttributeValue, Block, Dim, Op, Operand, Program, Var, VarKind};
+use lodstone_model::{
+    AttributeValue, Block, DType, Dim, Op, Operand, Program, Tensor, Var, VarKind,
+};
+use lodstone_program::{Network, Variable};
 use lodstone_schema::paddle::{attributes, codes};
+use lodstone_store::Blob;
 use serde_json::{Value, json};
 
 /// Slots whose variables PaddlePaddle writes in the order of a set.
 const UNORDERED: &[(&str, &[&str])] =
     &[("while", &["X", "Out"]), ("conditional_block", &["Input", "Out"])];
 
+/// A tensor of single precision.
+pub(crate) fn singles(shape: &[u64], values: &[f32]) -> Tensor {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Tensor::dense(DType::Float32, shape.to_vec(), Blob::memory(bytes))
+}
+
+/// What the script wrote down of layers, by case.
+#[expect(clippy::disallowed_methods, reason = "reads its own file")]
+pub(crate) fn recorded() -> serde_json::Map<String, Value> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/paddle_layers.json");
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+/// What differs between programs of ours and those of a case.
+pub(crate) fn compare(net: &Network, made: &[Variable], recorded: &Value) -> Vec<String> {
+    let mut comparison = Comparison::default();
+    let gives = recorded["gives"].as_array().unwrap();
+    assert_eq!(made.len(), gives.len());
+    for (ours, theirs) in made.iter().zip(gives) {
+        comparison.pair("gives", ours.name(), theirs.as_str().unwrap());
+    }
+    comparison.programs(&net.main, &recorded["main"]);
+    comparison.programs(&net.startup, &recorded["startup"]);
+    comparison.differences
+}
+
 /// Names of ours and what PaddlePaddle calls them, and everything that differs.
 #[derive(Debug, Default)]
-pub(crate) struct Comparison {
+struct Comparison {
     names: HashMap<String, String>,
     taken: HashMap<String, String>,
-    pub(crate) differences: Vec<String>,
+    differences: Vec<String>,
 }
 
 impl Comparison {
@@ -24,7 +54,7 @@ impl Comparison {
     }
 
     /// Two names stand for the same variable.
-    pub(crate) fn pair(&mut self, at: &str, ours: &str, theirs: &str) {
+    fn pair(&mut self, at: &str, ours: &str, theirs: &str) {
         let known = self.names.entry(ours.to_owned()).or_insert_with(|| theirs.to_owned()).clone();
         let taken = self.taken.entry(theirs.to_owned()).or_insert_with(|| ours.to_owned()).clone();
         if known != theirs || taken != ours {
@@ -33,7 +63,7 @@ impl Comparison {
     }
 
     /// Compares blocks, operators and variables.
-    pub(crate) fn programs(&mut self, ours: &Program, theirs: &Value) {
+    fn programs(&mut self, ours: &Program, theirs: &Value) {
         let blocks = theirs.as_array().unwrap();
         if ours.blocks.len() != blocks.len() {
             self.differs(format!("{} blocks, expected {}", ours.blocks.len(), blocks.len()));
