@@ -1,4 +1,4 @@
-//! Builds a network, runs it, and writes all that another framework needs to do the same.
+//! Builds a network with a loop and branches, runs it, and writes all that another framework needs to do the same.
 //!
 //!     cargo run --example write_programs -- OUT
 //!     cargo run --example write_programs -- OUT check
@@ -32,6 +32,7 @@ fn main() -> Result<(), Failure> {
     let vars = persistables(&net.main, |_| true);
 
     let mut empty = net.main.clone();
+    empty.blocks.truncate(1);
     empty.blocks.iter_mut().for_each(|block| block.ops.clear());
     let (mut saver, options) = (empty, SaveOptions::default());
     save(&mut saver, &vars, "parameters", &options)?;
@@ -75,7 +76,7 @@ fn check(out: &Path) -> Result<(), Failure> {
 }
 
 /// A network for images of digits: its programs, and what is asked of it.
-fn network() -> Result<(Network, [Variable; 3]), Failure> {
+fn network() -> Result<(Network, Vec<Variable>), Failure> {
     let mut net = Network::new();
     let image = layers::data(&mut net, "image", &[None, Some(1), Some(8), Some(8)], DType::Float32);
     let label = layers::data(&mut net, "label", &[None, Some(1)], DType::Int64);
@@ -91,7 +92,39 @@ fn network() -> Result<(Network, [Variable; 3]), Failure> {
     let loss = layers::softmax_with_cross_entropy(&mut net, &logits, &label)?;
     let loss = layers::mean(&mut net, &loss)?;
     let right = layers::accuracy(&mut net, &shares, &label, 1)?;
-    Ok((net, [shares, loss, right]))
+    let mut fetch = vec![shares.clone(), loss, right];
+    fetch.extend(refined(&mut net, &shares)?);
+    Ok((net, fetch))
+}
+
+/// Goes over the shares again and again: a loop, an array of what each round gives, and branches in it.
+fn refined(net: &mut Network, shares: &Variable) -> Result<[Variable; 3], Failure> {
+    let rounds = net.state("rounds", DType::Int64, &[1], 0.0)?;
+    let count = layers::fill_constant(net, &[1], DType::Int64, 0.0)?;
+    let limit = layers::fill_constant(net, &[1], DType::Int64, 4.0)?;
+    let level = layers::fill_constant(net, &[1], DType::Float32, 0.12)?;
+    let array = layers::create_array(net, DType::Float32)?;
+    layers::array_write(net, shares, &count, &array)?;
+    let below = layers::less_than(net, &count, &limit)?;
+    net.while_loop(&below, |net| {
+        let last = layers::array_read(net, &array, &count)?;
+        let mean = layers::mean(net, &last)?;
+        let is_low = layers::less_than(net, &mean, &level)?;
+        let next = layers::cond(
+            net,
+            &is_low,
+            |net| Ok(vec![layers::scale(net, &last, 1.5, 0.01)?]),
+            |net| Ok(vec![layers::fc(net, &last, &Fc::new(10).act("sigmoid"))?]),
+        )?;
+        layers::increment(net, &count, 1.0)?;
+        for next in &next {
+            layers::array_write(net, next, &count, &array)?;
+        }
+        net.conditional_block(&is_low, |net| layers::increment(net, &rounds, 1.0))?;
+        let again = layers::less_than(net, &count, &limit)?;
+        layers::assign_to(net, &again, &below)
+    })?;
+    Ok([layers::array_read(net, &array, &count)?, layers::array_length(net, &array)?, rounds])
 }
 
 fn feed() -> Vec<Parameter> {

@@ -5,9 +5,11 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod blocks;
 mod error;
 mod files;
 pub mod initializers;
+mod known;
 pub mod layers;
 mod network;
 mod operator;

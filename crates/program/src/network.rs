@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 
 use lodstone_lowering::paddle::{Given, lod_source, lower_op, native_outputs};
-use lodstone_model::{
-    Block, DType, Dialect, Dim, Op, Program, TensorType, ValueType, Var, VarKind,
-};
+use lodstone_model::{Block, DType, Dialect, Dim, Op, Program, Var, VarKind};
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use crate::error::{Error, Result, variable};
 use crate::initializers::Initializer;
+use crate::known::{Known, forget, merge, written};
 use crate::operator::Operator;
 
 /// The release of PaddlePaddle whose conventions are followed: 2.6.2.
@@ -50,7 +49,9 @@ pub struct Network {
     /// Numbers of the names that were made, by what they begin with.
     names: HashMap<String, u64>,
     /// What is known of the variables of the main program.
-    known: HashMap<String, ValueInfo>,
+    pub(crate) known: HashMap<String, Known>,
+    /// The block that operators are appended to.
+    pub(crate) current: usize,
 }
 
 impl Default for Network {
@@ -68,7 +69,8 @@ impl Network {
             blocks: vec![Block { parent: -1, ..Block::default() }],
             ..Program::default()
         };
-        Self { main: empty(), startup: empty(), names: HashMap::new(), known: HashMap::new() }
+        let (names, known) = (HashMap::new(), HashMap::new());
+        Self { main: empty(), startup: empty(), names, known, current: 0 }
     }
 
     /// A name that begins so, with the next number behind it: `fc_0`.
@@ -82,11 +84,50 @@ impl Network {
     /// What is known of a variable of the main program.
     ///
     /// # Errors
-    /// If there is no such variable.
+    /// If there is no such variable, or it belongs to a block that the current one does not lie in.
     pub fn info(&self, var: &Variable) -> Result<&ValueInfo> {
         match self.known.get(var.name()) {
-            Some(info) => Ok(info),
+            Some(known) if self.sees(self.current, known.block) => Ok(&known.info),
+            Some(_) => variable(
+                var.name(),
+                "it is gone when its block has run; assign it to a variable from outside",
+            ),
             None => variable(var.name(), "the network has no such variable"),
+        }
+    }
+
+    /// Whether a block is another, or lies in it.
+    pub(crate) fn sees(&self, mut block: usize, other: usize) -> bool {
+        while block != other {
+            let parent = self.main.blocks.get(block).map(|block| block.parent);
+            match parent.and_then(|parent| usize::try_from(parent).ok()) {
+                Some(parent) => block = parent,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Forgets extents of a variable: it may be written with others later, as what a loop makes longer is.
+    ///
+    /// # Errors
+    /// If there is no such variable, or no such extent.
+    pub fn vary(&mut self, var: &Variable, axes: &[usize]) -> Result<()> {
+        let rank = self.shape(var)?.len();
+        if let Some(axis) = axes.iter().find(|axis| **axis >= rank) {
+            return variable(var.name(), format!("it has {rank} extents, and no {axis}"));
+        }
+        self.known.entry(var.name().to_owned()).and_modify(|known| forget(&mut known.info, axes));
+        self.redeclare(var.name());
+        Ok(())
+    }
+
+    /// Declares a variable again as what is known of it now.
+    fn redeclare(&mut self, name: &str) {
+        let Some(known) = self.known.get(name) else { return };
+        let vars = self.main.blocks.get_mut(known.block).map(|block| &mut block.vars);
+        if let Some(var) = vars.and_then(|vars| vars.iter_mut().find(|var| var.name == name)) {
+            var.value = written(&known.info.value);
         }
     }
 
@@ -113,11 +154,11 @@ impl Network {
         }
     }
 
-    /// Declares a variable of the main program.
-    pub(crate) fn declare(&mut self, var: Var, info: ValueInfo) -> Variable {
+    /// Declares a variable in a block of the main program.
+    pub(crate) fn declare(&mut self, block: usize, var: Var, info: ValueInfo) -> Variable {
         let name = var.name.clone();
-        self.known.insert(name.clone(), info);
-        if let Some(block) = self.main.blocks.first_mut() {
+        self.known.insert(name.clone(), Known { info, block });
+        if let Some(block) = self.main.blocks.get_mut(block) {
             match block.vars.iter_mut().find(|known| known.name == name) {
                 Some(known) => *known = var,
                 None => block.vars.push(var),
@@ -142,11 +183,14 @@ impl Network {
         let dims: Vec<Dim> = shape.iter().map(|extent| Dim::Known(*extent)).collect();
         let info = ValueInfo::tensor(dtype, Some(dims));
         if let Some(known) = self.known.get(&name) {
-            return match *known == info {
+            return match known.info == info {
                 true => Ok(Variable(name)),
                 false => variable(&name, "it is there already, and another"),
             };
         }
+        let made = Variable(name.clone());
+        let initializer = parameter.initializer.clone().unwrap_or(otherwise);
+        let op = initializer.operator(&made, dtype, shape)?.output("Out", [&made]).finish()?;
         let var = Var {
             name,
             value: info.value.clone(),
@@ -157,11 +201,8 @@ impl Network {
         if let Some(block) = self.startup.blocks.first_mut() {
             block.vars.push(var.clone());
         }
-        let made = self.declare(var, info);
-        let initializer = parameter.initializer.unwrap_or(otherwise);
-        let op = initializer.operator(dtype, shape).output("Out", [&made]).finish()?;
         push(&mut self.startup, op);
-        Ok(made)
+        Ok(self.declare(0, var, info))
     }
 
     /// A variable that outlives runs and is not trained, filled with a number by the startup program: a statistic, a
@@ -192,35 +233,77 @@ impl Network {
         Ok(made)
     }
 
-    /// Appends an operator to the main program, and declares what it writes: its outputs get the types that
-    /// come of what it reads.
+    /// Appends an operator to the current block of the main program, and declares what it writes: its outputs
+    /// get the types that come of what it reads.
     ///
     /// # Errors
-    /// If PaddlePaddle has no such operator, or it cannot take what it is given.
+    /// If PaddlePaddle has no such operator, it cannot take what it is given, or it writes a variable that is of
+    /// another type.
     pub fn append(&mut self, operator: Operator) -> Result<()> {
         let op = operator.finish()?;
+        for name in op.reads() {
+            self.info(&Variable::named(name))?;
+        }
         let told = self.outputs(&op)?;
         for name in op.writes() {
             let is_told = told.iter().any(|(known, _)| known == name);
-            if !is_told && !self.known.contains_key(name) {
+            if self.known.contains_key(name) {
+                self.info(&Variable::named(name))?;
+            } else if !is_told {
                 let what = format!("nothing tells the type of `{name}`, which it writes");
                 return Err(Error::Operator { kind: op.kind.clone(), what });
             }
         }
         let level = lod_source(&op).and_then(|slot| op.input(slot).first());
         let level = level.and_then(|name| self.level(name)).unwrap_or(0);
+        let stops = op.reads().all(|name| self.stops(name));
         for (name, mut info) in told {
             if self.known.contains_key(&name) {
+                self.rewrite(&name, &info, stops)?;
                 continue;
             }
             if let Some(tensor) = info.value.tensors.first_mut() {
-                tensor.lod_level = level;
+                tensor.lod_level = tensor.lod_level.max(level);
             }
-            let var = Var { name, value: written(&info.value), ..Var::default() };
-            self.declare(var, info);
+            let stop_gradient = stops && info.value.kind != VarKind::StepScopes;
+            let value = written(&info.value);
+            let var = Var { name, value, stop_gradient, ..Var::default() };
+            self.declare(self.current, var, info);
         }
-        push(&mut self.main, op);
+        if let Some(block) = self.main.blocks.get_mut(self.current) {
+            block.ops.push(op);
+        }
         Ok(())
+    }
+
+    /// A variable is written again: nothing is known of its elements any more, and its type stays.
+    fn rewrite(&mut self, name: &str, told: &ValueInfo, stops: bool) -> Result<()> {
+        let Some(known) = self.known.get_mut(name) else { return Ok(()) };
+        known.info.contents = None;
+        match merge(&mut known.info, told) {
+            Ok(is_new) if is_new => self.redeclare(name),
+            Ok(_) => {}
+            Err(what) => return variable(name, what),
+        }
+        // One member with a gradient is enough for an array.
+        if told.value.kind == VarKind::TensorArray && !stops {
+            self.stop(name, false);
+        }
+        Ok(())
+    }
+
+    /// Says whether gradients end at a variable.
+    pub(crate) fn stop(&mut self, name: &str, stops: bool) {
+        let block = self.known.get(name).and_then(|known| self.main.blocks.get_mut(known.block));
+        let vars = block.into_iter().flat_map(|block| &mut block.vars);
+        vars.filter(|var| var.name == name).for_each(|var| var.stop_gradient = stops);
+    }
+
+    /// Whether gradients end at a variable.
+    pub(crate) fn stops(&self, name: &str) -> bool {
+        let block = self.known.get(name).and_then(|known| self.main.blocks.get(known.block));
+        let var = block.and_then(|block| block.vars.iter().find(|var| var.name == name));
+        var.is_some_and(|var| var.stop_gradient)
     }
 
     /// Appends an operator with one output that matters; gives that.
@@ -234,7 +317,7 @@ impl Network {
     }
 
     fn level(&self, name: &str) -> Option<u32> {
-        Some(self.known.get(name)?.value.tensors.first()?.lod_level)
+        Some(self.known.get(name)?.info.value.tensors.first()?.lod_level)
     }
 
     fn outputs(&self, op: &Op) -> Result<Vec<(String, ValueInfo)>> {
@@ -248,29 +331,16 @@ impl Network {
 }
 
 impl Given for Network {
+    /// What it contains is told in its own block alone: a loop around others may change it.
     fn info(&self, variable: &str) -> Option<ValueInfo> {
-        self.known.get(variable).cloned()
+        let known = self.known.get(variable)?;
+        let contents = known.info.contents.clone().filter(|_| known.block == self.current);
+        Some(ValueInfo { value: known.info.value.clone(), contents })
     }
 
     fn contents(&self, variable: &str) -> Option<Vec<i64>> {
-        self.known.get(variable)?.ints()
+        Given::info(self, variable)?.ints()
     }
-}
-
-/// A type as programs have it: symbols are extents that are not known.
-fn written(value: &ValueType) -> ValueType {
-    let plain = |tensor: &TensorType| TensorType {
-        shape: tensor.shape.as_ref().map(|dims| {
-            let dim = |dim: &Dim| match dim {
-                Dim::Known(extent) => Dim::Known(*extent),
-                _ => Dim::Unknown,
-            };
-            dims.iter().map(dim).collect()
-        }),
-        ..tensor.clone()
-    };
-    let kind = if value.kind == VarKind::Unspecified { VarKind::Tensor } else { value.kind };
-    ValueType { kind, tensors: value.tensors.iter().map(plain).collect(), ..value.clone() }
 }
 
 pub(crate) fn push(program: &mut Program, op: Op) {

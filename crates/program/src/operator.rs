@@ -45,6 +45,24 @@ impl Operator {
         self.attribute(name, codes::dtype_code(dtype).unwrap_or(-1))
     }
 
+    /// `fill_constant` with a number, which is told as a text, too: that is exact.
+    pub(crate) fn filled(shape: &[u64], dtype: DType, value: f64) -> Self {
+        let text = match dtype {
+            DType::Int32 | DType::Int64 => format!("{value:.0}"),
+            _ => format!("{value:?}"),
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "as PaddlePaddle has it beside the text"
+        )]
+        let value = value as f32;
+        Self::new("fill_constant")
+            .attribute("shape", dims(shape))
+            .dtype("dtype", dtype)
+            .attribute("value", value)
+            .attribute("str_value", text.as_str())
+    }
+
     /// The operator as PaddlePaddle's registry wants it: attributes that were not given have their defaults.
     ///
     /// # Errors
@@ -90,6 +108,11 @@ impl Operator {
         }
         Ok(self.op)
     }
+}
+
+/// Extents as attributes have them.
+pub(crate) fn dims(shape: &[u64]) -> Vec<i64> {
+    shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect()
 }
 
 /// The role of an operator of which none is told.

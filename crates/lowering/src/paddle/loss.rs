@@ -98,7 +98,7 @@ fn cross_entropy2(op: &mut Operator<'_>) -> Outcome {
     }
     if op.wants("XShape") {
         let (zero, dims) = (op.longs(&[0]), op.call("Shape", &[&x], [])?);
-        let dims = op.concat(&[&zero, &dims], 0)?;
+        let dims = op.concat(&[&dims, &zero], 0)?;
         let shape = op.filled_by(x.dtype(), 0.0, &dims)?;
         op.put("XShape", &shape)?;
     }

@@ -1,6 +1,6 @@
 //! What operators write that the runtime has itself: those that ONNX has no words for.
 
-use lodstone_model::{AttributeValue, DType, Dim, Op};
+use lodstone_model::{AttributeValue, DType, Dim, Op, ValueType, VarKind};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{attribute, codes};
 
@@ -19,7 +19,18 @@ pub fn native_outputs(
         let name = op.input(slot).first().ok_or_else(|| format!("it has no `{slot}`"))?;
         given.info(name).ok_or_else(|| format!("`{name}`, its `{slot}`, has no value"))
     };
+    let array = |slot: &str| match input(slot) {
+        Ok(info) if info.value.kind == VarKind::TensorArray => Ok(info),
+        Ok(_) => Err(format!("expected an array as `{slot}`")),
+        Err(what) => Err(what),
+    };
     Some(match op.kind.as_str() {
+        // Of tensors, ONNX has it.
+        "assign" => match array("X") {
+            Ok(info) => one("Out", Ok(info)),
+            Err(_) => return None,
+        },
+        "conditional_block" => one("Scope", Ok(of_kind(VarKind::StepScopes))),
         "dropout" => input("X").map(|info| {
             let mask = ValueInfo::tensor(DType::Uint8, info.shape().map(<[Dim]>::to_vec));
             let slots = [("Out", &info), ("Mask", &mask)];
@@ -31,10 +42,55 @@ pub fn native_outputs(
         "gaussian_random" | "randint" | "truncated_gaussian_random" | "uniform_random" => {
             one("Out", filled(op))
         }
-        "increment" => one("Out", input("X")),
+        "increment" => one("Out", input("X").map(|info| info.value.into())),
         "load" | "load_combine" | "save" | "save_combine" => Ok(Vec::new()),
+        "lod_array_length" => {
+            let length = || ValueInfo::tensor(DType::Int64, Some(vec![Dim::Known(1)]));
+            one("Out", array("X").map(|_| length()))
+        }
+        "read_from_array" => {
+            let member = |array: ValueInfo| ValueType { kind: VarKind::Tensor, ..array.value };
+            one("Out", array("X").map(|array| member(array).into()))
+        }
+        "select_input" => one("Out", selected(op, given)),
+        "while" => one("StepScopes", Ok(of_kind(VarKind::StepScopes))),
+        "write_to_array" => {
+            let array = |info: ValueInfo| ValueType { kind: VarKind::TensorArray, ..info.value };
+            one("Out", input("X").map(|info| array(info).into()))
+        }
         _ => return None,
     })
+}
+
+fn of_kind(kind: VarKind) -> ValueInfo {
+    ValueType { kind, ..ValueType::default() }.into()
+}
+
+/// What one of several values is, whichever it is: the extents in which they differ are not known.
+fn selected(op: &Op, given: &dyn Given) -> Result<ValueInfo, String> {
+    let mut all = op
+        .input("X")
+        .iter()
+        .map(|name| given.info(name).ok_or_else(|| format!("`{name}`, its `X`, has no value")));
+    let mut first = all.next().ok_or("it has no `X`")??;
+    first.contents = None;
+    for other in all {
+        let other = other?;
+        if (other.value.kind, other.dtype()) != (first.value.kind, first.dtype()) {
+            return Err(format!("it is to select one of {} and {}", first.dtype(), other.dtype()));
+        }
+        let shapes = first.value.tensors.iter_mut().zip(&other.value.tensors);
+        for (known, other) in shapes.map(|(a, b)| (&mut a.shape, &b.shape)) {
+            *known = match (known.take(), other) {
+                (Some(dims), Some(more)) if dims.len() == more.len() => {
+                    let either = |(a, b): (Dim, &Dim)| if a == *b { a } else { Dim::Unknown };
+                    Some(dims.into_iter().zip(more).map(either).collect())
+                }
+                _ => None,
+            };
+        }
+    }
+    Ok(first)
 }
 
 /// A tensor of the extents and the type that attributes say.

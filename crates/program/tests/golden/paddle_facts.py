@@ -1,0 +1,57 @@
+"""What a program of PaddlePaddle says, as JSON: blocks of variables and operators with slots and attributes."""
+import paddle
+
+KINDS = paddle.base.core.VarDesc.VarType
+HAVE_TENSORS = (KINDS.LOD_TENSOR, KINDS.LOD_TENSOR_ARRAY)
+# What says where an operator was made and how it is placed, and nothing of what it computes.
+LEFT_OUT = ("op_callstack", "op_device", "op_namescope", "op_role_var", "with_quant_attr")
+# Slots that PaddlePaddle fills from sets, which have another order each time.
+SETS = {"while": ("X", "Out"), "conditional_block": ("Input", "Out")}
+
+
+def of_var(var):
+    """Name, kind, element type (codes of VarType), extents, levels of LoD, and what is true of it."""
+    desc = var.desc
+    facts = {"name": var.name, "kind": desc.type().value}
+    if desc.type() in HAVE_TENSORS:
+        facts.update(dtype=desc.dtype().value, shape=list(desc.shape()), lod_level=desc.lod_level())
+    flags = {
+        "persistable": desc.persistable(),
+        "parameter": desc.is_parameter(),
+        "stop_gradient": desc.stop_gradient(),
+        "checked": desc.need_check_feed(),
+    }
+    facts["flags"] = [name for name, value in flags.items() if value]
+    return facts
+
+
+def of_attribute(op, name):
+    kind = op.desc.attr_type(name).name
+    if kind == "BLOCK":
+        return [kind, op._block_attr_id(name)]
+    value = op.attr(name)
+    return [kind, list(value) if kind.endswith("S") else value]
+
+
+def of_op(op):
+    """Kind, slots that are not empty, and attributes with their types."""
+    args = lambda slot, names: sorted(names) if slot in SETS.get(op.type, ()) else names
+    slots = lambda names, of: {name: args(name, of(name)) for name in sorted(names) if of(name)}
+    names = sorted(name for name in op.attr_names if name not in LEFT_OUT)
+    return {
+        "kind": op.type,
+        "inputs": slots(op.input_names, op.input),
+        "outputs": slots(op.output_names, op.output),
+        "attributes": {name: of_attribute(op, name) for name in names},
+    }
+
+
+def of_program(program):
+    return [
+        {
+            "parent": block.parent_idx,
+            "vars": [of_var(var) for var in block.vars.values()],
+            "ops": [of_op(op) for op in block.ops],
+        }
+        for block in program.blocks
+    ]
