@@ -6,6 +6,7 @@
 //! | `--tensors N,N` | how many tensors they have; 300 and 10000 |
 //! | `--turns N` | how often each is measured; 5 |
 //! | `--only TEXT` | what is measured alone, by a part of its name |
+//! | `--at DIR` | where the files are, 5 GiB for each GiB of a model; on the disk of the build |
 //! | `--beside NAME,NAME` | those of the other libraries; all, which are 6 GB to install |
 //! | `--alone` | without the other libraries |
 //! | `--pairs` | the Python package alone, beside Rust in a process of its own; 1 GiB, 21 turns |
@@ -42,7 +43,13 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
     command.args(["bench", "--quiet", "--package", "lodstone", "--bench", "io"]);
     command.current_dir(root());
     command.env("LODSTONE_BENCH_MIB", "1024,4096").env("LODSTONE_BENCH_TENSORS", "300,10000");
-    let (mut beside, mut document, mut paired) = (PEERS.to_vec(), false, false);
+    let (mut beside, mut document) = (PEERS.to_vec(), false);
+    let paired = arguments.iter().any(|argument| argument == "--pairs");
+    if paired {
+        beside.retain(|(name, _)| name.starts_with("lodstone."));
+        command.env("LODSTONE_BENCH_PAIRED", "1");
+        command.env("LODSTONE_BENCH_MIB", "1024").env("LODSTONE_BENCH_TURNS", "21");
+    }
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         let variable = match argument.as_str() {
@@ -50,6 +57,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
             "--tensors" => "LODSTONE_BENCH_TENSORS",
             "--turns" => "LODSTONE_BENCH_TURNS",
             "--only" => "LODSTONE_BENCH_ONLY",
+            "--at" => "LODSTONE_BENCH_AT",
             "--alone" => {
                 beside.clear();
                 continue;
@@ -60,19 +68,13 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
                 beside.retain(|(name, _)| names.contains(name));
                 continue;
             }
-            "--pairs" => {
-                paired = true;
-                beside.retain(|(name, _)| name.starts_with("lodstone."));
-                command.env("LODSTONE_BENCH_PAIRED", "1").env("LODSTONE_BENCH_MIB", "1024");
-                command.env("LODSTONE_BENCH_TURNS", "21");
-                continue;
-            }
+            "--pairs" => continue,
             "--document" => {
                 document = true;
                 continue;
             }
             other => {
-                let usage = "[--mib N,N] [--tensors N,N] [--turns N] [--only TEXT] \
+                let usage = "[--mib N,N] [--tensors N,N] [--turns N] [--only TEXT] [--at DIR] \
                              [--beside NAME,NAME] [--alone] [--pairs] [--document]";
                 return Err(Outcome::CouldNotRun(format!("`{other}`? usage: bench {usage}")));
             }

@@ -22,7 +22,9 @@ pub(crate) struct Files {
 impl Files {
     /// Float32 tensors of one size, `bytes` together, whose elements differ from tensor to tensor.
     pub(crate) fn make(bytes: u64, tensors: u64, peers: &mut [Peer]) -> Self {
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-io");
+        let at = std::env::var("LODSTONE_BENCH_AT");
+        let at = at.unwrap_or_else(|_| env!("CARGO_TARGET_TMPDIR").to_owned());
+        let directory = Path::new(&at).join("bench-io");
         std::fs::create_dir_all(directory.join("out")).expect("a directory");
         let shape = [bytes / tensors / 4 / 64, 64];
         let files = Self { directory, tensors, shape };
