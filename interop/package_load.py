@@ -90,6 +90,8 @@ def safetensors(path, scratch):
             require("dtype of " + name, other.dtype, tensor.dtype)
             require("shape of " + name, other.shape, tensor.shape)
             require("bytes of " + name, raw(other), raw(tensor))
+        # So that to save one alone does not save all.
+        require("storage of " + name, found[name].untyped_storage().nbytes(), len(raw(tensor)))
     # What is mapped may be written to, and nobody else sees that.
     for name, tensor in mapped.items():
         tensor.reshape(-1).view(torch.uint8).fill_(7) if tensor.numel() else None

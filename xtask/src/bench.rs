@@ -6,11 +6,14 @@
 //! | `--tensors N,N` | how many tensors they have; 300 and 10000 |
 //! | `--turns N` | how often each is measured; 5 |
 //! | `--only TEXT` | what is measured alone, by a part of its name |
+//! | `--at DIR` | where the files are, 5 GiB for each GiB of a model; on the disk of the build |
 //! | `--beside NAME,NAME` | those of the other libraries; all, which are 6 GB to install |
 //! | `--alone` | without the other libraries |
-//! | `--document` | writes the table, its JSON and its plot into `docs` |
+//! | `--pairs` | the Python package alone, beside Rust in a process of its own; 1 GiB, 21 turns |
+//! | `--document` | writes the table, and but for pairs its JSON and its plot, into `docs` |
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use crate::python::{environment, install, python_3_11, wheel};
@@ -30,7 +33,10 @@ const PEERS: [(&str, &str); 7] = [
 const TORCH: &str = "benchmarks/requirements-torch-2.15.0.txt";
 
 /// What the tables of `docs/benchmarks.md` are between.
-const MARKS: [&str; 2] = ["<!-- tables -->\n", "<!-- end of tables -->\n"];
+const TABLES: [&str; 2] = ["<!-- tables -->\n", "<!-- end of tables -->\n"];
+
+/// What the table of pairs is between there.
+const PAIRS: [&str; 2] = ["<!-- pairs -->\n", "<!-- end of pairs -->\n"];
 
 pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
     let mut command = Command::new(env!("CARGO"));
@@ -38,6 +44,12 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
     command.current_dir(root());
     command.env("LODSTONE_BENCH_MIB", "1024,4096").env("LODSTONE_BENCH_TENSORS", "300,10000");
     let (mut beside, mut document) = (PEERS.to_vec(), false);
+    let paired = arguments.iter().any(|argument| argument == "--pairs");
+    if paired {
+        beside.retain(|(name, _)| name.starts_with("lodstone."));
+        command.env("LODSTONE_BENCH_PAIRED", "1");
+        command.env("LODSTONE_BENCH_MIB", "1024").env("LODSTONE_BENCH_TURNS", "21");
+    }
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         let variable = match argument.as_str() {
@@ -45,6 +57,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
             "--tensors" => "LODSTONE_BENCH_TENSORS",
             "--turns" => "LODSTONE_BENCH_TURNS",
             "--only" => "LODSTONE_BENCH_ONLY",
+            "--at" => "LODSTONE_BENCH_AT",
             "--alone" => {
                 beside.clear();
                 continue;
@@ -55,13 +68,14 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
                 beside.retain(|(name, _)| names.contains(name));
                 continue;
             }
+            "--pairs" => continue,
             "--document" => {
                 document = true;
                 continue;
             }
             other => {
-                let usage = "[--mib N,N] [--tensors N,N] [--turns N] [--only TEXT] \
-                             [--beside NAME,NAME] [--alone] [--document]";
+                let usage = "[--mib N,N] [--tensors N,N] [--turns N] [--only TEXT] [--at DIR] \
+                             [--beside NAME,NAME] [--alone] [--pairs] [--document]";
                 return Err(Outcome::CouldNotRun(format!("`{other}`? usage: bench {usage}")));
             }
         };
@@ -78,27 +92,39 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
         let peers = beside.into_iter().map(peer).collect::<Result<Vec<_>, Outcome>>()?;
         command.env("LODSTONE_BENCH_PEERS", peers.join(";"));
     }
-    let written = target().join("bench");
+    let written = target().join(if paired { "bench-pairs" } else { "bench" });
     let (json, tables) = (written.join("bench.json"), written.join("bench.md"));
     fs::create_dir_all(&written).map_err(cannot("create the directory"))?;
     command.env("LODSTONE_BENCH_JSON", &json).env("LODSTONE_BENCH_TABLES", &tables);
     run(&mut command)?;
-    if !document {
-        return Ok(());
+    match (document, paired) {
+        (false, _) => Ok(()),
+        (true, true) => replace(PAIRS, &tables),
+        (true, false) => {
+            replace(TABLES, &tables)?;
+            plot(&json)
+        }
     }
-    let docs = root().join("docs");
-    fs::copy(&json, docs.join("benchmarks.json")).map_err(cannot("copy the JSON"))?;
-    let tables = fs::read_to_string(&tables).map_err(cannot("read the tables"))?;
-    let page = docs.join("benchmarks.md");
+}
+
+/// Puts what is in a file between two marks of `docs/benchmarks.md`.
+fn replace(marks: [&str; 2], tables: &Path) -> Result<(), Outcome> {
+    let tables = fs::read_to_string(tables).map_err(cannot("read the tables"))?;
+    let page = root().join("docs/benchmarks.md");
     let text = fs::read_to_string(&page).map_err(cannot("read docs/benchmarks.md"))?;
-    let parts = text.split_once(MARKS[0]).zip(text.split_once(MARKS[1]));
+    let parts = text.split_once(marks[0]).zip(text.split_once(marks[1]));
     let Some(((before, _), (_, after))) = parts else {
         return Err(Outcome::Failed("docs/benchmarks.md has no place for tables".to_owned()));
     };
-    fs::write(page, [before, MARKS[0], &tables, "\n", MARKS[1], after].concat())
-        .map_err(cannot("write docs/benchmarks.md"))?;
-    let python = environment(&python_3_11()?, TORCH)?;
-    let mut plot = Command::new(python);
+    fs::write(page, [before, marks[0], &tables, "\n", marks[1], after].concat())
+        .map_err(cannot("write docs/benchmarks.md"))
+}
+
+/// Puts the numbers, and their plot, into `docs`.
+fn plot(json: &Path) -> Result<(), Outcome> {
+    let docs = root().join("docs");
+    fs::copy(json, docs.join("benchmarks.json")).map_err(cannot("copy the JSON"))?;
+    let mut plot = Command::new(environment(&python_3_11()?, TORCH)?);
     plot.arg(root().join("benchmarks/plot.py"));
     run(plot.arg(docs.join("benchmarks.json")).arg(docs.join("benchmarks.svg")))
 }

@@ -76,6 +76,11 @@ const TABLE: &[(DType, &str, u32)] = &[
 ];
 
 impl DType {
+    /// Every known type of a fixed size.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|(dtype, ..)| *dtype)
+    }
+
     /// Size of an element in bits; `None` for strings and unknown types.
     pub fn bits(self) -> Option<u32> {
         TABLE.iter().find(|(dtype, ..)| *dtype == self).map(|(.., bits)| *bits)

@@ -84,7 +84,7 @@ impl Model {
             numbers.push(number);
         }
         let bytes = Blob::read_all(&distinct, progress)?;
-        distinct.iter().try_for_each(Blob::check_unchanged)?;
+        Blob::check_all_unchanged(&distinct)?;
         let parameters = self.parameters.iter_mut().map(|parameter| &mut parameter.tensor);
         let constants = self.program.iter_mut().flat_map(Program::constants_mut);
         let tensors = parameters.chain(constants);

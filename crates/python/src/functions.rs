@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::arguments::{Arguments, Source, renames};
 use crate::errors::raise;
-use crate::model::{Model, Tensor, json};
+use crate::model::{Model, json};
+use crate::tensor::Tensor;
 use crate::work::run;
 
 /// What Python is given.
@@ -18,7 +19,8 @@ type Found<'py> = PyResult<Bound<'py, PyAny>>;
 #[pyfunction]
 pub(crate) fn open(py: Python<'_>, path: PathBuf, opening: Arguments<'_>) -> PyResult<Model> {
     let options = opening.opening()?;
-    let opened = run(py, None, move |_| lodstone::open_with(path, &options))?;
+    // It cannot be stopped halfway, so that nobody has to look for signals meanwhile.
+    let opened = py.detach(|| lodstone::open_with(path, &options));
     opened.map(Model::new).map_err(|error| raise(py, error))
 }
 
@@ -47,8 +49,8 @@ pub(crate) fn save<'py>(
     progress: Option<Py<PyAny>>,
 ) -> Found<'py> {
     let parameter = |tensor: &Bound<'py, Tensor>| {
-        let Tensor { name, tensor } = tensor.get().clone();
-        Parameter { name, tensor }
+        let tensor = tensor.get();
+        Parameter { name: tensor.name().into_owned(), tensor: tensor.tensor().clone() }
     };
     let parameters = tensors.iter().map(parameter).collect();
     let model = lodstone::Model { parameters, metadata, ..lodstone::Model::default() };

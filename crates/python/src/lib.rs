@@ -11,6 +11,7 @@ mod dlpack;
 mod errors;
 mod functions;
 mod model;
+mod tensor;
 mod work;
 
 /// The module.
@@ -23,7 +24,9 @@ mod _lodstone {
     #[pymodule_export]
     use crate::functions::{convert, diff, main, open, save, scan, seal, verify};
     #[pymodule_export]
-    use crate::model::{Model, Tensor};
+    use crate::model::Model;
+    #[pymodule_export]
+    use crate::tensor::Tensor;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

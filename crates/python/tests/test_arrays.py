@@ -126,12 +126,14 @@ def test_whatever_has_a_buffer_is_saved(tmp_path):
 
 
 def test_one_file_is_bytes():
-    arrays = {"a": np.arange(3, dtype=np.int32), "none": np.zeros((0, 2), np.float32)}
+    arrays = {"a": np.arange(3, dtype=np.int32), "none": np.zeros((0, 2), np.float32), "one": np.array(7.5)}
     data = lodstone.numpy.save(arrays, {"k": "v"})
     assert safetensors.numpy.load(data)["a"].tolist() == [0, 1, 2]
     assert lodstone.open(data).metadata == {"k": "v"}
     assert lodstone.numpy.load(data)["none"].shape == (0, 2)
     assert lodstone.load(data)["a"].dtype == "int32"
+    scalar = lodstone.numpy.load(data)["one"]
+    assert scalar.shape == () and scalar == 7.5
 
 
 def test_dlpack_gives_memory_of_its_own():

@@ -121,3 +121,11 @@ def test_there_is_no_thread_to_be_had():
     command = [sys.executable, "-c", code]
     told = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert told.stdout.startswith("refused") and told.stderr == ""
+
+
+def test_what_changed_while_it_was_open_is_not_loaded(digits):
+    model = lodstone.open(digits)
+    path = digits / "inference.pdiparams"
+    os.utime(path, ns=(0, 0))
+    error = raised(lodstone.LodstoneError, lambda: lodstone.numpy._read(model, None))
+    assert str(error) == f"`{path}` changed while it was read: it was modified"

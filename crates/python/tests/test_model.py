@@ -36,6 +36,26 @@ def test_a_tensor_says_what_it_is():
     assert private != data and memoryview(weight.data()) == data
 
 
+def test_a_tensor_needs_its_model_no_more():
+    model = lodstone.open(DIGITS)
+    weight, again = model["conv2d_0.w_0"], model.tensors[0].renamed("again")
+    first = model.tensors[0]
+    del model
+    assert (weight.name, weight.shape, len(weight.data())) == ("conv2d_0.w_0", (16, 1, 3, 3), 576)
+    assert again.name == "again" and memoryview(again.data()) == memoryview(first.data())
+
+
+def test_numbers_stand_for_names_that_are_not_there(tmp_path):
+    path = tmp_path / "nameless"
+    named = [lodstone.Tensor(name, "uint8", (1,), bytes([number])) for number, name in enumerate(("", "a", "b"))]
+    assert [tensor.name for tensor in named] == ["", "a", "b"]
+    lodstone.save_file({tensor.name: tensor for tensor in named}, path, to="paddle-params", allow=["names"])
+    model = lodstone.open(path)
+    assert list(model) == [tensor.name for tensor in model.tensors] == ["0", "1", "2"]
+    assert [(model[name].name, bytes(model[name].data())) for name in "21"] == [("2", b"\2"), ("1", b"\1")]
+    assert "" not in model and "3" not in model
+
+
 def test_what_is_inspected_is_what_the_command_prints():
     command = [sys.executable, "-m", "lodstone", "inspect", "--json", "--hash", DIGITS]
     printed = subprocess.run(command, check=True, capture_output=True).stdout

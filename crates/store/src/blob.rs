@@ -297,6 +297,22 @@ impl Blob {
         self.file_ranges().try_for_each(|(file, ..)| file.check_unchanged())
     }
 
+    /// Fails if one of the files that blobs come from is not what it was. It is asked once of those that
+    /// lie behind each other in a file.
+    ///
+    /// # Errors
+    /// As [`check_unchanged`](Self::check_unchanged).
+    pub fn check_all_unchanged(blobs: &[Blob]) -> Result<()> {
+        let mut before = None;
+        let mut files = blobs.iter().flat_map(Blob::file_ranges).map(|(file, ..)| file);
+        files.try_for_each(|file| {
+            match before.replace(file).is_some_and(|it| Arc::ptr_eq(it, file)) {
+                true => Ok(()),
+                false => file.check_unchanged(),
+            }
+        })
+    }
+
     /// The ranges of files that these bytes come from, in order: file, offset and length. For
     /// computed bytes, all that they may be computed from.
     pub fn file_ranges(&self) -> impl Iterator<Item = (&Arc<SourceFile>, u64, u64)> {

@@ -7,15 +7,17 @@
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "makes its own files")]
 #![expect(clippy::print_stderr, reason = "a benchmark says how far it is")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
 mod limits;
+mod pairs;
 mod peers;
 mod report;
 mod systems;
 
 use peers::Peer;
 use report::Report;
-use systems::{Files, OPERATIONS};
+use systems::{Files, OPERATIONS, Operation};
 
 /// Models that are measured: size in MiB and number of tensors.
 struct Sizes {
@@ -25,6 +27,9 @@ struct Sizes {
 }
 
 fn main() {
+    if std::env::args().any(|argument| argument == pairs::SERVE) {
+        return pairs::serve();
+    }
     let numbers = |name: &str, usual: &str| -> Vec<u64> {
         let given = std::env::var(name).unwrap_or_else(|_| usual.to_owned());
         given.split(',').map(|number| number.parse().expect("a number")).collect()
@@ -35,30 +40,41 @@ fn main() {
         tensors: numbers("LODSTONE_BENCH_TENSORS", "300,10000"),
         turns: turns.first().map_or(5, |turns| usize::try_from(*turns).expect("a small number")),
     };
-    let mut peers = Peer::all();
+    let paired = std::env::var_os("LODSTONE_BENCH_PAIRED").is_some();
+    let (operations, mut peers, tables): (_, _, fn(&Report) -> String) = match paired {
+        true => (pairs::OPERATIONS, vec![Peer::itself()], Report::pairs),
+        false => (OPERATIONS, Vec::new(), Report::tables),
+    };
+    peers.extend(Peer::all());
     let mut report = Report::default();
     for mib in &sizes.mib {
         for tensors in &sizes.tensors {
-            measure(*mib, *tensors, sizes.turns, &mut peers, &mut report);
-            write(&report);
+            measure((*mib, *tensors), operations, sizes.turns, &mut peers, &mut report);
+            write(&report, &tables(&report));
         }
     }
-    report.print();
+    print!("{}", tables(&report));
 }
 
-fn write(report: &Report) {
+fn write(report: &Report, tables: &str) {
     if let Ok(path) = std::env::var("LODSTONE_BENCH_TABLES") {
-        std::fs::write(path, report.tables()).expect("written");
+        std::fs::write(path, tables).expect("written");
     }
     if let Ok(path) = std::env::var("LODSTONE_BENCH_JSON") {
         std::fs::write(path, report.json()).expect("written");
     }
 }
 
-fn measure(mib: u64, tensors: u64, turns: usize, peers: &mut [Peer], report: &mut Report) {
+fn measure(
+    (mib, tensors): (u64, u64),
+    operations: &[Operation],
+    turns: usize,
+    peers: &mut [Peer],
+    report: &mut Report,
+) {
     let files = Files::make(mib << 20, tensors, peers);
     let only = std::env::var("LODSTONE_BENCH_ONLY").unwrap_or_default();
-    for operation in OPERATIONS.iter().filter(|operation| operation.name.contains(&only)) {
+    for operation in operations.iter().filter(|operation| operation.name.contains(&only)) {
         eprintln!("{mib} MiB, {tensors} tensors: {}", operation.name);
         let systems = operation.systems(peers);
         let mut times = vec![Vec::new(); systems.len()];

@@ -7,15 +7,19 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::pairs::SERVE;
+
 /// One that keeps more than this of what it has loaded before is started anew.
 const MOST_RESIDENT: u64 = 2 << 30;
 
 /// A process of `benchmarks/peer.py`.
 pub(crate) struct Peer {
-    /// `safetensors`, `torch`, `paddle`, `mxnet`, `onnx`; or our Python package, by the arrays that it gives.
+    /// `safetensors`, `torch`, `paddle`, `mxnet`, `onnx`; our Python package, by the arrays that it gives; or
+    /// `lodstone`, which is this program.
     pub(crate) name: String,
     pub(crate) version: String,
-    python: String,
+    /// What runs it: a Python, or this program.
+    program: String,
     process: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -29,15 +33,25 @@ impl Peer {
         peers.map(|(name, python)| Self::start(name, python)).collect()
     }
 
-    fn start(name: &str, python: &str) -> Self {
+    /// This program, in a process of its own.
+    pub(crate) fn itself() -> Self {
+        let program = std::env::current_exe().expect("a program");
+        Self::start("lodstone", &program.to_string_lossy())
+    }
+
+    fn start(name: &str, program: &str) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benchmarks/peer.py");
-        let mut command = Command::new(python);
-        command.arg(script).arg(name).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = command.spawn().expect("a Python");
+        let mut command = Command::new(program);
+        match name {
+            "lodstone" => command.arg(SERVE),
+            _ => command.arg(script).arg(name),
+        };
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().expect("a process");
         let requests = process.stdin.take().expect("a pipe");
         let answers = BufReader::new(process.stdout.take().expect("a pipe"));
-        let (name, version, python) = (name.to_owned(), String::new(), python.to_owned());
-        let mut peer = Self { name, version, python, process, requests, answers };
+        let (name, version, program) = (name.to_owned(), String::new(), program.to_owned());
+        let mut peer = Self { name, version, program, process, requests, answers };
         peer.version = peer.answer()["version"].as_str().expect("a version").to_owned();
         peer
     }
@@ -45,7 +59,7 @@ impl Peer {
     /// What the file of a model is called that this library reads.
     pub(crate) fn file(&self) -> &'static str {
         match self.name.as_str() {
-            "safetensors" | "lodstone.numpy" | "lodstone.torch" => "model.safetensors",
+            "safetensors" | "lodstone" | "lodstone.numpy" | "lodstone.torch" => "model.safetensors",
             "torch" => "model.pt",
             "paddle" => "model.pdiparams",
             "mxnet" => "model.params",
@@ -73,7 +87,7 @@ impl Peer {
         writeln!(self.requests, "{request}").expect("asked");
         let answer = self.answer();
         if answer["resident"].as_u64().is_none_or(|resident| resident > MOST_RESIDENT) {
-            *self = Self::start(&self.name, &self.python);
+            *self = Self::start(&self.name, &self.program);
         }
         Duration::from_secs_f64(answer["seconds"].as_f64().expect("a time"))
     }

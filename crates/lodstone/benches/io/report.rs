@@ -1,5 +1,6 @@
 //! What was measured, as tables and as JSON.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -27,20 +28,15 @@ impl Report {
                 Role::Peer => "peer",
             };
             let ratios = limit.iter().zip(&times);
-            let ratio = median(ratios.map(|(limit, time)| limit.div_duration_f64(*time)).collect());
-            let mut seconds: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();
-            seconds.sort_by(f64::total_cmp);
+            let ratios = sorted(ratios.map(|(limit, time)| limit.div_duration_f64(*time)));
+            let seconds = sorted(times.iter().map(Duration::as_secs_f64));
             self.0.push(json!({
                 "mib": mib, "tensors": tensors, "operation": operation.name, "role": role,
-                "system": system.name, "seconds": seconds, "median": median(seconds.clone()),
-                "ratio": ratio, "target": operation.target.filter(|_| role == "lodstone"),
+                "system": system.name, "seconds": seconds, "median": at(&seconds, 0.5),
+                "ratio": at(&ratios, 0.5), "quartiles": [at(&ratios, 0.25), at(&ratios, 0.75)],
+                "target": operation.target.filter(|_| role == "lodstone"),
             }));
         }
-    }
-
-    #[expect(clippy::print_stdout, reason = "a benchmark prints")]
-    pub(crate) fn print(&self) {
-        print!("{}", self.tables());
     }
 
     /// A table for each size of model.
@@ -90,6 +86,36 @@ impl Report {
         text
     }
 
+    /// A line for each operation of the first peer, and beside it the ratios of the others.
+    pub(crate) fn pairs(&self) -> String {
+        let turns = self.0.first().and_then(|row| row["seconds"].as_array()).map_or(0, Vec::len);
+        let mut systems: Vec<&str> = self.0.iter().map(|row| text_of(&row["system"])).collect();
+        let mut known = HashSet::new();
+        systems.retain(|system| known.insert(*system));
+        let (names, rules) = (systems.join(" | "), "--:|".repeat(systems.len()));
+        let mut text = format!("\n| median of {turns} | {names} |\n|---|{rules}");
+        let mut before = None;
+        let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+        for row in &self.0 {
+            let (mib, tensors, operation) = (&row["mib"], &row["tensors"], &row["operation"]);
+            let ms = number(&row["median"]) * 1e3;
+            let group = Some((mib, tensors, operation));
+            let same = std::mem::replace(&mut before, group) == group;
+            let _ = match same {
+                true => {
+                    let ratio = number(&row["ratio"]);
+                    let [least, most] = [0, 1].map(|end| number(&row["quartiles"][end]));
+                    write!(text, " {ms:.2} ms, **{ratio:.2}** ({least:.2} to {most:.2}) |")
+                }
+                false => {
+                    let operation = text_of(operation);
+                    write!(text, "\n| {operation}, {mib} MiB in {tensors} | {ms:.2} ms |")
+                }
+            };
+        }
+        text + "\n"
+    }
+
     pub(crate) fn json(&self) -> String {
         // A line for each row.
         let rows: Vec<_> = self.0.iter().map(Value::to_string).collect();
@@ -101,7 +127,15 @@ fn text_of(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn median(mut numbers: Vec<f64>) -> f64 {
+fn sorted(numbers: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut numbers: Vec<f64> = numbers.collect();
     numbers.sort_by(f64::total_cmp);
-    numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
+    numbers
+}
+
+/// The number that has a part of those that are `sorted` before it: the median has half of them.
+fn at(sorted: &[f64], part: f64) -> f64 {
+    let least = |number: &usize| *number as f64 >= part * (sorted.len() as f64 - 1.0);
+    let number = (0..sorted.len()).find(least);
+    number.and_then(|number| sorted.get(number)).copied().unwrap_or(f64::NAN)
 }

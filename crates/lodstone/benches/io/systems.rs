@@ -22,7 +22,9 @@ pub(crate) struct Files {
 impl Files {
     /// Float32 tensors of one size, `bytes` together, whose elements differ from tensor to tensor.
     pub(crate) fn make(bytes: u64, tensors: u64, peers: &mut [Peer]) -> Self {
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-io");
+        let at = std::env::var("LODSTONE_BENCH_AT");
+        let at = at.unwrap_or_else(|_| env!("CARGO_TARGET_TMPDIR").to_owned());
+        let directory = Path::new(&at).join("bench-io");
         std::fs::create_dir_all(directory.join("out")).expect("a directory");
         let shape = [bytes / tensors / 4 / 64, 64];
         let files = Self { directory, tensors, shape };
@@ -56,6 +58,11 @@ impl Files {
 
     pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.directory.join(name)
+    }
+
+    /// Where what is written is called `name`.
+    fn out(&self, name: &str) -> PathBuf {
+        self.at("out").join(name)
     }
 
     /// Size of all tensors.
@@ -151,6 +158,11 @@ enum Does {
 }
 
 impl Operation {
+    /// One that peers alone do, the first of which is the limit.
+    pub(crate) const fn asked(name: &'static str, asked: &'static str) -> Self {
+        Self { name, cold: false, target: None, limits: &[], ours: &[], asked: Some(asked) }
+    }
+
     /// Everyone who does it: the limit first.
     pub(crate) fn systems(&self, peers: &[Peer]) -> Vec<System> {
         let itself = |role| {
@@ -204,8 +216,7 @@ impl System {
                 let peer = &mut peers[index];
                 let path = files.at(peer.file());
                 prepare(&path);
-                let out = files.at("out").join(peer.file());
-                peer.time(asked, &path, &out, (files.tensors, files.shape))
+                peer.time(asked, &path, &files.out(peer.file()), (files.tensors, files.shape))
             }
         }
     }
@@ -217,7 +228,7 @@ fn external(path: &Path) -> PathBuf {
 }
 
 /// How long `work` takes; what it gives is dropped outside of the time.
-fn timed<T>(work: impl FnOnce() -> T) -> Duration {
+pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> Duration {
     let start = Instant::now();
     let result = std::hint::black_box(work());
     let time = start.elapsed();
@@ -270,10 +281,12 @@ pub(crate) const OPERATIONS: &[Operation] = &[
             timed(|| limits::write(&files.at("out/raw"), &bytes))
         })],
         ours: &[
-            ("safetensors", &[SAFETENSORS], |files| save(files, SAFETENSORS)),
-            ("paddle", &[PADDLE], |files| save(files, PADDLE)),
-            ("mxnet", &[MXNET], |files| save(files, MXNET)),
-            ("onnx", &[ONNX], |files| save(files, ONNX)),
+            ("safetensors", &[SAFETENSORS], |files| {
+                save(&files.at(SAFETENSORS), &files.out(SAFETENSORS))
+            }),
+            ("paddle", &[PADDLE], |files| save(&files.at(SAFETENSORS), &files.out(PADDLE))),
+            ("mxnet", &[MXNET], |files| save(&files.at(SAFETENSORS), &files.out(MXNET))),
+            ("onnx", &[ONNX], |files| save(&files.at(ONNX), &files.out(ONNX))),
         ],
         asked: Some("save"),
     },
@@ -372,10 +385,10 @@ const LOAD_LIMITS: &[(&str, &[&str], Doer)] = &[
 ];
 
 const LOADS: &[(&str, &[&str], Doer)] = &[
-    ("safetensors", &[SAFETENSORS], |files| load(files, SAFETENSORS)),
-    ("paddle", &[PADDLE], |files| load(files, PADDLE)),
-    ("mxnet", &[MXNET], |files| load(files, MXNET)),
-    ("onnx", &[ONNX], |files| load(files, ONNX)),
+    ("safetensors", &[SAFETENSORS], |files| load(&files.at(SAFETENSORS))),
+    ("paddle", &[PADDLE], |files| load(&files.at(PADDLE))),
+    ("mxnet", &[MXNET], |files| load(&files.at(MXNET))),
+    ("onnx", &[ONNX], |files| load(&files.at(ONNX))),
 ];
 
 const COPY: &[(&str, &[&str], Doer)] = &[("cp + fsync", &[PADDLE], |files| {
@@ -397,29 +410,30 @@ const VERIFY: &[(&str, &[&str], Doer)] = &[("paddle", &[PADDLE], |files| {
     })
 })];
 
-fn model(path: &Path) -> Model {
+pub(crate) fn model(path: &Path) -> Model {
     lodstone::open(path).expect("a model")
 }
 
 /// Opens a model; gives everything that a listing shows.
-fn list(path: &Path) -> Vec<(String, DType, Vec<u64>)> {
+pub(crate) fn list(path: &Path) -> Vec<(String, DType, Vec<u64>)> {
     let tensors = model(path).parameters.into_iter();
     tensors.map(|one| (one.name, one.tensor.dtype, one.tensor.shape)).collect()
 }
 
-fn load(files: &Files, name: &str) -> Duration {
+pub(crate) fn load(path: &Path) -> Duration {
     timed(|| {
-        let mut model = model(&files.at(name));
+        let mut model = model(path);
         model.load().expect("loaded");
         model
     })
 }
 
-fn save(files: &Files, name: &str) -> Duration {
-    let mut model = model(&files.at(if name == ONNX { ONNX } else { SAFETENSORS }));
+/// Writes what is loaded from `path` to `out`, durably.
+pub(crate) fn save(path: &Path, out: &Path) -> Duration {
+    let mut model = model(path);
     model.load().expect("loaded");
-    let out = files.at("out").join(name);
-    timed(|| convert(model, &out, &plain()))
+    let _kept = model.clone();
+    timed(|| convert(model, out, &plain()))
 }
 
 fn plain() -> ConvertOptions {
@@ -431,8 +445,7 @@ fn same() -> ConvertOptions {
 }
 
 fn convert_to(files: &Files, from: &str, to: &str, options: &ConvertOptions) -> Duration {
-    let out = files.at("out").join(to);
-    timed(|| convert(model(&files.at(from)), &out, options))
+    timed(|| convert(model(&files.at(from)), &files.out(to), options))
 }
 
 fn convert(model: Model, out: &Path, options: &ConvertOptions) {

@@ -12,7 +12,6 @@ import builtins
 import importlib
 import os
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Generic, TypeVar
@@ -43,9 +42,9 @@ class Files(Generic[Array]):
         `progress` is called with the number of bytes that are read; `options` are those of `lodstone.open`.
         """
         model = open(file, **options)
-        twice = [name for name, count in Counter(list(model)).items() if count > 1]
-        if twice:
-            what = f"`{twice[0]}` is the name of more tensors than one, which are in `lodstone.open(...).tensors`"
+        repeated = model._model._repeated()
+        if repeated is not None:
+            what = f"`{repeated}` is the name of more tensors than one, which are in `lodstone.open(...).tensors`"
             raise UnsupportedError(what)
         return self.read(model, progress)
 

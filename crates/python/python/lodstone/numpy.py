@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -52,8 +53,19 @@ def _array_as(tensor: Tensor, dtype: Any, copy: bool | None) -> Array:
     return found.astype(dtype)
 
 
+@functools.lru_cache
+def plain(name: str) -> np.dtype[Any] | None:
+    """The element type that NumPy calls `name`, if its elements are those of the bytes."""
+    kind = dtype(name)
+    return None if kind is None or kind.hasobject or name in BITS else kind
+
+
 def view(tensor: Tensor, data: Buffer) -> Array:
     """An array of bytes that a tensor has."""
+    kind = plain(tensor.dtype)
+    if kind is not None:
+        # Whatever has a buffer will do, which its types do not say.
+        return np.ndarray(tensor.stored_shape, kind, data)  # type: ignore[arg-type]
     if tensor.values is not None:
         texts = np.empty(tensor.shape, object)
         texts.reshape(-1)[:] = tensor.values
@@ -81,20 +93,30 @@ def unpacked(raw: Array, bits: int, count: int) -> Array:
 def tensor(name: str, value: Any) -> Tensor:
     """A tensor of an array. Its bytes are not copied if they are row-major and little-endian."""
     given = np.asarray(value)
-    kind = given.dtype.newbyteorder("<")
+    kind, kind_name = stored(given.dtype)
     if kind.hasobject:
         raise TypeError(f"`{name}`: there is no element type `{kind}`")
-    plain = np.ascontiguousarray(given, kind).reshape(given.shape)
-    if kind.name in BITS:
-        bits = np.unpackbits(plain.reshape(-1, 1).view(np.uint8), axis=1, bitorder="little")
-        data = np.packbits(bits[:, : BITS[kind.name]], bitorder="little")
-    else:
-        data = plain.reshape(-1).view(np.uint8)
-    return Tensor(name, kind.name, plain.shape, data)
+    data = given = np.asarray(given, kind, order="C")
+    if kind_name in BITS:
+        bits = np.unpackbits(given.reshape(-1, 1).view(np.uint8), axis=1, bitorder="little")
+        data = np.packbits(bits[:, : BITS[kind_name]], bitorder="little")
+    elif kind.isbuiltin != 1 or not given.shape:
+        # The protocol knows nothing of its type, or has no extents to show.
+        data = given.reshape(-1).view(np.uint8)
+    return Tensor(name, kind_name, given.shape, data)
+
+
+@functools.lru_cache
+def stored(kind: np.dtype[Any]) -> tuple[np.dtype[Any], str]:
+    """The element type that is written for one, and its name."""
+    little = kind.newbyteorder("<")
+    # An equal type that is another object would be a view more.
+    return kind if kind == little else little, little.name
 
 
 def _read(model: Model, progress: Progress | None) -> dict[str, Array]:
-    return {tensor.name: view(tensor, data) for tensor, data in model._model._load(progress)}
+    # Pairs that are objects each would be as many for Python's collector to walk.
+    return {tensor.name: view(tensor, data) for tensor, data in zip(*model._model._load(progress))}
 
 
 _files = Files(_read, tensor)

@@ -7,9 +7,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, BinaryIO
 
 import torch
+from torch.utils.dlpack import from_dlpack
 
 from ._files import Files
 from ._lodstone import Buffer, Tensor
@@ -23,6 +25,9 @@ def dtype(name: str) -> torch.dtype | None:
     found = None if "int2" in name or "int4" in name else getattr(torch, name, None)
     return found if isinstance(found, torch.dtype) else None
 
+
+DLPACK = frozenset({"bfloat16", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"})
+"""Types that every PyTorch takes by DLPack, which gives elements and shape in one step."""
 
 PAIRS = {"float4_e2m1fn": "float4_e2m1fn_x2"}
 """Types of which PyTorch has two in an element."""
@@ -39,6 +44,9 @@ def array(tensor: Tensor) -> torch.Tensor:
 
 def view(tensor: Tensor, data: Buffer) -> torch.Tensor:
     """A tensor of PyTorch of bytes that a tensor has."""
+    # Of a scalar there are no extents, which PyTorch wants to see.
+    if tensor.dtype in DLPACK and tensor.shape:
+        return from_dlpack(tensor._dlpack(data))
     if tensor.values is not None:
         raise TypeError(f"`{tensor.name}` is a tensor of texts, which PyTorch has not")
     kind, shape = dtype(tensor.dtype), list(tensor.stored_shape)
@@ -58,7 +66,9 @@ def tensor(name: str, value: torch.Tensor) -> Tensor:
     """A tensor of one of PyTorch. Its bytes are not copied if they are row-major and not on a device."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"`{name}` is no tensor of PyTorch but {type(value).__name__}")
-    kind = str(value.dtype).removeprefix("torch.")
+    kind, extents = named(value.dtype), value.shape
+    if kind in NUMPY and extents:
+        return Tensor(name, kind, extents, value.contiguous().numpy(force=True))
     # Conjugates and negatives may be marks on the bytes of another tensor.
     plain = value.detach().to("cpu").resolve_conj().resolve_neg().contiguous()
     data = plain.reshape(-1).view(torch.uint8).numpy() if plain.numel() else b""
@@ -69,8 +79,19 @@ def tensor(name: str, value: torch.Tensor) -> Tensor:
     return Tensor(name, kind, shape, data)
 
 
+NUMPY = DLPACK - {"bfloat16"} | {"bool", "complex64", "complex128"}
+"""Types of which PyTorch gives arrays of NumPy."""
+
+
+@functools.cache
+def named(kind: torch.dtype) -> str:
+    """What NumPy or `ml_dtypes` calls an element type, but for those of `PAIRS`."""
+    return str(kind).removeprefix("torch.")
+
+
 def _read(model: Model, progress: Progress | None) -> dict[str, torch.Tensor]:
-    return {tensor.name: view(tensor, data) for tensor, data in model._model._load(progress)}
+    # Pairs that are objects each would be as many for Python's collector to walk.
+    return {tensor.name: view(tensor, data) for tensor, data in zip(*model._model._load(progress))}
 
 
 _files = Files(_read, tensor)
@@ -81,7 +102,8 @@ def load_file(file: Path | BinaryIO | bytes, device: Any = "cpu", **options: Any
 
     `progress` is called with the number of bytes that are read; other `options` are those of `lodstone.open`.
     """
-    return {name: tensor.to(device) for name, tensor in _files.load_file(file, **options).items()}
+    loaded = _files.load_file(file, **options)
+    return loaded if str(device) == "cpu" else {name: one.to(device) for name, one in loaded.items()}
 
 
 load = _files.load

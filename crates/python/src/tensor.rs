@@ -1,0 +1,286 @@
+//! Tensors.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dlpark::python::{ExportRequest, export_dlpack};
+use lodstone::{DType, Kind, Memory, Parameter, Progress};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyString, PyTuple};
+
+use crate::buffer::{Buffer, Held};
+use crate::dlpack::Exported;
+use crate::errors::{raise_absent, raise_store};
+use crate::work::run;
+
+/// A tensor. Nothing of it is read before it is asked for.
+#[pyclass(frozen, module = "lodstone")]
+#[derive(Debug)]
+pub(crate) struct Tensor(Of);
+
+/// Where a tensor is.
+#[derive(Debug)]
+enum Of {
+    /// In a model, which all its tensors share.
+    Model(Arc<lodstone::Model>, usize),
+    Itself(Box<Parameter>),
+}
+
+#[pymethods]
+impl Tensor {
+    /// A dense tensor of bytes that are row-major and little-endian. They are not copied.
+    #[new]
+    fn new(name: String, dtype: &str, shape: Vec<u64>, data: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let Some(dtype) = DType::from_name(dtype) else {
+            let what = format!("`{name}`: there is no element type `{dtype}`");
+            return Err(PyTypeError::new_err(what));
+        };
+        let data = crate::buffer::blob(data)?;
+        let (found, expected) = (data.len(), dtype.size_of(&shape));
+        if expected != Some(found) {
+            let what = format!("`{name}`: expected the bytes of {dtype}{shape:?}, found {found}");
+            return Err(pyo3::exceptions::PyValueError::new_err(what));
+        }
+        Ok(Self::alone(name, lodstone::Tensor::dense(dtype, shape, data)))
+    }
+
+    /// The same under another name.
+    fn renamed(&self, name: String) -> Self {
+        Self::alone(name, self.tensor().clone())
+    }
+
+    /// Its name.
+    #[getter(name)]
+    fn name_of(&self) -> Cow<'_, str> {
+        self.name()
+    }
+
+    /// Type of the elements, as NumPy or `ml_dtypes` spells it: `"float32"`, `"bfloat16"`.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        dtype_name(py, self.tensor().dtype)
+    }
+
+    /// What safetensors calls that type: `"F32"`, `"BF16"`.
+    #[getter]
+    fn _safetensors_dtype(&self) -> Option<&'static str> {
+        lodstone::safetensors_dtype(self.tensor().dtype)
+    }
+
+    /// Extents, outermost first.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.tensor().shape)
+    }
+
+    /// Extents of what `data` has; of a sparse tensor, those of the elements that are stored.
+    #[getter]
+    fn stored_shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        match self.tensor().kind {
+            Kind::Dense => self.shape(py),
+            _ => PyTuple::new(py, self.tensor().stored_shape()),
+        }
+    }
+
+    /// Size in bytes.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.tensor().nbytes()
+    }
+
+    /// `"dense"`, `"selected_rows"`, `"row_sparse"`, `"csr"`, `"coo"`, `"strings"`, `"vocab"` or `"absent"`.
+    #[getter]
+    fn kind(&self) -> &'static str {
+        self.tensor().kind.name()
+    }
+
+    /// LoD: for each level the offsets at which sequences begin, and the end.
+    #[getter]
+    fn lod(&self) -> Vec<Vec<u64>> {
+        self.tensor().lod.0.clone()
+    }
+
+    /// The integers of a sparse tensor, by what they are: `"rows"`, `"indices"`, `"indptr"`.
+    #[getter]
+    fn parts(&self) -> Vec<Self> {
+        let shaped = |name: &str, dtype: DType, shape: Vec<u64>, data: &lodstone::Blob| {
+            Self::alone(name.to_owned(), lodstone::Tensor::dense(dtype, shape, data.clone()))
+        };
+        let part = |name: &str, dtype: DType, data: &lodstone::Blob| {
+            let size = u64::from(dtype.bits().unwrap_or(8) / 8).max(1);
+            shaped(name, dtype, vec![data.len() / size], data)
+        };
+        match &self.tensor().kind {
+            Kind::SelectedRows { rows, .. } => vec![part("rows", DType::Int64, rows)],
+            Kind::Coo { indices, linear: false } => {
+                let mut shape = self.tensor().stored_shape();
+                shape.push(self.tensor().shape.len() as u64);
+                vec![shaped("indices", indices.dtype, shape, &indices.data)]
+            }
+            Kind::RowSparse { indices } | Kind::Coo { indices, .. } => {
+                vec![part("indices", indices.dtype, &indices.data)]
+            }
+            Kind::Csr { indptr, indices } => vec![
+                part("indptr", indptr.dtype, &indptr.data),
+                part("indices", indices.dtype, &indices.data),
+            ],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Texts of a tensor of such, row by row; tokens and ids of a vocabulary.
+    #[getter]
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(match &self.tensor().kind {
+            Kind::Strings { elements } => {
+                let elements: Vec<_> = elements.iter().map(|text| PyBytes::new(py, text)).collect();
+                Some(elements.into_pyobject(py)?.into_any())
+            }
+            Kind::Vocabulary { tokens } => Some(tokens.clone().into_pyobject(py)?.into_any()),
+            _ => None,
+        })
+    }
+
+    /// Its bytes: those of the file, which are read-only and not copied where they can be used as they
+    /// are, or with `private` memory that is yours to write to.
+    #[pyo3(signature = (*, private = false))]
+    fn data(&self, py: Python<'_>, private: bool) -> PyResult<Buffer> {
+        self.held(py, private).map(Buffer)
+    }
+
+    fn __dlpack_device__(&self) -> (u32, i32) {
+        let device = dlpark::ffi::DLDevice::CPU;
+        (device.device_type.0, device.device_id)
+    }
+
+    /// Memory of its own, for `from_dlpack`.
+    #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<&Bound<'py, PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(u32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Py<PyAny>> {
+        // It is a copy in any case, made where it is written to.
+        let request =
+            ExportRequest::parse(stream, max_version, dl_device, copy.filter(|copy| !copy))?;
+        export_dlpack(&self.exported(self.held(py, true)?), py, request)
+    }
+
+    /// The same of bytes that it has, for those who take capsules alone.
+    #[pyo3(name = "_dlpack")]
+    fn capsule(&self, py: Python<'_>, data: &Bound<'_, Buffer>) -> PyResult<Py<PyAny>> {
+        let request = ExportRequest::parse(None, None, None, None)?;
+        export_dlpack(&self.exported(data.get().0.clone()), py, request)
+    }
+
+    /// What NumPy makes an array of: `lodstone.numpy.array`.
+    #[pyo3(signature = (dtype = None, *, copy = None))]
+    fn __array__<'py>(
+        slf: Bound<'py, Self>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = slf.py().import("lodstone.numpy")?;
+        array.call_method1("_array_as", (slf, dtype, copy))
+    }
+
+    fn __repr__(&self) -> String {
+        let shape: Vec<_> = self.tensor().shape.iter().map(u64::to_string).collect();
+        let (name, dtype) = (self.name(), self.tensor().dtype);
+        format!("<lodstone.Tensor {name:?} {dtype}[{}]>", shape.join(", "))
+    }
+}
+
+/// So many bytes are there before a thread would have begun to read them.
+const SHORT: u64 = 1 << 20;
+
+impl Tensor {
+    /// A tensor of a model, which has so many.
+    pub(crate) fn of(model: &Arc<lodstone::Model>, number: usize) -> Self {
+        Self(Of::Model(Arc::clone(model), number))
+    }
+
+    fn alone(name: String, tensor: lodstone::Tensor) -> Self {
+        Self(Of::Itself(Box::new(Parameter { name, tensor })))
+    }
+
+    pub(crate) fn parameter(&self) -> &Parameter {
+        match &self.0 {
+            Of::Model(model, number) => &model.parameters[*number],
+            Of::Itself(parameter) => parameter,
+        }
+    }
+
+    pub(crate) fn tensor(&self) -> &lodstone::Tensor {
+        &self.parameter().tensor
+    }
+
+    /// Its name; where the files of its model say none, its number.
+    pub(crate) fn name(&self) -> Cow<'_, str> {
+        match (&*self.parameter().name, &self.0) {
+            ("", Of::Model(_, number)) => number.to_string().into(),
+            (name, _) => name.into(),
+        }
+    }
+
+    /// Fails if the files only describe it.
+    pub(crate) fn check_there(&self, py: Python<'_>) -> PyResult<()> {
+        match self.tensor().kind {
+            Kind::Absent => Err(raise_absent(py, &self.name())),
+            _ => Ok(()),
+        }
+    }
+
+    fn exported(&self, held: Held) -> Exported {
+        let extent = |extent: u64| i64::try_from(extent).unwrap_or(i64::MAX);
+        let shape = self.tensor().stored_shape().into_iter().map(extent).collect();
+        Exported { dtype: self.tensor().dtype, shape, held }
+    }
+
+    fn held(&self, py: Python<'_>, private: bool) -> PyResult<Held> {
+        self.check_there(py)?;
+        let data = self.tensor().data.clone();
+        let size =
+            usize::try_from(self.tensor().dtype.bits().unwrap_or(8).div_ceil(8)).unwrap_or(1);
+        let short = data.len() <= SHORT;
+        let work = move |progress: &Progress| {
+            let aligned = |held: &Held| held.address().addr().is_multiple_of(size.max(1));
+            let held = match private {
+                true => {
+                    let (memory, place) = data.private()?;
+                    Held::own(memory, vec![place]).pop()
+                }
+                false => Some(Held::Shared(data.bytes()?)),
+            };
+            if let Some(held) = held.filter(aligned) {
+                return Ok(held);
+            }
+            let (memory, places) = Memory::read(std::slice::from_ref(&data), progress)?;
+            Ok(Held::own(memory, places).pop().unwrap_or(Held::Shared(Bytes::new())))
+        };
+        let held = match short {
+            true => py.detach(|| work(&Progress::default())),
+            false => run(py, None, work)?,
+        };
+        held.map_err(|error| raise_store(py, error))
+    }
+}
+
+/// The name of an element type: for all tensors the same object.
+fn dtype_name(py: Python<'_>, dtype: DType) -> Bound<'_, PyString> {
+    static NAMES: PyOnceLock<Vec<(DType, Py<PyString>)>> = PyOnceLock::new();
+    let names = NAMES.get_or_init(py, || {
+        let name = |dtype: DType| (dtype, PyString::intern(py, &dtype.to_string()).unbind());
+        DType::all().map(name).collect()
+    });
+    match names.iter().find(|(known, _)| *known == dtype) {
+        Some((_, name)) => name.bind(py).clone(),
+        None => PyString::new(py, &dtype.to_string()),
+    }
+}
