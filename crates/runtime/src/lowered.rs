@@ -87,6 +87,12 @@ impl Given for Seen<'_> {
         self.looked.set(true);
         ValueInfo::of(self.tensor(variable)?).ints()
     }
+
+    fn sequences(&self, variable: &str) -> Option<u64> {
+        let level = self.tensor(variable)?.lod.0.last()?;
+        self.looked.set(true);
+        Some(level.len().saturating_sub(1) as u64)
+    }
 }
 
 impl Lowered {

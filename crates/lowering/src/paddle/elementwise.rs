@@ -11,8 +11,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("elementwise_add", |op| binary(op, "Add")),
     ("elementwise_div", |op| binary(op, "Div")),
     ("elementwise_floordiv", floor_divide),
-    ("elementwise_max", |op| binary(op, "Max")),
-    ("elementwise_min", |op| binary(op, "Min")),
+    ("elementwise_max", |op| one_of(op, "Greater")),
+    ("elementwise_min", |op| one_of(op, "Less")),
     ("elementwise_mod", remainder),
     ("elementwise_mul", |op| binary(op, "Mul")),
     ("elementwise_pow", |op| binary(op, "Pow")),
@@ -54,6 +54,14 @@ impl Operator<'_> {
 fn binary(op: &mut Operator<'_>, kind: &str) -> Outcome {
     let (x, y) = op.pair()?;
     let out = op.call(kind, &[&x, &y], [])?;
+    op.put("Out", &out)
+}
+
+/// The first where it is greater, or less, than the second, which is taken otherwise: where either is no number too.
+fn one_of(op: &mut Operator<'_>, than: &str) -> Outcome {
+    let (x, y) = op.pair()?;
+    let is_first = op.call(than, &[&x, &y], [])?;
+    let out = op.choose(&is_first, &x, &y)?;
     op.put("Out", &out)
 }
 

@@ -70,6 +70,7 @@ fn matmul(op: &mut Operator<'_>, transpose_x: Option<&str>, transpose_y: Option<
         op.call("Transpose", &[&value], [ints("perm", &order)])
     };
     let (x, y) = (turned(op, x, transpose_x)?, turned(op, y, transpose_y)?);
+    let y = if op.kind() == "matmul" { paired(op, &x, y)? } else { y };
     let mut out = op.call("MatMul", &[&x, &y], [])?;
     if op.kind() == "matmul" {
         let alpha = op.float("alpha")?;
@@ -82,6 +83,21 @@ fn matmul(op: &mut Operator<'_>, transpose_x: Option<&str>, transpose_y: Option<
         out = op.reshape(&out, &[1])?;
     }
     op.put("Out", &out)
+}
+
+/// The older product pairs matrices by number, whatever extents count them: the second gets those of the first.
+fn paired(op: &mut Operator<'_>, x: &Value, y: Value) -> Outcome<Value> {
+    let (Ok(of_x), Ok(of_y)) = (x.dims(), y.dims()) else { return Ok(y) };
+    let ([.., _, _], [.., rows, columns]) = (of_x.as_slice(), of_y.as_slice()) else {
+        return Ok(y);
+    };
+    let (batch, other) = (&of_x[..of_x.len() - 2], &of_y[..of_y.len() - 2]);
+    let count = |dims: &[i64]| dims.iter().product::<i64>();
+    if batch == other || other.is_empty() || batch.is_empty() || count(batch) != count(other) {
+        return Ok(y);
+    }
+    let dims = [batch, &[*rows, *columns]].concat();
+    op.reshape(&y, &dims)
 }
 
 /// Rows of a table by number; that of `padding_idx` is 0.

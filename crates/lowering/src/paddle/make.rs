@@ -115,7 +115,10 @@ fn fill_batch(op: &mut Operator<'_>) -> Outcome {
     let to = to.ok_or("expected an extent of the result as `output_dim_idx`")?;
     let (front, back) = shape.split_at(to);
     let front = op.longs(front);
-    let batch = op.extent(&x, from)?;
+    let batch = match op.sequences("Input").filter(|_| from == 0) {
+        Some(count) => op.longs(&[i64::try_from(count).unwrap_or(i64::MAX)]),
+        None => op.extent(&x, from)?,
+    };
     let back = op.longs(back.get(1..).unwrap_or_default());
     let dims = op.concat(&[&front, &batch, &back], 0)?;
     let y = op.filled_by(dtype, number, &dims)?;

@@ -78,6 +78,11 @@ pub trait Given {
 
     /// The integers in a variable, if they are known. What is said then holds for these alone.
     fn contents(&self, variable: &str) -> Option<Vec<i64>>;
+
+    /// How many sequences a variable has, by its innermost LoD, if it has one. What is said then holds for so many.
+    fn sequences(&self, _variable: &str) -> Option<u64> {
+        None
+    }
 }
 
 /// An operator in ONNX's.

@@ -83,6 +83,11 @@ impl<'a> Operator<'a> {
         known.ok_or_else(|| format!("expected a `{slot}` that is known beforehand"))
     }
 
+    /// How many sequences the variable of an input slot has, if it has LoD.
+    pub(super) fn sequences(&self, slot: &str) -> Option<u64> {
+        self.given.sequences(self.op.input(slot).first()?)
+    }
+
     /// The integer that each variable of an input slot has.
     pub(super) fn known_each(&self, slot: &str) -> Outcome<Vec<i64>> {
         let one = |variable: &String| match self.given.contents(variable).as_deref() {

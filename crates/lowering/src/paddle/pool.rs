@@ -16,11 +16,11 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
         other => return Err(format!("expected `max` or `avg` as `pooling_type`, found `{other}`")),
     };
     let size = op.ints("ksize")?;
-    let all = op.flag("global_pooling")? || (op.flag("adaptive")? && size.iter().all(|n| *n == 1));
-    let y = if all {
+    let (global, adaptive) = (op.flag("global_pooling")?, op.flag("adaptive")?);
+    let y = if global || (adaptive && !is_max && size.iter().all(|cells| *cells == 1)) {
         op.call(if is_max { "GlobalMaxPool" } else { "GlobalAveragePool" }, &[&x], [])?
-    } else if op.flag("adaptive")? {
-        adaptive(op, &x, &size, is_max)?
+    } else if adaptive && !is_max {
+        cells(op, &x, &size)?
     } else {
         windows(op, &x, &size, is_max)?
     };
@@ -29,12 +29,21 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
 }
 
 fn windows(op: &mut Operator<'_>, x: &Value, size: &[i64], is_max: bool) -> Outcome<Value> {
-    let how = match op.pads(size.len())? {
+    let strides = op.each("strides", size.len())?;
+    let (exclusive, ceil) = (op.flag("exclusive")?, op.flag("ceil_mode")?);
+    let pads = op.pads(size.len())?;
+    let (mut x, mut padding, mut ceil) = (x.clone(), pads, ceil);
+    if let (Pads::Explicit(pads), true) = (&padding, is_max || !exclusive)
+        && let Some(ends) = beyond(op, &x, size, &strides, pads, ceil)?
+    {
+        let begins = pads.get(..size.len()).unwrap_or_default();
+        x = padded(op, &x, begins, &ends, if is_max { f32::MIN } else { 0.0 })?;
+        (padding, ceil) = (Pads::Explicit(vec![0; 2 * size.len()]), false);
+    }
+    let how = match padding {
         Pads::Same => text("auto_pad", "SAME_UPPER"),
         Pads::Explicit(pads) => ints("pads", &pads),
     };
-    let strides = op.each("strides", size.len())?;
-    let (exclusive, ceil) = (op.flag("exclusive")?, op.flag("ceil_mode")?);
     let mut attributes = vec![
         ints("kernel_shape", size),
         ints("strides", &strides),
@@ -45,14 +54,59 @@ fn windows(op: &mut Operator<'_>, x: &Value, size: &[i64], is_max: bool) -> Outc
         attributes.push(int("count_include_pad", i64::from(!exclusive)));
     }
     let kind = if is_max { "MaxPool" } else { "AveragePool" };
-    op.emit(kind, &[Some(x)], attributes, 1)?.pop().ok_or_else(|| "it gives nothing".to_owned())
+    op.emit(kind, &[Some(&x)], attributes, 1)?.pop().ok_or_else(|| "it gives nothing".to_owned())
 }
 
-/// So many cells for each extent; cell `i` of `n` is what lies from `i * dim / n`, rounded down, to
+/// What has to lie behind each extent so that the last window fits, where ONNX would leave that window out because it
+/// begins in the padding. Of maxima, `adaptive` says how many windows there are, and nothing else.
+fn beyond(
+    op: &Operator<'_>,
+    x: &Value,
+    size: &[i64],
+    strides: &[i64],
+    pads: &[i64],
+    ceil: bool,
+) -> Outcome<Option<Vec<i64>>> {
+    let adaptive = op.flag("adaptive")?;
+    if !(ceil || adaptive) || size.iter().chain(strides).any(|number| *number < 1) {
+        return Ok(None);
+    }
+    let Ok(dims) = x.dims() else { return Ok(None) };
+    let (begins, ends) = pads.split_at_checked(size.len()).ok_or("expected paddings")?;
+    let (mut lacking, mut is_beyond) = (Vec::new(), adaptive);
+    for (axis, window) in size.iter().enumerate() {
+        let at = |list: &[i64]| list.get(axis).copied().unwrap_or(0);
+        let (dim, stride) = (dims.get(axis + 2).copied().unwrap_or(0), at(strides));
+        let whole = i128::from(dim) + i128::from(at(begins)) + i128::from(at(ends));
+        let last = match adaptive {
+            true => i128::from(*window) - 1,
+            false => (whole - i128::from(*window) + i128::from(stride) - 1) / i128::from(stride),
+        };
+        let begin = last * i128::from(stride);
+        is_beyond |= begin >= i128::from(dim) + i128::from(at(begins));
+        let end = begin + i128::from(*window) - i128::from(dim) - i128::from(at(begins));
+        lacking.push(i64::try_from(end).map_err(|_| "its windows lie too far apart")?);
+    }
+    Ok(is_beyond.then_some(lacking))
+}
+
+/// The tensor with so many elements more before and behind each extent of the image, or fewer.
+fn padded(
+    op: &mut Operator<'_>,
+    x: &Value,
+    begins: &[i64],
+    ends: &[i64],
+    number: f32,
+) -> Outcome<Value> {
+    let pads = op.longs(&[&[0, 0], begins, &[0, 0], ends].concat());
+    let number = op.number(x.dtype(), number.into())?;
+    op.call("Pad", &[x, &pads, &number], [])
+}
+
+/// Means of so many cells for each extent; cell `i` of `n` is what lies from `i * dim / n`, rounded down, to
 /// `(i + 1) * dim / n`, rounded up.
-fn adaptive(op: &mut Operator<'_>, x: &Value, size: &[i64], is_max: bool) -> Outcome<Value> {
+fn cells(op: &mut Operator<'_>, x: &Value, size: &[i64]) -> Outcome<Value> {
     let dims = x.dims()?;
-    let kind = if is_max { "ReduceMax" } else { "ReduceMean" };
     let mut y = x.clone();
     for (axis, count) in (2..).zip(size) {
         let dim = usize::try_from(axis).ok().and_then(|axis| dims.get(axis));
@@ -63,7 +117,7 @@ fn adaptive(op: &mut Operator<'_>, x: &Value, size: &[i64], is_max: bool) -> Out
         let cells = (0..*count).map(|cell| {
             let (begin, end) = (cell * dim / count, ((cell + 1) * dim + count - 1) / count);
             let cell = op.slice(&y, axis, begin, end)?;
-            op.reduce(kind, &cell, &[axis], true)
+            op.reduce("ReduceMean", &cell, &[axis], true)
         });
         let cells = cells.collect::<Outcome<Vec<_>>>()?;
         y = op.concat(&cells.iter().collect::<Vec<_>>(), axis)?;

@@ -13,34 +13,11 @@
 mod hostile;
 mod recorded;
 
-use std::collections::BTreeSet;
-
 use lodstone_model::{DType, Tensor};
 use lodstone_runtime::{Dirs, Executor, Scope};
 use serde_json::Value as Json;
 
 use recorded::{Recorded, program, recorded};
-
-/// Operators of ONNX that have no kernel yet: what needs one fails, and names it.
-const NO_KERNEL: &[&str] = &[];
-
-/// Cases that give something else, with the reason.
-const DIFFERENT: &[(&str, &str)] = &[
-    ("pool2d-8", "a window that lies in the padding alone counts, which ONNX does not know"),
-    ("pool2d-28", "a window that lies in the padding alone counts, which ONNX does not know"),
-    ("pool2d-13", "its adaptive maxima are not those of the cells"),
-    ("pool2d-14", "its adaptive maxima are not those of the cells"),
-    ("pool2d-15", "its adaptive maxima are not those of the cells"),
-    ("pool2d-16", "its adaptive maxima are not those of the cells"),
-    ("pool2d-19", "its adaptive maxima are not those of the cells"),
-    ("elementwise_max-10", "PaddlePaddle takes the second of two where the first is no number"),
-    (
-        "fill_constant_batch_size_like-4",
-        "the batch of a tensor with LoD is the number of its sequences",
-    ),
-    ("matmul-9", "the older product pairs matrices by number where extents differ"),
-    ("matmul-19", "the older product pairs matrices by number where extents differ"),
-];
 
 /// How far a number may be from the recorded one: relative to it, and at all.
 const TOLERANCE: (f64, f64) = (1e-5, 1e-6);
@@ -113,31 +90,17 @@ fn elements(tensor: &Tensor) -> Vec<f64> {
     }
 }
 
-/// The operator of ONNX that a message says has no kernel.
-fn missing_kernel(what: &str) -> Option<&str> {
-    what.strip_suffix("` is not computed yet")?.rsplit('`').next()
-}
-
 #[test]
 fn every_operator_computes_what_paddlepaddle_computed() {
     let recorded = recorded();
     assert!(recorded.cases.len() > 1300, "found {} cases", recorded.cases.len());
-    let (mut wrong, mut missing, mut different) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-    for case in &recorded.cases {
-        let name = case["name"].as_str().unwrap();
-        let Some(what) = failure(&recorded, case) else { continue };
-        let kernel = missing_kernel(&what).filter(|kernel| NO_KERNEL.contains(kernel));
-        if let Some(kernel) = kernel {
-            missing.insert(kernel.to_owned());
-        } else if DIFFERENT.iter().any(|(known, _)| *known == name) {
-            different.insert(name);
-        } else {
-            wrong.push(format!("{name}: {what} {}", case["attributes"]));
-        }
-    }
-    let passes = DIFFERENT.iter().filter(|(name, _)| !different.contains(name));
-    wrong.extend(passes.map(|(name, _)| format!("{name} passes, and is listed as different")));
-    let kernels = NO_KERNEL.iter().filter(|kernel| !missing.contains(**kernel));
-    wrong.extend(kernels.map(|kernel| format!("`{kernel}` is listed to be missing, and is not")));
+    let wrong: Vec<String> = recorded
+        .cases
+        .iter()
+        .filter_map(|case| {
+            let what = failure(&recorded, case)?;
+            Some(format!("{}: {what} {}", case["name"], case["attributes"]))
+        })
+        .collect();
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
