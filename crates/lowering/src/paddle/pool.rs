@@ -6,6 +6,9 @@ use crate::onnx::{Value, int, ints, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[("pool2d", pool), ("pool3d", pool)];
 
+/// Most windows along an extent that are looked at one by one.
+const MOST_WINDOWS: usize = 1 << 20;
+
 fn pool(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let last = op.channels_last("data_format")?;
@@ -33,12 +36,14 @@ fn windows(op: &mut Operator<'_>, x: &Value, size: &[i64], is_max: bool) -> Outc
     let (exclusive, ceil) = (op.flag("exclusive")?, op.flag("ceil_mode")?);
     let pads = op.pads(size.len())?;
     let (mut x, mut padding, mut ceil) = (x.clone(), pads, ceil);
+    let mut factors = Vec::new();
     if let (Pads::Explicit(pads), true) = (&padding, is_max || !exclusive)
-        && let Some(ends) = beyond(op, &x, size, &strides, pads, ceil)?
+        && let Some(beyond) = beyond(op, &x, size, &strides, pads, ceil)?
     {
         let begins = pads.get(..size.len()).unwrap_or_default();
-        x = padded(op, &x, begins, &ends, if is_max { f32::MIN } else { 0.0 })?;
+        x = padded(op, &x, begins, &beyond.ends, if is_max { f32::MIN } else { 0.0 })?;
         (padding, ceil) = (Pads::Explicit(vec![0; 2 * size.len()]), false);
+        factors = beyond.factors;
     }
     let how = match padding {
         Pads::Same => text("auto_pad", "SAME_UPPER"),
@@ -54,11 +59,28 @@ fn windows(op: &mut Operator<'_>, x: &Value, size: &[i64], is_max: bool) -> Outc
         attributes.push(int("count_include_pad", i64::from(!exclusive)));
     }
     let kind = if is_max { "MaxPool" } else { "AveragePool" };
-    op.emit(kind, &[Some(&x)], attributes, 1)?.pop().ok_or_else(|| "it gives nothing".to_owned())
+    let made = op.emit(kind, &[Some(&x)], attributes, 1)?.pop();
+    let mut y = made.ok_or_else(|| "it gives nothing".to_owned())?;
+    for (behind, factors) in factors.iter().rev().enumerate().filter(|_| !is_max) {
+        let list = op.singles(factors);
+        let list = op.cast(&list, y.dtype())?;
+        let list = op.reshape(&list, &[&[-1][..], &vec![1; behind]].concat())?;
+        y = op.mul(&y, &list)?;
+    }
+    Ok(y)
 }
 
-/// What has to lie behind each extent so that the last window fits, where ONNX would leave that window out because it
-/// begins in the padding. Of maxima, `adaptive` says how many windows there are, and nothing else.
+/// Windows that ONNX leaves out, because they begin behind the tensor.
+struct Beyond {
+    /// What has to lie behind each extent so that the last window fits.
+    ends: Vec<i64>,
+    /// For each window along each extent, what its mean is multiplied by: it is divided by how many of its elements lie
+    /// in the tensor or its padding.
+    factors: Vec<Vec<f32>>,
+}
+
+/// What makes up for windows that ONNX leaves out, if there are some. Of maxima, `adaptive` says how many windows there
+/// are, and nothing else.
 fn beyond(
     op: &Operator<'_>,
     x: &Value,
@@ -66,14 +88,14 @@ fn beyond(
     strides: &[i64],
     pads: &[i64],
     ceil: bool,
-) -> Outcome<Option<Vec<i64>>> {
+) -> Outcome<Option<Beyond>> {
     let adaptive = op.flag("adaptive")?;
     if !(ceil || adaptive) || size.iter().chain(strides).any(|number| *number < 1) {
         return Ok(None);
     }
     let Ok(dims) = x.dims() else { return Ok(None) };
     let (begins, ends) = pads.split_at_checked(size.len()).ok_or("expected paddings")?;
-    let (mut lacking, mut is_beyond) = (Vec::new(), adaptive);
+    let (mut lacking, mut factors, mut is_beyond) = (Vec::new(), Vec::new(), adaptive);
     for (axis, window) in size.iter().enumerate() {
         let at = |list: &[i64]| list.get(axis).copied().unwrap_or(0);
         let (dim, stride) = (dims.get(axis + 2).copied().unwrap_or(0), at(strides));
@@ -86,8 +108,18 @@ fn beyond(
         is_beyond |= begin >= i128::from(dim) + i128::from(at(begins));
         let end = begin + i128::from(*window) - i128::from(dim) - i128::from(at(begins));
         lacking.push(i64::try_from(end).map_err(|_| "its windows lie too far apart")?);
+        let factor = |number: i128| {
+            let begin = number * i128::from(stride);
+            let inside = (begin + i128::from(*window)).min(whole) - begin;
+            *window as f32 / inside as f32
+        };
+        let few = (0..=last).take(MOST_WINDOWS + 1).map(factor).collect::<Vec<f32>>();
+        if few.len() > MOST_WINDOWS {
+            return Err(format!("expected at most {MOST_WINDOWS} windows, found {}", last + 1));
+        }
+        factors.push(few);
     }
-    Ok(is_beyond.then_some(lacking))
+    Ok(is_beyond.then_some(Beyond { ends: lacking, factors }))
 }
 
 /// The tensor with so many elements more before and behind each extent of the image, or fewer.
