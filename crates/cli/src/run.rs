@@ -46,17 +46,13 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
 
 /// Where operators of the program may load and save.
 fn dirs(arguments: &Run) -> Dirs {
-    let path = &arguments.path;
-    let beside = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
-    let read = arguments.load_from.as_deref().or(beside);
-    // The parent of a bare name is empty.
-    let read = read.map(|dir| if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
-    Dirs {
-        read: read.map(Path::to_path_buf),
-        write: arguments.save_to.clone(),
-        paths: if arguments.allow_outside_paths { Paths::Anywhere } else { Paths::Inside },
-        ..Dirs::default()
+    let mut dirs = lodstone::dirs_beside(&arguments.path);
+    dirs.read = arguments.load_from.clone().or(dirs.read);
+    dirs.write.clone_from(&arguments.save_to);
+    if arguments.allow_outside_paths {
+        dirs.paths = Paths::Anywhere;
     }
+    dirs
 }
 
 /// `name=0,3,7`

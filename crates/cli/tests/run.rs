@@ -1,5 +1,7 @@
 //! `lodstone run`.
 
+#![expect(clippy::disallowed_methods, reason = "makes its own files")]
+
 mod common;
 
 use std::path::Path;

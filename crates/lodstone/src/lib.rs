@@ -70,7 +70,7 @@ pub use lodstone_store::{
 };
 pub use open::{open, open_with};
 #[cfg(feature = "runtime")]
-pub use run::{Inputs, run};
+pub use run::{Inputs, dirs_beside, run};
 pub use scan::{Danger, DangerKind, Scan, scan};
 pub use seal::{Sealing, seal};
 pub use verify::{Defect, DefectKind, Verification, verify};

@@ -5,6 +5,7 @@ use std::path::Path;
 use lodstone_model::{Lod, Model, Parameter, Tensor};
 use lodstone_runtime::{Dirs, Prepared, Scope};
 use lodstone_schema::conventions;
+use lodstone_store::is_dir;
 
 use crate::{Error, OpenOptions, Result, open_with};
 
@@ -66,6 +67,14 @@ impl Inputs {
         }
         Ok(named)
     }
+}
+
+/// Where operators of the model at a path may load from, unless somebody says more: its directory. They may save nowhere.
+pub fn dirs_beside(path: &Path) -> Dirs {
+    let dir = if is_dir(path) { Some(path) } else { path.parent() };
+    // The parent of a bare name is empty.
+    let dir = dir.map(|dir| if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
+    Dirs { read: dir.map(Path::to_path_buf), ..Dirs::default() }
 }
 
 /// Runs the program of a model once; gives its outputs by name, in their order. `dirs` are where operators of it

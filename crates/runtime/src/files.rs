@@ -5,7 +5,7 @@
 //! published as one: who looks sees all of the old or all of the new. Loads of the same run see what is held.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lodstone_formats::paddle_stream::{self, Layout};
 use lodstone_model::{AttributeValue, Op, Tensor};
@@ -50,8 +50,19 @@ pub(crate) fn saved_under(op: &Op) -> Option<String> {
 }
 
 fn prefix_of(path: &str) -> String {
-    let path = plain(path);
+    let path = named(path);
     path.rsplit_once('/').map_or(String::new(), |(prefix, _)| prefix.to_owned())
+}
+
+/// The one name of a file, whether from a directory on or from the root.
+fn named(path: &str) -> String {
+    let root = if path.starts_with('/') { "/" } else { "" };
+    format!("{root}{}", plain(path))
+}
+
+/// The nearest directory above a file that is there.
+fn above(file: &Path) -> Option<PathBuf> {
+    file.ancestors().skip(1).find(|dir| is_dir(dir)).map(Path::to_path_buf)
 }
 
 /// Tensors of a file, with the names of their variables.
@@ -99,7 +110,7 @@ impl<'d> Files<'d> {
     ) -> Outcome<()> {
         self.check(path)?;
         let root = self.dirs.write.as_ref().ok_or("the run has no directory to save to")?;
-        let name = plain(path);
+        let name = named(path);
         if let Some(held) = self.held.get_mut(&name).filter(|held| held.sized && sized) {
             held.records.extend(records);
             return Ok(());
@@ -116,23 +127,21 @@ impl<'d> Files<'d> {
         let root = self.dirs.write.as_ref().ok_or("the run has no directory to save to")?;
         let here: Vec<String> =
             self.held.keys().filter(|name| prefix_of(name) == prefix).cloned().collect();
-        let (base, inside) = match self.dirs.paths {
-            Paths::Inside => (root.clone(), true),
-            Paths::Anywhere => (root.join(prefix), false),
-        };
+        // All of them lie in one directory.
+        let first = here.first().filter(|_| self.dirs.paths == Paths::Anywhere);
+        let outside = first.and_then(|name| above(&root.join(name)));
+        let base = outside.as_ref().unwrap_or(root);
         let told = |error: lodstone_formats::Error| error.to_string();
         let progress = self.dirs.progress.clone();
-        let begun = match is_dir(&base) {
-            true => Commit::existing(&base, progress),
-            false => Commit::directory(&base, progress),
+        let begun = match is_dir(base) {
+            true => Commit::existing(base, progress),
+            false => Commit::directory(base, progress),
         };
         let mut commit = begun.map_err(|error| error.to_string())?;
         for name in &here {
             let Some(held) = self.held.get(name) else { continue };
-            let file = match inside {
-                true => name.as_str(),
-                false => name.rsplit('/').next().unwrap_or(name),
-            };
+            let path = root.join(name);
+            let file = path.strip_prefix(base).ok().and_then(Path::to_str).unwrap_or(name);
             let layout = Layout { sized: held.sized, ..Layout::default() };
             let fill = |out: &mut Output| {
                 let mut records = held.records.iter();
@@ -149,7 +158,7 @@ impl<'d> Files<'d> {
 
     /// The records of a file that this run saves, if it does; and whether they follow their sizes.
     pub(crate) fn held(&self, path: &str) -> Option<&[(String, Tensor)]> {
-        self.held.get(&plain(path)).map(|held| held.records.as_slice())
+        self.held.get(&named(path)).map(|held| held.records.as_slice())
     }
 
     /// A file that is loaded.

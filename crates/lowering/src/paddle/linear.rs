@@ -88,10 +88,10 @@ fn matmul(op: &mut Operator<'_>, transpose_x: Option<&str>, transpose_y: Option<
 /// The older product pairs matrices by number, whatever extents count them: the second gets those of the first.
 fn paired(op: &mut Operator<'_>, x: &Value, y: Value) -> Outcome<Value> {
     let (Ok(of_x), Ok(of_y)) = (x.dims(), y.dims()) else { return Ok(y) };
-    let ([.., _, _], [.., rows, columns]) = (of_x.as_slice(), of_y.as_slice()) else {
+    let ([batch @ .., _, _], [other @ .., rows, columns]) = (of_x.as_slice(), of_y.as_slice())
+    else {
         return Ok(y);
     };
-    let (batch, other) = (&of_x[..of_x.len() - 2], &of_y[..of_y.len() - 2]);
     let count = |dims: &[i64]| dims.iter().product::<i64>();
     if batch == other || other.is_empty() || batch.is_empty() || count(batch) != count(other) {
         return Ok(y);
