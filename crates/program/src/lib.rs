@@ -5,6 +5,7 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod backward;
 mod blocks;
 mod error;
 mod files;
@@ -15,6 +16,7 @@ mod network;
 mod operator;
 mod prune;
 
+pub use backward::append_backward;
 pub use error::{Error, Result};
 pub use files::{
     Form, MERGED, POSITION, Paths, Placement, SaveOptions, load, load_program, persistables, save,

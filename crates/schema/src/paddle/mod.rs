@@ -11,8 +11,10 @@
 
 mod attributes;
 pub mod codes;
+mod gradients;
 
 pub use attributes::{Parameter, attribute, attributes};
+pub use gradients::{EMPTY, GRAD, gradient_of, gradient_ops};
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;

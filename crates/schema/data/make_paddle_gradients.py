@@ -1,0 +1,109 @@
+"""Writes `paddle_gradients.tsv`, beside this script: the gradient operators of the installed PaddlePaddle.
+
+    python make_paddle_gradients.py
+
+Run with 2.6.2, whose conventions new programs follow. One line a forward operator: the operator, its gradient
+operator, the input slots of that and what they hold (`Slot=X` a slot of the forward operator, `Slot=Out@GRAD` its
+gradient), the output slots in the same way, and the attributes: `*` for those of the forward operator, else
+`name=value` with JSON or, behind `$`, another attribute of the forward operator. A slot behind `each:` is one whose
+variables have an operator each. Source: the makers of gradients, `core.get_grad_op_desc()`.
+"""
+import json
+import os
+
+import paddle
+from paddle.base import core, framework
+
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "paddle_gradients.tsv")
+# Attributes that every operator has.
+EVERYWHERE = {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device", "with_quant_attr"}
+# What tells attributes of one type apart.
+TOLD_APART = {"cast": {"in_dtype": 5, "out_dtype": 6}, "scale": {"scale": 2.5, "bias": 1.5}}
+
+
+PROGRAM = core.ProgramDesc()
+
+
+def forward(proto, count):
+    """An operator with all slots filled: those that take several variables have `count`."""
+    op = PROGRAM.block(0).append_op()
+    op.set_type(proto.type)
+    for slots, fill in [(proto.inputs, op.set_input), (proto.outputs, op.set_output)]:
+        for slot in slots:
+            many = count if slot.duplicable else 1
+            fill(slot.name, [slot.name if n == 0 else f"{slot.name}#{n}" for n in range(many)])
+    defaults = core.get_op_attrs_default_value(proto.type.encode())
+    given = TOLD_APART.get(proto.type, {})
+    for name, value in {**defaults, **given}.items():
+        if name not in EVERYWHERE and value is not None and value != []:
+            op._set_attr(name, value)
+    return op
+
+
+def told_attributes(op, gradient):
+    own = {name: op.attr(name) for name in op.attr_names() if name not in EVERYWHERE}
+    its = {name: gradient.attr(name) for name in gradient.attr_names() if name not in EVERYWHERE}
+    if its == own:
+        return "*"
+    told = []
+    for name, value in sorted(its.items()):
+        same = [other for other, known in own.items() if known == value and op.type() in TOLD_APART]
+        told.append(f"{name}=${same[0]}" if same else f"{name}={json.dumps(value)}")
+    return " ".join(told)
+
+
+def slots(names, values):
+    pairs = [f"{name}={values(name)[0]}" for name in names if values(name)]
+    return " ".join(pairs)
+
+
+def line(proto):
+    op = forward(proto, 1)
+    gradients, _ = core.get_grad_op_desc(op, set(), [])
+    if len(gradients) != 1:
+        return None
+    gradient = gradients[0]
+    several = core.get_grad_op_desc(forward(proto, 2), set(), [])[0]
+    each = [slot.name for slot in proto.inputs if slot.duplicable] if len(several) == 2 else []
+    outputs = slots(gradient.output_names(), gradient.output)
+    if not outputs:
+        return None
+    attributes = told_attributes(op, gradient)
+    marks = "".join(f"each:{slot} " for slot in each)
+    return (proto.type, gradient.type(), slots(gradient.input_names(), gradient.input), marks + outputs, attributes)
+
+
+def apart(proto):
+    """The line as another process tells it: some makers do not survive being asked."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(2)
+        try:
+            os.write(writer, json.dumps(line(proto)).encode())
+        except Exception:
+            pass
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        told = pipe.read()
+    os.waitpid(child, 0)
+    return json.loads(told) if told else False
+
+
+def main():
+    lines, failed = [], []
+    for name, proto in sorted(framework.OpProtoHolder.instance().op_proto_map.items()):
+        told = apart(proto)
+        if told is False:
+            failed.append(name)
+        elif told:
+            lines.append(told)
+    with open(TABLE, "w") as table:
+        table.writelines("\t".join(line) + "\n" for line in lines)
+    print(len(lines), "gradients; not asked:", " ".join(failed))
+
+
+if __name__ == "__main__":
+    paddle.enable_static()
+    main()

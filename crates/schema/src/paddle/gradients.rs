@@ -1,0 +1,186 @@
+//! The gradient operators of PaddlePaddle's operators: what they read, write and are told.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use lodstone_model::{Attribute, AttributeValue, Op, Operand};
+
+/// What PaddlePaddle puts behind the name of a variable to call its gradient.
+pub const GRAD: &str = "@GRAD";
+
+/// What PaddlePaddle calls a gradient that nobody wants.
+pub const EMPTY: &str = "@EMPTY@";
+
+/// The name of the gradient of a variable.
+pub fn gradient_of(variable: &str) -> String {
+    format!("{variable}{GRAD}")
+}
+
+/// How the gradient operator of an operator is made.
+#[derive(Debug)]
+struct Gradient {
+    kind: &'static str,
+    inputs: Vec<Slot>,
+    outputs: Vec<Slot>,
+    /// The slot of the operator whose variables have a gradient operator each.
+    each: Option<&'static str>,
+    /// Its attributes, and where they come from; those of the operator if there are none.
+    attributes: Option<Vec<(&'static str, From)>>,
+}
+
+/// A slot of a gradient operator, and the slot of the operator that fills it.
+#[derive(Debug)]
+struct Slot {
+    name: &'static str,
+    source: &'static str,
+    /// Whether it holds the gradients of those variables.
+    is_gradient: bool,
+}
+
+#[derive(Debug)]
+enum From {
+    /// An attribute of the operator.
+    Attribute(&'static str),
+    /// A number.
+    Number(f32),
+}
+
+static GRADIENTS: LazyLock<HashMap<&str, Gradient>> = LazyLock::new(|| {
+    include_str!("../../data/paddle_gradients.tsv").lines().filter_map(parse).collect()
+});
+
+fn parse(line: &'static str) -> Option<(&'static str, Gradient)> {
+    let mut columns = line.split('\t');
+    let mut column = || columns.next();
+    let (operator, kind, inputs, outputs) = (column()?, column()?, column()?, column()?);
+    let attributes = column()?;
+    let slots = |text: &'static str| {
+        let slot = |pair: &'static str| {
+            let (name, source) = pair.split_once('=')?;
+            let is_gradient = source.ends_with(GRAD);
+            Some(Slot { name, source: source.strip_suffix(GRAD).unwrap_or(source), is_gradient })
+        };
+        text.split(' ').filter_map(slot).collect()
+    };
+    let each = outputs.split(' ').find_map(|part| part.strip_prefix("each:"));
+    let from = |pair: &'static str| {
+        let (name, value) = pair.split_once('=')?;
+        let from = match value.strip_prefix('$') {
+            Some(other) => From::Attribute(other),
+            None => From::Number(value.parse().ok()?),
+        };
+        Some((name, from))
+    };
+    let attributes = (attributes != "*").then(|| attributes.split(' ').filter_map(from).collect());
+    let (inputs, outputs) = (slots(inputs), slots(outputs));
+    Some((operator, Gradient { kind, inputs, outputs, each, attributes }))
+}
+
+/// The operators that compute the gradients of an operator; none if it has no gradients. `is_wanted` says of which of
+/// the variables that it reads gradients are wanted.
+///
+/// Source of truth: the makers of gradients of PaddlePaddle 2.6.2.
+pub fn gradient_ops(op: &Op, is_wanted: impl Fn(&str) -> bool) -> Vec<Op> {
+    let Some(gradient) = GRADIENTS.get(op.kind.as_str()) else { return Vec::new() };
+    let Some(each) = gradient.each else { return vec![gradient.op(op, &is_wanted)] };
+    let one = |name: &String| {
+        let only = |operand: &Operand| match operand.slot == each {
+            true => Operand { args: vec![name.clone()], ..operand.clone() },
+            false => operand.clone(),
+        };
+        let op = Op { inputs: op.inputs.iter().map(only).collect(), ..op.clone() };
+        gradient.op(&op, &is_wanted)
+    };
+    op.input(each).iter().map(one).collect()
+}
+
+impl Gradient {
+    fn op(&self, op: &Op, is_wanted: &impl Fn(&str) -> bool) -> Op {
+        let of = |slot: &Slot| match op.input(slot.source) {
+            [] => op.output(slot.source),
+            args => args,
+        };
+        let read = |slot: &Slot| {
+            let name =
+                |name: &String| if slot.is_gradient { gradient_of(name) } else { name.clone() };
+            Operand { slot: slot.name.to_owned(), args: of(slot).iter().map(name).collect() }
+        };
+        let written = |slot: &Slot| {
+            let args = of(slot);
+            let name = |name: &String| match is_wanted(name) {
+                true => gradient_of(name),
+                false => EMPTY.to_owned(),
+            };
+            let mut args: Vec<String> = args.iter().map(name).collect();
+            // Of one variable nothing is written, of several each has its place.
+            if args.len() == 1 {
+                args.retain(|name| name != EMPTY);
+            }
+            Operand { slot: slot.name.to_owned(), args }
+        };
+        Op {
+            dialect: op.dialect,
+            kind: self.kind.to_owned(),
+            inputs: self.inputs.iter().map(read).collect(),
+            outputs: self.outputs.iter().map(written).collect(),
+            attributes: self.attributes(op),
+            ..Op::default()
+        }
+    }
+
+    fn attributes(&self, op: &Op) -> Vec<Attribute> {
+        let Some(told) = &self.attributes else { return op.attributes.clone() };
+        let value = |(name, from): &(&str, From)| {
+            let value = match from {
+                From::Attribute(other) => op.attribute(other)?.clone(),
+                From::Number(number) => AttributeValue::Float(*number),
+            };
+            Some(Attribute { name: (*name).to_owned(), value })
+        };
+        told.iter().filter_map(value).collect()
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "tests fail so")]
+mod tests {
+    use super::*;
+
+    fn op(kind: &str, inputs: &[(&str, &[&str])], outputs: &[(&str, &[&str])]) -> Op {
+        let operands = |slots: &[(&str, &[&str])]| {
+            let operand = |(slot, args): &(&str, &[&str])| Operand {
+                slot: (*slot).to_owned(),
+                args: args.iter().map(|name| (*name).to_owned()).collect(),
+            };
+            slots.iter().map(operand).collect()
+        };
+        let (inputs, outputs) = (operands(inputs), operands(outputs));
+        Op { kind: kind.to_owned(), inputs, outputs, ..Op::default() }
+    }
+
+    #[test]
+    fn gradients_are_those_of_the_table() {
+        assert!(GRADIENTS.len() > 300);
+        let mul = op("mul", &[("X", &["x"]), ("Y", &["w"])], &[("Out", &["y"])]);
+        let made = gradient_ops(&mul, |name| name == "w");
+        assert_eq!(made.len(), 1);
+        assert_eq!(made[0].kind, "mul_grad");
+        assert_eq!(made[0].input("Out@GRAD"), ["y@GRAD"]);
+        assert!(made[0].output("X@GRAD").is_empty());
+        assert_eq!(made[0].output("Y@GRAD"), ["w@GRAD"]);
+        assert!(gradient_ops(&op("fill_constant", &[], &[("Out", &["y"])]), |_| true).is_empty());
+    }
+
+    #[test]
+    fn a_sum_has_a_gradient_for_each() {
+        let sum = op("sum", &[("X", &["a", "b"])], &[("Out", &["y"])]);
+        let made = gradient_ops(&sum, |_| true);
+        let writes: Vec<&str> = made.iter().flat_map(Op::writes).collect();
+        assert_eq!(writes, ["a@GRAD", "b@GRAD"]);
+        assert!(made.iter().all(|op| op.kind == "scale" && op.input("X") == ["y@GRAD"]));
+        assert_eq!(made[0].attribute("scale"), Some(&AttributeValue::Float(1.0)));
+        let concat = op("concat", &[("X", &["a", "b"])], &[("Out", &["y"])]);
+        let made = gradient_ops(&concat, |name| name == "b");
+        assert_eq!(made[0].output("X@GRAD"), [EMPTY, "b@GRAD"]);
+    }
+}
