@@ -2,8 +2,8 @@
 
     python train_paddle.py OUT_DIR
 
-writes OUT_DIR/paddle/inference.pdmodel, OUT_DIR/paddle/inference.pdiparams and OUT_DIR/test.npz.
-The archive holds the held-out images, their labels and the probabilities that Paddle itself
+writes OUT_DIR/paddle/inference.pdmodel, OUT_DIR/paddle/inference.pdiparams, OUT_DIR/train.npz with
+the images it is trained with, and OUT_DIR/test.npz. The latter holds the held-out images, their labels and the probabilities that Paddle itself
 computes for them from the two files it has just written, so that another reader of these files
 can be compared with Paddle and not with the network that was still in memory.
 """
@@ -93,6 +93,9 @@ def main(out_dir):
     with static.program_guard(network, startup):
         image, _label, probabilities, loss = build_network()
         paddle.optimizer.Adam(LEARNING_RATE).minimize(loss)
+    np.savez_compressed(
+        os.path.join(out_dir, "train.npz"), image=train_images, label=train_labels.reshape(-1, 1)
+    )
     executor.run(startup)
     train(executor, network, loss, train_images, train_labels)
     static.save_inference_model(prefix, [image], [probabilities], executor, program=network)
