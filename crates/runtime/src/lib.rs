@@ -9,6 +9,7 @@
 mod budget;
 mod error;
 mod files;
+mod finite;
 mod item;
 mod kernels;
 mod lowered;

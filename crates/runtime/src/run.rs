@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use lodstone_model::{Program, Tensor};
+use lodstone_model::{Op, Program, Tensor};
 use lodstone_schema::paddle::interface;
 
 use crate::budget::Budget;
 use crate::error::{Error, Result};
 use crate::files::{Dirs, Files};
+use crate::finite::not_finite;
 use crate::native::Random;
 use crate::plan::{Does, Plan, Slot, Step, op_of};
 use crate::scope::Scope;
@@ -21,6 +22,7 @@ const MOST_ROUNDS: u64 = 1 << 32;
 pub struct Prepared {
     plan: Arc<Plan>,
     fetch: Vec<String>,
+    checks_finite: bool,
 }
 
 /// Runs programs, and keeps what it has prepared for the last of them.
@@ -69,7 +71,14 @@ impl Prepared {
             [] => interface(program).outputs.into_iter().map(str::to_owned).collect(),
             names => names.iter().map(|name| (*name).to_owned()).collect(),
         };
-        Ok(Self { plan: Arc::new(Plan::new(program, &fetch)?), fetch })
+        Ok(Self { plan: Arc::new(Plan::new(program, &fetch)?), fetch, checks_finite: false })
+    }
+
+    /// The same, where an operator fails that gives an infinite number or none (NaN): the first that does is named.
+    #[must_use]
+    pub fn checking_finite(mut self) -> Self {
+        self.checks_finite = true;
+        self
     }
 
     fn asks(&self, fetch: &[&str]) -> bool {
@@ -99,6 +108,7 @@ impl Prepared {
             changed: Vec::new(),
             files: Files::new(dirs),
             random,
+            checks_finite: self.checks_finite,
             budget: scope.budget().clone(),
         };
         frame.values.resize_with(plan.vars.len(), || None);
@@ -167,6 +177,8 @@ pub(crate) struct Frame<'p> {
     pub(crate) files: Files<'p>,
     /// Where random numbers come from.
     pub(crate) random: Random,
+    /// Whether results that are no finite numbers are errors.
+    checks_finite: bool,
     budget: Budget,
 }
 
@@ -258,13 +270,28 @@ impl Frame<'_> {
         let Some(op) = op_of(&plan.program, &step.place) else { return Ok(()) };
         let failed = |what: String| Error::Operator { place: step.place.clone(), what };
         match &step.does {
-            Does::Lowered(lowered) => lowered.run(self, step, op).map_err(failed),
+            Does::Lowered(lowered) => lowered.run(self, step, op).map_err(failed)?,
             Does::Native(run) => match run(self, step, op) {
-                Ok(()) => Ok(()),
-                Err(Failure::Here(what)) => Err(failed(what)),
-                Err(Failure::Inside(error)) => Err(error),
+                Ok(()) => {}
+                Err(Failure::Here(what)) => return Err(failed(what)),
+                Err(Failure::Inside(error)) => return Err(error),
             },
         }
+        match self.checks_finite {
+            true => self.check_finite(op, step).map_err(failed),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails if an operator that has run gave numbers that are not finite.
+    fn check_finite(&self, op: &Op, step: &Step) -> std::result::Result<(), String> {
+        for name in op.writes() {
+            let tensor = step.slot(name).and_then(|slot| self.tensor(slot).ok());
+            if let Some(what) = tensor.and_then(not_finite) {
+                return Err(format!("`{name}`: {what}"));
+            }
+        }
+        Ok(())
     }
 
     /// Whether a variable of one element is true.

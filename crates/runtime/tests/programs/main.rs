@@ -12,7 +12,7 @@ use lodstone_program::{
     Form, Network, Paths, Placement, SaveOptions, Variable, load, load_program, persistables,
     prune, save, save_program,
 };
-use lodstone_runtime::{Dirs, Error, Executor, Scope};
+use lodstone_runtime::{Dirs, Error, Executor, Prepared, Scope};
 use lodstone_store::Blob;
 
 fn singles(shape: &[u64], of: impl Fn(u64) -> f32) -> Tensor {
@@ -201,4 +201,24 @@ fn what_is_not_needed_is_pruned() {
     let dirs = Dirs::default();
     let part = Executor::default().run(&pruned, &mut scope, &image, &[shares.name()], &dirs);
     assert_eq!(values(&whole[0]), values(&part.unwrap()[0]));
+}
+
+#[test]
+fn the_first_operator_that_gives_no_finite_numbers_is_named() {
+    let mut net = Network::new();
+    let x = layers::data(&mut net, "x", &[Some(2)], DType::Float32);
+    let y = layers::relu(&mut net, &x).unwrap();
+    let quotient = layers::elementwise(&mut net, "div", &x, &y, -1).unwrap();
+    let sum = layers::elementwise(&mut net, "add", &quotient, &y, -1).unwrap();
+    let prepared = Prepared::new(&net.main, &[sum.name()]).unwrap();
+    let feed = |first: f32| [("x", singles(&[2], |at| if at == 0 { first } else { 2.0 }))];
+    let run = |prepared: &Prepared, first: f32| {
+        prepared.run(&mut Scope::default(), &feed(first), &Dirs::default())
+    };
+    assert!(values(&run(&prepared, -1.0).unwrap()[0])[0].is_infinite());
+    let checking = prepared.checking_finite();
+    assert_eq!(values(&run(&checking, 1.0).unwrap()[0]), [2.0, 3.0]);
+    let error = run(&checking, -1.0).unwrap_err().to_string();
+    let said = format!("operator 1 (`elementwise_div`): `{}`: element 0", quotient.name());
+    assert!(error.contains(&said) && error.contains("-inf"), "{error}");
 }

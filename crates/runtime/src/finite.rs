@@ -1,0 +1,23 @@
+//! Looks for numbers that are none.
+
+use half::{bf16, f16};
+use lodstone_model::{DType, Tensor};
+
+/// The first element that is infinite or no number, in words; nothing if all are finite, or have no fractions.
+pub(crate) fn not_finite(tensor: &Tensor) -> Option<String> {
+    let bytes = tensor.data.bytes().ok()?;
+    let found = match tensor.dtype {
+        DType::Float32 => first(bytes.as_chunks().0, |bytes| f32::from_le_bytes(bytes).into()),
+        DType::Float64 => first(bytes.as_chunks().0, f64::from_le_bytes),
+        DType::Float16 => first(bytes.as_chunks().0, |bytes| f16::from_le_bytes(bytes).into()),
+        DType::BFloat16 => first(bytes.as_chunks().0, |bytes| bf16::from_le_bytes(bytes).into()),
+        _ => None,
+    };
+    let (place, value) = found?;
+    Some(format!("element {place} of {}{:?} is {value}", tensor.dtype, tensor.shape))
+}
+
+fn first<const N: usize>(elements: &[[u8; N]], read: fn([u8; N]) -> f64) -> Option<(usize, f64)> {
+    let mut values = elements.iter().map(|bytes| read(*bytes)).enumerate();
+    values.find(|(_, value)| !value.is_finite())
+}
