@@ -9,6 +9,7 @@ mod backward;
 mod blocks;
 mod error;
 mod files;
+mod inference;
 pub mod initializers;
 mod known;
 pub mod layers;
@@ -22,6 +23,7 @@ pub use files::{
     Form, MERGED, POSITION, Paths, Placement, SaveOptions, load, load_program, persistables, save,
     save_program,
 };
+pub use inference::{for_test, inference};
 pub use initializers::Initializer;
 pub use network::{Network, Parameter, Variable};
 pub use operator::Operator;

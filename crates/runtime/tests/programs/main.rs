@@ -9,8 +9,8 @@ mod loads;
 use lodstone_model::{DType, Program, Tensor};
 use lodstone_program::layers::{self, Conv2d, Fc, Pooling};
 use lodstone_program::{
-    Form, Network, Paths, Placement, SaveOptions, Variable, load, load_program, persistables,
-    prune, save, save_program,
+    Form, Network, Paths, Placement, SaveOptions, Variable, inference, load, load_program,
+    persistables, prune, save, save_program,
 };
 use lodstone_runtime::{Dirs, Error, Executor, Prepared, Scope};
 use lodstone_store::Blob;
@@ -221,4 +221,29 @@ fn the_first_operator_that_gives_no_finite_numbers_is_named() {
     let error = run(&checking, -1.0).unwrap_err().to_string();
     let said = format!("operator 1 (`elementwise_div`): `{}`: element 0", quotient.name());
     assert!(error.contains(&said) && error.contains("-inf"), "{error}");
+}
+
+#[test]
+fn what_infers_is_left_of_what_trains() {
+    let mut net = Network::new();
+    let image = layers::data(&mut net, "image", &[None, Some(1), Some(8), Some(8)], DType::Float32);
+    let label = layers::data(&mut net, "label", &[None, Some(1)], DType::Int64);
+    let x = layers::batch_norm(&mut net, &image, false).unwrap();
+    let x = layers::dropout(&mut net, &x, 0.5, false).unwrap();
+    let logits = layers::fc(&mut net, &x, &Fc::new(10)).unwrap();
+    let loss = layers::softmax_with_cross_entropy(&mut net, &logits, &label).unwrap();
+    let loss = layers::mean(&mut net, &loss).unwrap();
+    let pairs = net.append_backward(&loss, &[]).unwrap();
+    assert_eq!(pairs.len(), 4);
+    let inferring = inference(&net.main, &["image"], &[logits.name()]).unwrap();
+    let kinds: Vec<&str> = inferring.ops().map(|op| op.kind.as_str()).collect();
+    assert_eq!(kinds, ["feed", "batch_norm", "dropout", "mul", "elementwise_add", "fetch"]);
+    let image = [feed().remove(0)];
+    let run = |scope: &mut Scope| {
+        Executor::default().run(&inferring, scope, &image, &[], &Dirs::default()).unwrap()
+    };
+    let mut scope = started(&net);
+    let (once, again) = (run(&mut scope), run(&mut scope));
+    assert_eq!(once[0].shape, [2, 10]);
+    assert_eq!(values(&once[0]), values(&again[0]));
 }

@@ -1,0 +1,69 @@
+//! Programs that infer: what is left of a program that trains.
+
+use lodstone_model::{Attribute, AttributeValue, Op, Program, ValueType, Var, VarKind};
+use lodstone_schema::paddle::attributes;
+
+use crate::error::Result;
+use crate::network::Variable;
+use crate::operator::Operator;
+use crate::prune::prune;
+
+/// Roles of operators that compute gradients, and of those that change parameters or learning rates.
+const TRAINS: i32 = 1 | 2 | 16;
+
+/// The program as it computes when it does not train: without gradients and what changes parameters, and with
+/// `is_test` where an operator asks for it (dropout drops nothing, batch normalization goes by what it has seen).
+pub fn for_test(program: &Program) -> Program {
+    let mut program = program.clone();
+    for block in &mut program.blocks {
+        block.ops.retain(|op| role(op) & TRAINS == 0);
+        block.ops.iter_mut().for_each(test);
+    }
+    program
+}
+
+fn role(op: &Op) -> i32 {
+    match op.attribute("op_role") {
+        // What nothing is told of has a bit of its own.
+        Some(AttributeValue::Int(role)) => *role,
+        _ => 0,
+    }
+}
+
+fn test(op: &mut Op) {
+    if attributes(&op.kind).all(|parameter| parameter.name != "is_test") {
+        return;
+    }
+    let value = AttributeValue::Bool(true);
+    match op.attributes.iter_mut().find(|attribute| attribute.name == "is_test") {
+        Some(attribute) => attribute.value = value,
+        None => op.attributes.push(Attribute { name: "is_test".to_owned(), value }),
+    }
+}
+
+/// The program that computes `targets` from `feeds`, as inference models have it: [`for_test`], [`prune`]d, with `feed`
+/// and `fetch` operators that say in which order they come and go.
+///
+/// # Errors
+/// As [`prune`].
+pub fn inference(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Program> {
+    let mut program = prune(&for_test(program), feeds, targets)?;
+    let [feed, fetch] = ["feed", "fetch"].map(Variable::named);
+    let mut ops = Vec::new();
+    for (column, name) in (0_i32..).zip(feeds) {
+        let op = Operator::new("feed").input("X", [&feed]);
+        ops.push(op.output("Out", [&Variable::named(name)]).attribute("col", column).finish()?);
+    }
+    let Some(block) = program.blocks.first_mut() else { return Ok(program) };
+    ops.append(&mut block.ops);
+    for (column, name) in (0_i32..).zip(targets) {
+        let op = Operator::new("fetch").input("X", [&Variable::named(name)]);
+        ops.push(op.output("Out", [&fetch]).attribute("col", column).finish()?);
+    }
+    block.ops = ops;
+    for (var, kind) in [(feed, VarKind::FeedMinibatch), (fetch, VarKind::FetchList)] {
+        let (name, value) = (var.name().to_owned(), ValueType { kind, ..ValueType::default() });
+        block.vars.push(Var { name, value, persistable: true, ..Var::default() });
+    }
+    Ok(program)
+}
