@@ -11,9 +11,7 @@ inputs a function has a corner or several elements are the largest.
 import sys
 
 import make_paddle_operators as operators
-from make_paddle_operators import (
-    F32, F64, I64, Lod, Recorder, bools, core, integers, normal, np, numbers, paddle, positive, shares,
-)
+from make_paddle_operators import F32, F64, Lod, Recorder, core, integers, normal, np, paddle, positive
 
 GRADIENT, NONE = "@GRAD", "@EMPTY@"
 
