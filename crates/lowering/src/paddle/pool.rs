@@ -124,28 +124,36 @@ fn beyond(
     ceil: bool,
 ) -> Outcome<Option<Beyond>> {
     let adaptive = op.flag("adaptive")?;
-    if !(ceil || adaptive) || size.iter().chain(strides).any(|number| *number < 1) {
+    let (begins, ends) = pads.split_at_checked(size.len()).ok_or("expected paddings")?;
+    let uneven = begins != ends && !op.pools_maxima()?;
+    if !(ceil || adaptive || uneven) || size.iter().chain(strides).any(|number| *number < 1) {
         return Ok(None);
     }
     let Ok(dims) = x.dims() else { return Ok(None) };
-    let (begins, ends) = pads.split_at_checked(size.len()).ok_or("expected paddings")?;
-    let (mut lacking, mut factors, mut is_beyond) = (Vec::new(), Vec::new(), adaptive);
+    let (mut lacking, mut factors, mut is_beyond) = (Vec::new(), Vec::new(), adaptive || uneven);
     for (axis, window) in size.iter().enumerate() {
         let at = |list: &[i64]| list.get(axis).copied().unwrap_or(0);
         let (dim, stride) = (dims.get(axis + 2).copied().unwrap_or(0), at(strides));
         let whole = i128::from(dim) + i128::from(at(begins)) + i128::from(at(ends));
-        let last = match adaptive {
-            true => i128::from(*window) - 1,
-            false => (whole - i128::from(*window) + i128::from(stride) - 1) / i128::from(stride),
+        let (window, stride) = (i128::from(*window), i128::from(stride));
+        let last = match (adaptive, ceil) {
+            (true, _) => window - 1,
+            (false, true) => (whole - window + stride - 1) / stride,
+            (false, false) => (whole - window) / stride,
         };
-        let begin = last * i128::from(stride);
+        if !(ceil || adaptive) && whole < window {
+            return Ok(None);
+        }
+        // PaddlePaddle takes what was added before for what was added behind, too.
+        let counted = i128::from(dim) + 2 * i128::from(at(begins));
+        let begin = last * stride;
         is_beyond |= begin >= i128::from(dim) + i128::from(at(begins));
-        let end = begin + i128::from(*window) - i128::from(dim) - i128::from(at(begins));
+        let end = begin + window - i128::from(dim) - i128::from(at(begins));
         lacking.push(i64::try_from(end).map_err(|_| "its windows lie too far apart")?);
         let factor = |number: i128| {
-            let begin = number * i128::from(stride);
-            let inside = (begin + i128::from(*window)).min(whole) - begin;
-            *window as f32 / inside as f32
+            let begin = number * stride;
+            let inside = (begin + window).min(counted) - begin;
+            window as f32 / inside as f32
         };
         let few = (0..=last).take(MOST_WINDOWS + 1).map(factor).collect::<Vec<f32>>();
         if few.len() > MOST_WINDOWS {

@@ -240,6 +240,10 @@ def pooling():
         pool(strides=[2, 2], paddings=[1, 1], exclusive=False)
         pool(strides=[2, 2], paddings=[1, 0, 0, 1])
         pool(strides=[2, 2], paddings=[1, 0, 0, 1], exclusive=False)
+        for paddings in [[0, 2, 0, 1], [2, 0, 1, 0]]:
+            for ceil in [False, True]:
+                more = {"paddings": paddings, "strides": [2, 2], "ceil_mode": ceil}
+                pool(normal(1, 2, 5, 6), exclusive=False, **more)
         pool(strides=[3, 4], ceil_mode=True)
         pool(strides=[3, 4], ceil_mode=True, paddings=[1, 1], exclusive=False)
         pool(strides=[2, 2], padding_algorithm="SAME")
