@@ -91,17 +91,22 @@ fn brelu(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-fn clip(op: &mut Operator<'_>) -> Outcome {
-    let x = op.input("X")?;
+/// The least and the most that a clipped element is.
+pub(super) fn limits(op: &mut Operator<'_>, dtype: DType) -> Outcome<(Value, Value)> {
     let mut limit = |slot: &str, attribute: &str| match op.optional(slot)? {
         // One element, of one extent.
         Some(value) => op.reshape(&value, &[]),
         None => {
             let number = op.float(attribute)?;
-            op.number(x.dtype(), number.into())
+            op.number(dtype, number.into())
         }
     };
-    let (least, most) = (limit("Min", "min")?, limit("Max", "max")?);
+    Ok((limit("Min", "min")?, limit("Max", "max")?))
+}
+
+fn clip(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let (least, most) = limits(op, x.dtype())?;
     let y = op.call("Clip", &[&x, &least, &most], [])?;
     op.put("Out", &y)
 }
@@ -178,24 +183,29 @@ fn not_finite(op: &mut Operator<'_>, nan_alone: bool) -> Outcome {
     op.put("Out", &y)
 }
 
-fn pow(op: &mut Operator<'_>) -> Outcome {
-    let x = op.input("X")?;
-    let factor = match op.optional("FactorTensor")? {
-        Some(factor) => op.reshape(&factor, &[])?,
+/// What a power is raised to.
+pub(super) fn exponent(op: &mut Operator<'_>, dtype: DType) -> Outcome<Value> {
+    match op.optional("FactorTensor")? {
+        Some(factor) => op.reshape(&factor, &[]),
         None => {
             let factor = op.float("factor")?;
-            op.number(x.dtype(), factor.into())?
+            op.number(dtype, factor.into())
         }
-    };
+    }
+}
+
+fn pow(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let factor = exponent(op, x.dtype())?;
     let y = op.call("Pow", &[&x, &factor], [])?;
     op.put("Out", &y)
 }
 
 /// One slope for all, one for each channel, or one for each element.
-fn prelu(op: &mut Operator<'_>) -> Outcome {
-    let (x, alpha) = (op.input("X")?, op.input("Alpha")?);
+pub(super) fn slopes(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
+    let alpha = op.input("Alpha")?;
     let last = op.channels_last("data_format")?;
-    let alpha = match op.text("mode")?.as_str() {
+    Ok(match op.text("mode")?.as_str() {
         "all" => op.reshape(&alpha, &[1])?,
         "channel" => {
             let alpha = op.reshape(&alpha, &[-1])?;
@@ -205,7 +215,12 @@ fn prelu(op: &mut Operator<'_>) -> Outcome {
         }
         "element" => alpha,
         other => return Err(format!("expected `all`, `channel` or `element`, found `{other}`")),
-    };
+    })
+}
+
+fn prelu(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let alpha = slopes(op, &x)?;
     let y = op.call("PRelu", &[&x, &alpha], [])?;
     op.put("Out", &y)
 }
@@ -296,7 +311,12 @@ fn softplus(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-fn soft_plus(op: &mut Operator<'_>, x: &Value, beta: f64, threshold: f64) -> Outcome<Value> {
+pub(super) fn soft_plus(
+    op: &mut Operator<'_>,
+    x: &Value,
+    beta: f64,
+    threshold: f64,
+) -> Outcome<Value> {
     let scaled = op.times(x, beta)?;
     let soft = op.call("Softplus", &[&scaled], [])?;
     let soft = op.times(&soft, 1.0 / beta)?;

@@ -11,7 +11,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("meshgrid", mesh),
     ("pad", pad),
     ("pad2d", |op| pad_around(op, 2, "pad_value")),
-    ("pad3d", |op| pad_around(op, 3, "value")),
+    ("pad3d", pad_cube),
     ("pixel_shuffle", pixel_shuffle),
     ("roll", roll),
     ("strided_slice", strided_slice),
@@ -122,6 +122,10 @@ fn pad(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
+pub(super) fn pad_cube(op: &mut Operator<'_>) -> Outcome {
+    pad_around(op, 3, "value")
+}
+
 /// Before and behind so many extents of pictures, the innermost first; those of two are told outermost first.
 fn pad_around(op: &mut Operator<'_>, extents: usize, number: &str) -> Outcome {
     let (x, number) = (op.input("X")?, op.float(number)?);
@@ -188,7 +192,7 @@ fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
 }
 
 /// What leaves an extent at its end comes in at its beginning; without axes all elements are one extent.
-fn roll(op: &mut Operator<'_>) -> Outcome {
+pub(super) fn roll(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let shifts = match op.optional("ShiftsTensor")? {
         Some(_) => op.known("ShiftsTensor")?,
@@ -218,7 +222,7 @@ fn roll(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-fn strided_slice(op: &mut Operator<'_>) -> Outcome {
+pub(super) fn strided_slice(op: &mut Operator<'_>) -> Outcome {
     let (x, axes) = (op.input("Input")?, op.ints("axes")?);
     let starts = op.numbers("StartsTensorList", "StartsTensor", "starts")?;
     let ends = op.numbers("EndsTensorList", "EndsTensor", "ends")?;
@@ -262,7 +266,7 @@ fn backward_ends(
 }
 
 /// Repeats and extents are laid over each other from the end; what is missing is 1.
-fn tile(op: &mut Operator<'_>) -> Outcome {
+pub(super) fn tile(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let repeats = op.numbers("repeat_times_tensor", "RepeatTimes", "repeat_times")?;
     let [Dim::Known(many)] = repeats.shape()? else {
@@ -285,7 +289,7 @@ fn tile(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-fn triangle(op: &mut Operator<'_>) -> Outcome {
+pub(super) fn triangle(op: &mut Operator<'_>) -> Outcome {
     let (x, diagonal, lower) = (op.input("X")?, op.int("diagonal")?, op.flag("lower")?);
     let diagonal = op.long(diagonal);
     let y = op.call("Trilu", &[&x, &diagonal], [int("upper", i64::from(!lower))])?;
@@ -307,7 +311,7 @@ fn unstack(op: &mut Operator<'_>, slot: &str) -> Outcome {
 }
 
 /// Each window as a column: channel by channel, row by row.
-fn unfold(op: &mut Operator<'_>) -> Outcome {
+pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let [size, strides, dilations] =
         [op.each("kernel_sizes", 2)?, op.each("strides", 2)?, op.each("dilations", 2)?];

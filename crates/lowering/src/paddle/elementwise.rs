@@ -31,7 +31,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 
 impl Operator<'_> {
     /// Both operands, so that ONNX lays one over the other as PaddlePaddle does.
-    fn pair(&mut self) -> Outcome<(Value, Value)> {
+    pub(super) fn pair(&mut self) -> Outcome<(Value, Value)> {
         let (x, y) = (self.input("X")?, self.input("Y")?);
         let axis = self.attribute("axis").map_or(Ok(-1), |_| self.int("axis"))?;
         let (rank, over) = (x.rank()?, y.rank()?);

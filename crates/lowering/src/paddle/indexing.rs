@@ -7,17 +7,12 @@ use crate::onnx::{Value, int, text};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("gather_nd", gather_nd),
-    ("index_sample", |op| along(op, ["X", "Out"], 1)),
-    ("index_select", |op| {
-        let (x, index) = (op.input("X")?, op.input("Index")?);
-        let axis = op.int("dim")?;
-        let y = op.gather(&x, &index, axis)?;
-        op.put("Out", &y)
-    }),
+    ("index_sample", index_sample),
+    ("index_select", index_select),
     ("masked_select", masked_select),
     ("scatter", scatter),
     ("scatter_nd_add", scatter_nd_add),
-    ("take_along_axis", |op| along(op, ["Input", "Result"], op.int("Axis")?)),
+    ("take_along_axis", take_along_axis),
     ("where_index", where_index),
 ];
 
@@ -27,14 +22,29 @@ fn along(op: &mut Operator<'_>, [from, to]: [&str; 2], axis: i64) -> Outcome {
     op.put(to, &y)
 }
 
-fn gather_nd(op: &mut Operator<'_>) -> Outcome {
+pub(super) fn index_sample(op: &mut Operator<'_>) -> Outcome {
+    along(op, ["X", "Out"], 1)
+}
+
+pub(super) fn take_along_axis(op: &mut Operator<'_>) -> Outcome {
+    along(op, ["Input", "Result"], op.int("Axis")?)
+}
+
+pub(super) fn index_select(op: &mut Operator<'_>) -> Outcome {
+    let (x, index) = (op.input("X")?, op.input("Index")?);
+    let axis = op.int("dim")?;
+    let y = op.gather(&x, &index, axis)?;
+    op.put("Out", &y)
+}
+
+pub(super) fn gather_nd(op: &mut Operator<'_>) -> Outcome {
     let (x, index) = (op.input("X")?, op.input("Index")?);
     let index = op.cast(&index, DType::Int64)?;
     let y = op.call("GatherND", &[&x, &index], [])?;
     op.put("Out", &y)
 }
 
-fn masked_select(op: &mut Operator<'_>) -> Outcome {
+pub(super) fn masked_select(op: &mut Operator<'_>) -> Outcome {
     let (x, mask) = (op.input("X")?, op.input("Mask")?);
     let (x, mask) = (op.reshape(&x, &[-1])?, op.reshape(&mask, &[-1])?);
     let y = op.call("Compress", &[&x, &mask], [int("axis", 0)])?;

@@ -14,22 +14,49 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("mul", mul),
 ];
 
-/// `X` and `Y` as matrices: their extents up to `x_num_col_dims` and `y_num_col_dims` are rows, the others
-/// columns. The result has the extents of the rows of the one and of the columns of the other.
-fn mul(op: &mut Operator<'_>) -> Outcome {
-    let (x, y) = (op.input("X")?, op.input("Y")?);
-    let (x_rows, y_rows) = (op.int("x_num_col_dims")?, op.int("y_num_col_dims")?);
-    let flat = |op: &mut Operator<'_>, value: &Value, rows: i64| {
+impl Operator<'_> {
+    /// A tensor as a matrix: so many extents are its rows.
+    pub(super) fn matrix(&mut self, value: &Value, rows: i64) -> Outcome<Value> {
         let rank = i64::try_from(value.rank()?).unwrap_or(i64::MAX);
         if !(1..rank).contains(&rows) {
             return Err(format!("expected rows among {rank} extents, found {rows}"));
         }
         match rank {
             2 => Ok(value.clone()),
-            _ => op.call("Flatten", &[value], [int("axis", rows)]),
+            _ => self.call("Flatten", &[value], [int("axis", rows)]),
         }
-    };
-    let (left, right) = (flat(op, &x, x_rows)?, flat(op, &y, y_rows)?);
+    }
+
+    /// Matrices with rows and columns swapped.
+    pub(super) fn turned(&mut self, value: &Value) -> Outcome<Value> {
+        let rank = value.rank()?;
+        let mut order: Vec<i64> = (0..).take(rank).collect();
+        match order.as_mut_slice() {
+            [.., rows, columns] => std::mem::swap(rows, columns),
+            _ => return Err(format!("expected a matrix, found {rank} extents")),
+        }
+        self.call("Transpose", &[value], [ints("perm", &order)])
+    }
+
+    /// The number of the row of a table that counts as 0, if there is one.
+    pub(super) fn padding_row(&self, table: &Value) -> Outcome<Option<i64>> {
+        Ok(match (self.int("padding_idx")?, table.shape()?.first()) {
+            (-1, _) => None,
+            (padding @ 0.., _) => Some(padding),
+            (padding, Some(Dim::Known(rows))) => {
+                Some(i64::try_from(*rows).unwrap_or(i64::MAX).saturating_add(padding))
+            }
+            _ => return Err("expected a table of a known number of rows".to_owned()),
+        })
+    }
+}
+
+/// `X` and `Y` as matrices: their extents up to `x_num_col_dims` and `y_num_col_dims` are rows, the others
+/// columns. The result has the extents of the rows of the one and of the columns of the other.
+fn mul(op: &mut Operator<'_>) -> Outcome {
+    let (x, y) = (op.input("X")?, op.input("Y")?);
+    let (x_rows, y_rows) = (op.int("x_num_col_dims")?, op.int("y_num_col_dims")?);
+    let (left, right) = (op.matrix(&x, x_rows)?, op.matrix(&y, y_rows)?);
     let product = op.call("MatMul", &[&left, &right], [])?;
     if x_rows == 1 && y.rank()? == 2 {
         return op.put("Out", &product);
@@ -60,14 +87,11 @@ fn mul(op: &mut Operator<'_>) -> Outcome {
 
 fn matmul(op: &mut Operator<'_>, transpose_x: Option<&str>, transpose_y: Option<&str>) -> Outcome {
     let (x, y) = (op.input("X")?, op.input("Y")?);
-    let turned = |op: &mut Operator<'_>, value: Value, flag: Option<&str>| {
-        let rank = value.rank()?;
-        if rank < 2 || !flag.map_or(Ok(false), |flag| op.flag(flag))? {
-            return Ok(value);
-        }
-        let mut order: Vec<i64> = (0..).take(rank).collect();
-        order.swap(rank - 1, rank - 2);
-        op.call("Transpose", &[&value], [ints("perm", &order)])
+    let turned = |op: &mut Operator<'_>, value: Value, flag: Option<&str>| match value.rank()? >= 2
+        && flag.map_or(Ok(false), |flag| op.flag(flag))?
+    {
+        true => op.turned(&value),
+        false => Ok(value),
     };
     let (x, y) = (turned(op, x, transpose_x)?, turned(op, y, transpose_y)?);
     let y = if op.kind() == "matmul" { paired(op, &x, y)? } else { y };
@@ -86,7 +110,7 @@ fn matmul(op: &mut Operator<'_>, transpose_x: Option<&str>, transpose_y: Option<
 }
 
 /// The older product pairs matrices by number, whatever extents count them: the second gets those of the first.
-fn paired(op: &mut Operator<'_>, x: &Value, y: Value) -> Outcome<Value> {
+pub(super) fn paired(op: &mut Operator<'_>, x: &Value, y: Value) -> Outcome<Value> {
     let (Ok(of_x), Ok(of_y)) = (x.dims(), y.dims()) else { return Ok(y) };
     let ([batch @ .., _, _], [other @ .., rows, columns]) = (of_x.as_slice(), of_y.as_slice())
     else {
@@ -111,13 +135,7 @@ fn lookup(op: &mut Operator<'_>, column: bool) -> Outcome {
         ids
     };
     let mut out = op.gather(&table, &ids, 0)?;
-    let padding = op.int("padding_idx")?;
-    if padding != -1 {
-        let rows = match (padding, table.shape()?.first()) {
-            (0.., _) => padding,
-            (_, Some(Dim::Known(rows))) => i64::try_from(*rows).unwrap_or(i64::MAX) + padding,
-            _ => return Err("expected a table of a known number of rows".to_owned()),
-        };
+    if let Some(rows) = op.padding_row(&table)? {
         let wide = op.cast(&ids, DType::Int64)?;
         let rows = op.long(rows);
         let is_padding = op.call("Equal", &[&wide, &rows], [])?;

@@ -42,6 +42,17 @@ pub fn lod_source(op: &Op) -> Option<&'static str> {
         "slice" => "Input",
         "softmax_with_cross_entropy" => "Logits",
         "where" => "Condition",
+        "lookup_table_grad"
+        | "lookup_table_v2_grad"
+        | "reshape_grad"
+        | "softmax_with_cross_entropy_grad"
+        | "top_k_grad"
+        | "top_k_v2_grad" => return None,
+        // That of the input, or of what has as many rows as that.
+        kind if kind.ends_with("_grad") => {
+            let mut slots = ["X", "Out", "Out@GRAD"].into_iter();
+            return slots.find(|slot| !op.input(slot).is_empty());
+        }
         _ => "X",
     })
 }

@@ -53,7 +53,12 @@ fn picked(op: &mut Operator<'_>, values: &Value, label: &Value, axis: i64) -> Ou
 }
 
 /// Labels as a column: those of extents of their own get one of 1.
-fn as_column(op: &mut Operator<'_>, values: &Value, label: Value, axis: i64) -> Outcome<Value> {
+pub(super) fn as_column(
+    op: &mut Operator<'_>,
+    values: &Value,
+    label: Value,
+    axis: i64,
+) -> Outcome<Value> {
     match label.rank()? + 1 == values.rank()? {
         true => op.unsqueeze(&label, &[axis]),
         false => Ok(label),
@@ -136,6 +141,16 @@ impl Operator<'_> {
     fn rest(&mut self, value: &Value) -> Outcome<Value> {
         let one = self.number(value.dtype(), 1.0)?;
         self.sub(&one, value)
+    }
+
+    /// How many elements are not skipped; a little if there are none.
+    pub(super) fn counted(&mut self, skip: &Value, dtype: DType) -> Outcome<Value> {
+        let counts = self.call("Not", &[skip], [])?;
+        let counts = self.cast(&counts, dtype)?;
+        let counts = self.reshape(&counts, &[-1])?;
+        let count = self.reduce("ReduceSum", &counts, &[0], false)?;
+        let least = self.number(dtype, 1e-5)?;
+        self.call("Max", &[&count, &least], [])
     }
 
     /// All elements as one: their sum or their mean.
@@ -291,12 +306,7 @@ fn sigmoid_cross_entropy(op: &mut Operator<'_>) -> Outcome {
     let skip = op.call("Equal", &[&label, &ignored], [])?;
     let mut loss = op.choose(&skip, &zero, &loss)?;
     if op.flag("normalize")? {
-        let counts = op.call("Not", &[&skip], [])?;
-        let counts = op.cast(&counts, x.dtype())?;
-        let counts = op.reshape(&counts, &[-1])?;
-        let count = op.reduce("ReduceSum", &counts, &[0], false)?;
-        let least = op.number(x.dtype(), 1e-5)?;
-        let count = op.call("Max", &[&count, &least], [])?;
+        let count = op.counted(&skip, x.dtype())?;
         loss = op.div(&loss, &count)?;
     }
     op.put("Out", &loss)

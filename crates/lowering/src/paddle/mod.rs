@@ -13,6 +13,7 @@ mod activations;
 mod arrange;
 mod conv;
 mod elementwise;
+mod gradients;
 mod indexing;
 mod linear;
 mod lod;
@@ -63,8 +64,10 @@ const FAMILIES: &[&[(&str, Rule)]] = &[
     vision::RULES,
 ];
 
-static RULES: LazyLock<HashMap<&str, Rule>> =
-    LazyLock::new(|| FAMILIES.iter().flat_map(|family| family.iter().copied()).collect());
+static RULES: LazyLock<HashMap<&str, Rule>> = LazyLock::new(|| {
+    let all = FAMILIES.iter().chain(gradients::FAMILIES);
+    all.flat_map(|family| family.iter().copied()).collect()
+});
 
 /// Whether an operator can be said in ONNX's.
 pub fn is_known(kind: &str) -> bool {

@@ -22,6 +22,17 @@ pub(super) struct Operator<'a> {
     graph: &'a mut Graph,
     given: &'a dyn Given,
     pub(super) outputs: Vec<Output>,
+    /// A slot that has another value while the rule of another operator is followed.
+    stand_in: Option<(&'static str, Value)>,
+    /// What that rule told.
+    told: Vec<Value>,
+}
+
+/// What PaddlePaddle calls a gradient that there is none of.
+const EMPTY: &str = "@EMPTY@";
+
+fn is_there(variable: &String) -> bool {
+    !variable.is_empty() && variable != EMPTY
 }
 
 impl Deref for Operator<'_> {
@@ -45,7 +56,7 @@ impl<'a> Operator<'a> {
         graph: &'a mut Graph,
         given: &'a dyn Given,
     ) -> Self {
-        Self { op, release, graph, given, outputs: Vec::new() }
+        Self { op, release, graph, given, outputs: Vec::new(), stand_in: None, told: Vec::new() }
     }
 
     /// The kind of the operator.
@@ -58,13 +69,29 @@ impl<'a> Operator<'a> {
         self.release != 0 && self.release < release
     }
 
+    /// What the rule of another operator makes of a value in place of its input, by attributes that both have.
+    pub(super) fn follow(
+        &mut self,
+        rule: Rule,
+        slot: &'static str,
+        value: &Value,
+    ) -> Outcome<Vec<Value>> {
+        self.stand_in = Some((slot, value.clone()));
+        let outcome = rule(self);
+        self.stand_in = None;
+        outcome.map(|()| std::mem::take(&mut self.told))
+    }
+
     /// All variables of an input slot.
     pub(super) fn inputs(&self, slot: &str) -> Outcome<Vec<Value>> {
+        if let Some((_, value)) = self.stand_in.as_ref().filter(|(stood, _)| *stood == slot) {
+            return Ok(vec![value.clone()]);
+        }
         let value = |name: &String| match self.given.info(name) {
             Some(info) => Ok(Value::new(name, info)),
             None => Err(format!("`{name}`, its `{slot}`, has no value")),
         };
-        self.op.input(slot).iter().filter(|name| !name.is_empty()).map(value).collect()
+        self.op.input(slot).iter().filter(|name| is_there(name)).map(value).collect()
     }
 
     /// The variable of an input slot that may be absent.
@@ -104,7 +131,7 @@ impl<'a> Operator<'a> {
 
     /// Whether an output slot has a variable.
     pub(super) fn wants(&self, slot: &str) -> bool {
-        self.op.output(slot).iter().any(|name| !name.is_empty())
+        self.op.output(slot).iter().any(is_there)
     }
 
     /// Tells what the variable of an output slot becomes; nothing if there is none.
@@ -114,12 +141,16 @@ impl<'a> Operator<'a> {
 
     /// Tells what the variables of an output slot become.
     pub(super) fn put_all(&mut self, slot: &str, values: &[Value]) -> Outcome {
+        if self.stand_in.is_some() {
+            self.told.extend_from_slice(values);
+            return Ok(());
+        }
         let variables = self.op.output(slot);
         if variables.len() > values.len() {
             let (expected, found) = (values.len(), variables.len());
             return Err(format!("expected at most {expected} in `{slot}`, found {found}"));
         }
-        let told = variables.iter().zip(values).filter(|(variable, _)| !variable.is_empty());
+        let told = variables.iter().zip(values).filter(|(variable, _)| is_there(variable));
         self.outputs.extend(told.map(|(variable, value)| Output {
             slot: slot.to_owned(),
             variable: variable.clone(),

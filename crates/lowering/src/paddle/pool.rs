@@ -1,5 +1,7 @@
 //! Pooling.
 
+use lodstone_model::Attribute;
+
 use super::conv::Pads;
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, ints, text};
@@ -7,17 +9,24 @@ use crate::onnx::{Value, int, ints, text};
 pub(super) const RULES: &[(&str, Rule)] = &[("pool2d", pool), ("pool3d", pool)];
 
 /// Most windows along an extent that are looked at one by one.
-const MOST_WINDOWS: usize = 1 << 20;
+pub(super) const MOST_WINDOWS: usize = 1 << 20;
+
+impl Operator<'_> {
+    /// Whether the greatest element of a window is taken, not the mean.
+    pub(super) fn pools_maxima(&self) -> Outcome<bool> {
+        match self.text("pooling_type")?.as_str() {
+            "max" => Ok(true),
+            "avg" => Ok(false),
+            other => Err(format!("expected `max` or `avg` as `pooling_type`, found `{other}`")),
+        }
+    }
+}
 
 fn pool(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let last = op.channels_last("data_format")?;
     let x = if last { op.channels_to_front(&x)? } else { x };
-    let is_max = match op.text("pooling_type")?.as_str() {
-        "max" => true,
-        "avg" => false,
-        other => return Err(format!("expected `max` or `avg` as `pooling_type`, found `{other}`")),
-    };
+    let is_max = op.pools_maxima()?;
     let size = op.ints("ksize")?;
     let (global, adaptive) = (op.flag("global_pooling")?, op.flag("adaptive")?);
     let y = if global || (adaptive && !is_max && size.iter().all(|cells| *cells == 1)) {
@@ -31,32 +40,57 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-fn windows(op: &mut Operator<'_>, x: &Value, size: &[i64], is_max: bool) -> Outcome<Value> {
-    let strides = op.each("strides", size.len())?;
-    let (exclusive, ceil) = (op.flag("exclusive")?, op.flag("ceil_mode")?);
-    let pads = op.pads(size.len())?;
-    let (mut x, mut padding, mut ceil) = (x.clone(), pads, ceil);
-    let mut factors = Vec::new();
-    if let (Pads::Explicit(pads), true) = (&padding, is_max || !exclusive)
-        && let Some(beyond) = beyond(op, &x, size, &strides, pads, ceil)?
-    {
-        let begins = pads.get(..size.len()).unwrap_or_default();
-        x = padded(op, &x, begins, &beyond.ends, if is_max { f32::MIN } else { 0.0 })?;
-        (padding, ceil) = (Pads::Explicit(vec![0; 2 * size.len()]), false);
-        factors = beyond.factors;
+/// Windows that go over a tensor.
+pub(super) struct Windows {
+    /// The tensor, padded where ONNX's operator would not do it as it has to be done.
+    pub(super) x: Value,
+    /// What is told ONNX's operator.
+    pub(super) attributes: Vec<Attribute>,
+    /// How many elements were added before each extent of the picture and behind it.
+    pub(super) around: Option<(Vec<i64>, Vec<i64>)>,
+    /// What means are multiplied by, along each extent; nothing if they are right.
+    factors: Vec<Vec<f32>>,
+}
+
+impl Windows {
+    pub(super) fn of(
+        op: &mut Operator<'_>,
+        x: &Value,
+        size: &[i64],
+        is_max: bool,
+    ) -> Outcome<Self> {
+        let strides = op.each("strides", size.len())?;
+        let (exclusive, ceil) = (op.flag("exclusive")?, op.flag("ceil_mode")?);
+        let pads = op.pads(size.len())?;
+        let (mut x, mut padding, mut ceil) = (x.clone(), pads, ceil);
+        let (mut factors, mut around) = (Vec::new(), None);
+        if let (Pads::Explicit(pads), true) = (&padding, is_max || !exclusive)
+            && let Some(beyond) = beyond(op, &x, size, &strides, pads, ceil)?
+        {
+            let begins = pads.get(..size.len()).unwrap_or_default().to_vec();
+            x = padded(op, &x, &begins, &beyond.ends, if is_max { f32::MIN } else { 0.0 })?;
+            (padding, ceil) = (Pads::Explicit(vec![0; 2 * size.len()]), false);
+            factors = beyond.factors;
+            around = Some((begins, beyond.ends));
+        }
+        let how = match padding {
+            Pads::Same => text("auto_pad", "SAME_UPPER"),
+            Pads::Explicit(pads) => ints("pads", &pads),
+        };
+        let attributes = vec![
+            ints("kernel_shape", size),
+            ints("strides", &strides),
+            how,
+            int("ceil_mode", i64::from(ceil)),
+        ];
+        Ok(Self { x, attributes, around, factors })
     }
-    let how = match padding {
-        Pads::Same => text("auto_pad", "SAME_UPPER"),
-        Pads::Explicit(pads) => ints("pads", &pads),
-    };
-    let mut attributes = vec![
-        ints("kernel_shape", size),
-        ints("strides", &strides),
-        how,
-        int("ceil_mode", i64::from(ceil)),
-    ];
+}
+
+fn windows(op: &mut Operator<'_>, x: &Value, size: &[i64], is_max: bool) -> Outcome<Value> {
+    let Windows { x, mut attributes, factors, .. } = Windows::of(op, x, size, is_max)?;
     if !is_max {
-        attributes.push(int("count_include_pad", i64::from(!exclusive)));
+        attributes.push(int("count_include_pad", i64::from(!op.flag("exclusive")?)));
     }
     let kind = if is_max { "MaxPool" } else { "AveragePool" };
     let made = op.emit(kind, &[Some(&x)], attributes, 1)?.pop();
@@ -90,28 +124,36 @@ fn beyond(
     ceil: bool,
 ) -> Outcome<Option<Beyond>> {
     let adaptive = op.flag("adaptive")?;
-    if !(ceil || adaptive) || size.iter().chain(strides).any(|number| *number < 1) {
+    let (begins, ends) = pads.split_at_checked(size.len()).ok_or("expected paddings")?;
+    let uneven = begins != ends && !op.pools_maxima()?;
+    if !(ceil || adaptive || uneven) || size.iter().chain(strides).any(|number| *number < 1) {
         return Ok(None);
     }
     let Ok(dims) = x.dims() else { return Ok(None) };
-    let (begins, ends) = pads.split_at_checked(size.len()).ok_or("expected paddings")?;
-    let (mut lacking, mut factors, mut is_beyond) = (Vec::new(), Vec::new(), adaptive);
+    let (mut lacking, mut factors, mut is_beyond) = (Vec::new(), Vec::new(), adaptive || uneven);
     for (axis, window) in size.iter().enumerate() {
         let at = |list: &[i64]| list.get(axis).copied().unwrap_or(0);
         let (dim, stride) = (dims.get(axis + 2).copied().unwrap_or(0), at(strides));
         let whole = i128::from(dim) + i128::from(at(begins)) + i128::from(at(ends));
-        let last = match adaptive {
-            true => i128::from(*window) - 1,
-            false => (whole - i128::from(*window) + i128::from(stride) - 1) / i128::from(stride),
+        let (window, stride) = (i128::from(*window), i128::from(stride));
+        let last = match (adaptive, ceil) {
+            (true, _) => window - 1,
+            (false, true) => (whole - window + stride - 1) / stride,
+            (false, false) => (whole - window) / stride,
         };
-        let begin = last * i128::from(stride);
+        if !(ceil || adaptive) && whole < window {
+            return Ok(None);
+        }
+        // PaddlePaddle takes what was added before for what was added behind, too.
+        let counted = i128::from(dim) + 2 * i128::from(at(begins));
+        let begin = last * stride;
         is_beyond |= begin >= i128::from(dim) + i128::from(at(begins));
-        let end = begin + i128::from(*window) - i128::from(dim) - i128::from(at(begins));
+        let end = begin + window - i128::from(dim) - i128::from(at(begins));
         lacking.push(i64::try_from(end).map_err(|_| "its windows lie too far apart")?);
         let factor = |number: i128| {
-            let begin = number * i128::from(stride);
-            let inside = (begin + i128::from(*window)).min(whole) - begin;
-            *window as f32 / inside as f32
+            let begin = number * stride;
+            let inside = (begin + window).min(counted) - begin;
+            window as f32 / inside as f32
         };
         let few = (0..=last).take(MOST_WINDOWS + 1).map(factor).collect::<Vec<f32>>();
         if few.len() > MOST_WINDOWS {
@@ -123,7 +165,7 @@ fn beyond(
 }
 
 /// The tensor with so many elements more before and behind each extent of the image, or fewer.
-fn padded(
+pub(super) fn padded(
     op: &mut Operator<'_>,
     x: &Value,
     begins: &[i64],

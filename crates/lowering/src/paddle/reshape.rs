@@ -70,7 +70,7 @@ impl Operator<'_> {
     }
 
     /// An axis that a tensor or an attribute says.
-    fn axis(&self, slot: &str, name: &str) -> Outcome<i64> {
+    pub(super) fn axis(&self, slot: &str, name: &str) -> Outcome<i64> {
         match self.optional(slot)? {
             None => self.int(name),
             Some(_) => match self.known(slot)?.as_slice() {
@@ -156,7 +156,7 @@ fn flatten_range(op: &mut Operator<'_>) -> Outcome {
     op.put_shaped(&x, &y)
 }
 
-fn gather(op: &mut Operator<'_>) -> Outcome {
+pub(super) fn gather(op: &mut Operator<'_>) -> Outcome {
     let (x, index) = (op.input("X")?, op.input("Index")?);
     let axis = op.axis("Axis", "axis")?;
     // A column of numbers, in older programs.
@@ -180,7 +180,7 @@ fn shape(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
-fn slice(op: &mut Operator<'_>) -> Outcome {
+pub(super) fn slice(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("Input")?;
     let axes = op.ints("axes")?;
     let starts = op.numbers("StartsTensorList", "StartsTensor", "starts")?;

@@ -1,6 +1,7 @@
 //! Elements by their places, taken and put.
 
 use burn_backend::Backend;
+use burn_backend::tensor::IndexingUpdateOp;
 
 use super::indexing::{check_inside, places};
 use super::tensor::{bounded, long};
@@ -83,15 +84,25 @@ fn gather_nd<B: Backend>(call: &Call<'_, B>) -> One<B> {
 }
 
 /// What becomes of an element and what is put there.
-fn reduction<B: Backend>(call: &Call<'_, B>) -> Outcome<Option<Combine<B>>> {
+fn reduction<B: Backend>(call: &Call<'_, B>) -> Outcome<Reduction<B>> {
     Ok(match call.text("reduction").as_deref() {
-        None | Some("none") => None,
-        Some("add") => Some(|a, b| a.plus(b)),
-        Some("mul") => Some(|a, b| a.times(b)),
-        Some("max") => Some(|a, b| a.extreme(b, true)),
-        Some("min") => Some(|a, b| a.extreme(b, false)),
+        None | Some("none") => Reduction::Last,
+        Some("add") => Reduction::Sum,
+        Some("mul") => Reduction::Combined(|a, b| a.times(b)),
+        Some("max") => Reduction::Combined(|a, b| a.extreme(b, true)),
+        Some("min") => Reduction::Combined(|a, b| a.extreme(b, false)),
         Some(other) => return Err(format!("there is no reduction `{other}`")),
     })
+}
+
+/// What becomes of several rows for one place.
+enum Reduction<B: Backend> {
+    /// The last one counts.
+    Last,
+    /// They and what is there are added up.
+    Sum,
+    /// They and what is there are combined.
+    Combined(Combine<B>),
 }
 
 type Combine<B> = fn(&Item<B>, &Item<B>) -> Outcome<Item<B>>;
@@ -140,18 +151,42 @@ fn scatter_elements<B: Backend>(call: &Call<'_, B>) -> One<B> {
     Ok(vec![put(table, &targets, updates, reduction(call)?)?.reshaped(shape)])
 }
 
+/// Fails if a row is not one of so many.
+fn check_rows(targets: &[i64], rows: usize) -> Outcome<()> {
+    match targets.iter().find(|target| !(0..long(rows)).contains(target)) {
+        None => Ok(()),
+        Some(target) => Err(format!("there is no row {target}")),
+    }
+}
+
 /// Puts rows into a table. Of several for one place the last one counts, or all of them combined.
 fn put<B: Backend>(
-    table: Item<B>,
+    mut table: Item<B>,
     targets: &[i64],
     updates: Item<B>,
-    combine: Option<Combine<B>>,
+    reduction: Reduction<B>,
 ) -> Outcome<Item<B>> {
     let rows = table.shape().first().copied().unwrap_or(0);
     if targets.is_empty() || table.shape().contains(&0) {
         return Ok(table);
     }
     let (mut targets, mut updates) = (targets.to_vec(), updates);
+    let combine: Option<Combine<B>> = match reduction {
+        Reduction::Last => None,
+        Reduction::Combined(combine) => Some(combine),
+        Reduction::Sum => match (table, updates) {
+            // burn has it, and goes over them once.
+            (Item::Float(table), Item::Float(updates)) => {
+                check_rows(&targets, rows)?;
+                let (to, add) = (Item::<B>::longs(&targets).int()?, IndexingUpdateOp::Add);
+                return Ok(Item::Float(B::float_select_assign(table, 0, to, updates, add)));
+            }
+            (other, rest) => {
+                (table, updates) = (other, rest);
+                Some(|a, b| a.plus(b))
+            }
+        },
+    };
     if let Some(combine) = combine {
         (targets, updates) = combined(&targets, updates, combine)?;
         updates = combine(&table.clone().selected(0, &targets)?, &updates)?;

@@ -76,8 +76,21 @@ class Recorder:
             self.failed.append(f"{kind}-{number}: {what} {attributes}")
 
     def run(self, name, kind, inputs, attributes, outputs, silent):
+        program, op, feed = self.build(kind, inputs, attributes, outputs)
+        facts = {variable: self.facts(tensor) for variable, tensor in feed.items()}
+        written = {slot: op.output(slot) for slot in outputs}
+        fetched = [name for slot in outputs if slot not in silent for name in written[slot]]
+        results = self.executor.run(program, feed=feed, fetch_list=fetched, return_numpy=False)
+        results = {variable: self.facts(result) for variable, result in zip(fetched, results)}
+        slots = {slot: op.input(slot) for slot in inputs}
+        told = self.told(op.desc, attributes)
+        case = {"name": name, "kind": kind, "inputs": slots, "outputs": written, "attributes": told}
+        self.cases.append({**case, "feed": facts, "fetch": results})
+
+    def build(self, kind, inputs, attributes, outputs):
+        """A program of one operator, the operator, and what it is fed."""
         outputs = outputs if isinstance(outputs, dict) else {slot: 1 for slot in outputs}
-        program, feed, facts = static.Program(), {}, {}
+        program, feed = static.Program(), {}
         with static.program_guard(program):
             block = program.global_block()
             slots = {}
@@ -97,10 +110,9 @@ class Recorder:
                     if lengths:
                         tensor.set_recursive_sequence_lengths(lengths)
                     feed[variable] = tensor
-                    facts[variable] = self.facts(tensor)
                     names.append(variable)
                 slots[slot] = names
-            written, fetched = {}, []
+            written = {}
             for slot, count in outputs.items():
                 if isinstance(count, str):
                     names = [count]
@@ -109,18 +121,18 @@ class Recorder:
                     for variable in names:
                         block.create_var(name=variable)
                 written[slot] = names
-                fetched += [] if slot in silent else names
             op = block.append_op(type=kind, inputs=slots, outputs=written, attrs=dict(attributes))
-            told = {}
-            for attribute in attributes:
-                code = TYPES[op.desc.attr_type(attribute).name]
-                value = op.desc.attr(attribute)
-                # JSON has no infinite numbers.
-                told[f"{attribute}:{code}"] = str(value) if value in [float("inf"), float("-inf")] else value
-        results = self.executor.run(program, feed=feed, fetch_list=fetched, return_numpy=False)
-        results = {variable: self.facts(result) for variable, result in zip(fetched, results)}
-        case = {"name": name, "kind": kind, "inputs": slots, "outputs": written, "attributes": told}
-        self.cases.append({**case, "feed": facts, "fetch": results})
+        return program, op, feed
+
+    def told(self, desc, attributes):
+        """Attributes of an operator as a case tells them."""
+        told = {}
+        for attribute in attributes:
+            code = TYPES[desc.attr_type(attribute).name]
+            value = desc.attr(attribute)
+            # JSON has no infinite numbers.
+            told[f"{attribute}:{code}"] = str(value) if value in [float("inf"), float("-inf")] else value
+        return told
 
     def facts(self, tensor):
         fact = list(self.store(tensor))
@@ -228,6 +240,10 @@ def pooling():
         pool(strides=[2, 2], paddings=[1, 1], exclusive=False)
         pool(strides=[2, 2], paddings=[1, 0, 0, 1])
         pool(strides=[2, 2], paddings=[1, 0, 0, 1], exclusive=False)
+        for paddings in [[0, 2, 0, 1], [2, 0, 1, 0]]:
+            for ceil in [False, True]:
+                more = {"paddings": paddings, "strides": [2, 2], "ceil_mode": ceil}
+                pool(normal(1, 2, 5, 6), exclusive=False, **more)
         pool(strides=[3, 4], ceil_mode=True)
         pool(strides=[3, 4], ceil_mode=True, paddings=[1, 1], exclusive=False)
         pool(strides=[2, 2], padding_algorithm="SAME")

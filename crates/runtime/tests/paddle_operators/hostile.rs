@@ -7,7 +7,7 @@ use lodstone_runtime::{Dirs, Error, Executor, Scope};
 use lodstone_schema::paddle::attributes;
 use lodstone_store::Blob;
 
-use crate::recorded::{Tensors, program, recorded};
+use crate::recorded::{GRADIENTS, OPERATORS, Tensors, program, recorded};
 
 /// What tensors of one run may take.
 const MEMORY: u64 = 16 << 20;
@@ -181,7 +181,17 @@ fn peak() -> u64 {
 
 #[test]
 fn damaged_operators_are_answered() {
-    let recorded = recorded();
+    check_all(OPERATORS, (15_000, 8_000));
+}
+
+#[test]
+fn damaged_gradients_are_answered() {
+    check_all(GRADIENTS, (9_000, 9_000));
+}
+
+/// Fails if one of a folder is not answered, or no more than so many are computed or refused.
+fn check_all(folder: &str, least: (usize, usize)) {
+    let recorded = recorded(folder);
     let (mut seen, mut wrong) = (BTreeMap::<&str, usize>::new(), BTreeMap::new());
     let (mut computed, mut refused) = (0, 0);
     for case in &recorded.cases {
@@ -202,7 +212,7 @@ fn damaged_operators_are_answered() {
     }
     let told: Vec<&String> = wrong.values().collect();
     assert!(wrong.is_empty(), "{} kinds fail: {told:#?}", wrong.len());
-    assert!(computed > 15_000 && refused > 8_000, "{computed} computed, {refused} refused");
+    assert!(computed > least.0 && refused > least.1, "{computed} computed, {refused} refused");
     #[cfg(target_os = "linux")]
     assert!(peak() < 1 << 30, "{} bytes", peak());
 }

@@ -1,6 +1,7 @@
 //! Single operators compute what PaddlePaddle 2.6.2 computed.
 //!
-//! `golden/make_paddle_operators.py` says what a case is and recorded them. Element types, extents, LoD, integers
+//! `golden/make_paddle_operators.py` says what a case is and recorded them, and `golden/make_paddle_gradients.py` those
+//! of gradients. Element types, extents, LoD, integers
 //! and truth values are the same; numbers with fractions are as close as [`TOLERANCE`] says.
 
 #![expect(clippy::disallowed_methods, reason = "reads its recordings")]
@@ -17,7 +18,7 @@ use lodstone_model::{DType, Tensor};
 use lodstone_runtime::{Dirs, Executor, Scope};
 use serde_json::Value as Json;
 
-use recorded::{Recorded, program, recorded};
+use recorded::{GRADIENTS, OPERATORS, Recorded, program, recorded};
 
 /// How far a number may be from the recorded one: relative to it, and at all.
 const TOLERANCE: (f64, f64) = (1e-5, 1e-6);
@@ -92,8 +93,18 @@ fn elements(tensor: &Tensor) -> Vec<f64> {
 
 #[test]
 fn every_operator_computes_what_paddlepaddle_computed() {
-    let recorded = recorded();
-    assert!(recorded.cases.len() > 1300, "found {} cases", recorded.cases.len());
+    check_all(OPERATORS, 1300);
+}
+
+#[test]
+fn every_gradient_is_what_paddlepaddle_computed() {
+    check_all(GRADIENTS, 900);
+}
+
+/// Fails if a case of a folder fails, or there are no more than `least`.
+fn check_all(folder: &str, least: usize) {
+    let recorded = recorded(folder);
+    assert!(recorded.cases.len() > least, "found {} cases", recorded.cases.len());
     let wrong: Vec<String> = recorded
         .cases
         .iter()

@@ -1,4 +1,4 @@
-//! What `golden/make_paddle_operators.py` recorded.
+//! What `golden/make_paddle_operators.py` and `golden/make_paddle_gradients.py` recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,9 +23,13 @@ pub(crate) struct Recorded {
     elements: BTreeMap<String, Tensor>,
 }
 
-/// Reads all.
-pub(crate) fn recorded() -> Recorded {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/paddle_operators");
+/// Folders of recordings.
+pub(crate) const OPERATORS: &str = "paddle_operators";
+pub(crate) const GRADIENTS: &str = "paddle_gradients";
+
+/// Reads all of a folder.
+pub(crate) fn recorded(folder: &str) -> Recorded {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder);
     let files = std::fs::read_dir(&golden).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> =
         files.filter(|path| path.extension().is_some_and(|it| it == "json")).collect();

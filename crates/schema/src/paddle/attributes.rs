@@ -34,10 +34,14 @@ static ATTRIBUTES: LazyLock<HashMap<&str, Vec<Parameter>>> = LazyLock::new(|| {
 });
 
 /// The attributes of an operator in the order of the registry, and those that every operator has; none, but
-/// the latter, of an operator that 2.6.2 has not.
+/// the latter, of an operator that 2.6.2 has not. A gradient has those of what it is the gradient of.
 pub fn attributes(operator: &str) -> impl Iterator<Item = &'static Parameter> {
     let of = |name: &str| ATTRIBUTES.get(name).map_or([].as_slice(), Vec::as_slice);
-    of(operator).iter().chain(of(EVERY))
+    let own = match of(operator) {
+        [] => of(&operator.replace("_grad", "")),
+        own => own,
+    };
+    own.iter().chain(of(EVERY))
 }
 
 /// The value of an attribute of an operator: what it was given, or the default of the registry.
@@ -89,6 +93,7 @@ mod tests {
         assert_eq!(default("conv2d", "strides"), Some(AttributeValue::Ints(vec![1, 1])));
         assert_eq!(default("relu", "op_role"), Some(AttributeValue::Int(4096)));
         assert_eq!(default("scale", "bias_after_scale"), Some(AttributeValue::Bool(true)));
+        assert_eq!(default("softmax_grad", "axis"), Some(AttributeValue::Int(-1)));
         assert_eq!(default("momentum", "mu"), None);
         assert_eq!(default("while", "sub_block"), None);
     }

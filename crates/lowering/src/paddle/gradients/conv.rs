@@ -1,0 +1,191 @@
+//! Gradients of convolutions, which are convolutions.
+//!
+//! | of            | by its input                          | by its filter                                      |
+//! |---------------|---------------------------------------|----------------------------------------------------|
+//! | a convolution | what counts, convolved transposed     | the input, convolved with what counts              |
+//! | a transposed  | what counts, convolved                | what counts, convolved with the input              |
+
+use super::super::conv::{Pads, same_pads};
+use super::super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Value, int, ints};
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("conv2d_grad", conv),
+    ("conv2d_transpose_grad", conv_transpose),
+    ("conv3d_grad", conv),
+    ("depthwise_conv2d_grad", conv),
+    ("depthwise_conv2d_transpose_grad", conv_transpose),
+];
+
+/// How a filter goes over a tensor.
+struct Windows {
+    /// The extents of the filter.
+    kernel: Vec<i64>,
+    strides: Vec<i64>,
+    dilations: Vec<i64>,
+    /// What is added at the beginning of each extent, then at the end of each.
+    pads: Vec<i64>,
+    groups: i64,
+}
+
+impl Windows {
+    /// Those over a tensor; where they are as many as its extents divided by the steps, `fixes` says that they lie
+    /// close to each other.
+    fn of(op: &Operator<'_>, x: &Value, filter: &Value, fixes: bool) -> Outcome<Self> {
+        let (dims, kernel) = (images(x)?, images(filter)?);
+        let extents = kernel.len();
+        if dims.len() != extents {
+            return Err(format!("expected {extents} extents to go over, found {}", dims.len()));
+        }
+        let strides = op.each("strides", extents)?;
+        let (pads, dilations) = match op.pads(extents)? {
+            Pads::Explicit(pads) => (pads, op.each("dilations", extents)?),
+            Pads::Same => {
+                let close = if fixes { vec![1; extents] } else { op.each("dilations", extents)? };
+                (same_pads(&dims, &kernel, &strides)?, close)
+            }
+        };
+        let too_large = [&kernel, &strides, &dilations, &pads]
+            .into_iter()
+            .flatten()
+            .any(|size| size.unsigned_abs() > u64::from(u32::MAX >> 1));
+        if too_large {
+            return Err(format!("windows of {kernel:?} are too large"));
+        }
+        Ok(Self { kernel, strides, dilations, pads, groups: op.int("groups")?.max(1) })
+    }
+
+    /// Convolves a tensor with a filter, by these windows.
+    fn convolved(&self, op: &mut Operator<'_>, x: &Value, filter: &Value) -> Outcome<Value> {
+        let attributes = [
+            ints("pads", &self.pads),
+            ints("strides", &self.strides),
+            ints("dilations", &self.dilations),
+            int("group", self.groups),
+        ];
+        op.call("Conv", &[x, filter], attributes)
+    }
+
+    /// How much the elements of a tensor that was convolved count.
+    fn by_input(
+        &self,
+        op: &mut Operator<'_>,
+        given: &Value,
+        filter: &Value,
+        dims: &[i64],
+    ) -> Outcome<Value> {
+        let attributes = [
+            ints("strides", &self.strides),
+            ints("dilations", &self.dilations),
+            int("group", self.groups),
+        ];
+        let whole = op.call("ConvTranspose", &[given, filter], attributes)?;
+        // Without what was added, and with what no window reached.
+        let begins = self.pads.iter().map(|pad| -pad);
+        let begins: Vec<i64> = begins.take(self.kernel.len()).collect();
+        let ends = dims.iter().zip(images(&whole)?).zip(&begins);
+        let ends: Vec<i64> = ends.map(|((dim, whole), begin)| dim - whole - begin).collect();
+        let pads = op.longs(&[&[0, 0], begins.as_slice(), &[0, 0], &ends].concat());
+        let zero = op.number(given.dtype(), 0.0)?;
+        op.call("Pad", &[&whole, &pads, &zero], [])
+    }
+
+    /// How much the elements of a filter count that gave `given` of `x`: examples take the part of channels.
+    fn by_filter(&self, op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
+        let dims = x.dims()?;
+        let [examples, channels, inner @ ..] = dims.as_slice() else {
+            return Err("expected examples and channels".to_owned());
+        };
+        if self.groups > *channels || channels % self.groups != 0 {
+            return Err(format!("expected {} groups of channels, found {channels}", self.groups));
+        }
+        let each = channels / self.groups;
+        // [channels of a group, groups * examples, inner..]
+        let split = op.reshape(x, &[&[*examples, self.groups, each], inner].concat())?;
+        let order: Vec<i64> = [2, 1, 0].into_iter().chain(3..).take(split.rank()?).collect();
+        let turned = op.transpose(&split, &order)?;
+        let flat = [&[each, self.groups.saturating_mul(*examples)], inner].concat();
+        let turned = op.reshape(&turned, &flat)?;
+        // [filters, examples, inner..]
+        let given = swapped(op, given)?;
+        let attributes = [
+            ints("pads", &self.pads),
+            ints("strides", &self.dilations),
+            ints("dilations", &self.strides),
+            int("group", self.groups),
+        ];
+        let sums = op.call("Conv", &[&turned, &given], attributes)?;
+        let axes: Vec<i64> = (2..).take(self.kernel.len()).collect();
+        let sums = match images(&sums)? == self.kernel {
+            true => sums,
+            // What the last window did not reach.
+            false => op.slices(&sums, &axes, &vec![0; axes.len()], &self.kernel)?,
+        };
+        swapped(op, &sums)
+    }
+}
+
+/// The extents behind examples and channels.
+fn images(value: &Value) -> Outcome<Vec<i64>> {
+    let dims = value.dims()?;
+    let inner = dims.get(2..).map(<[i64]>::to_vec);
+    inner.ok_or_else(|| format!("expected examples and channels, found {dims:?}"))
+}
+
+/// The first two extents in each other's place.
+fn swapped(op: &mut Operator<'_>, value: &Value) -> Outcome<Value> {
+    let order: Vec<i64> = [1, 0].into_iter().chain(2..).take(value.rank()?).collect();
+    op.transpose(value, &order)
+}
+
+/// The input and what counts, channels first.
+fn both(op: &mut Operator<'_>, last: bool) -> Outcome<(Value, Value)> {
+    let (x, given) = (op.input("Input")?, op.gradient("Output")?);
+    match last {
+        true => Ok((op.channels_to_front(&x)?, op.channels_to_front(&given)?)),
+        false => Ok((x, given)),
+    }
+}
+
+fn put_input(op: &mut Operator<'_>, value: &Value, last: bool) -> Outcome {
+    let value = if last { op.channels_to_back(value)? } else { value.clone() };
+    op.put_gradient("Input", &value)
+}
+
+fn conv(op: &mut Operator<'_>) -> Outcome {
+    let (filter, last) = (op.input("Filter")?, op.channels_last("data_format")?);
+    let (x, given) = both(op, last)?;
+    let windows = Windows::of(op, &x, &filter, true)?;
+    if op.wants_gradient("Input") {
+        let value = windows.by_input(op, &given, &filter, &images(&x)?)?;
+        put_input(op, &value, last)?;
+    }
+    if op.wants_gradient("Filter") {
+        let value = windows.by_filter(op, &x, &given)?;
+        op.put_gradient("Filter", &value)?;
+    }
+    Ok(())
+}
+
+fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
+    let (filter, last) = (op.input("Filter")?, op.channels_last("data_format")?);
+    let (x, given) = both(op, last)?;
+    let windows = Windows::of(op, &x, &filter, false)?;
+    if op.wants_gradient("Input") {
+        let value = windows.convolved(op, &given, &filter)?;
+        let dims = images(&x)?;
+        let value = match images(&value)? == dims {
+            true => value,
+            false => {
+                let axes: Vec<i64> = (2..).take(dims.len()).collect();
+                op.slices(&value, &axes, &vec![0; axes.len()], &dims)?
+            }
+        };
+        put_input(op, &value, last)?;
+    }
+    if op.wants_gradient("Filter") {
+        let value = windows.by_filter(op, &given, &x)?;
+        op.put_gradient("Filter", &value)?;
+    }
+    Ok(())
+}

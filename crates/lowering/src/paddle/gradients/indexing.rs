@@ -1,0 +1,150 @@
+//! Gradients of elements that are taken, moved or put: they go back to where they came from.
+
+use lodstone_model::DType;
+
+use super::super::operator::{Operator, Outcome, Rule};
+use super::super::{arrange, indexing, reshape};
+use super::moved;
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("gather_grad", |op| moved(op, reshape::gather, "X", "Out")),
+    ("gather_nd_grad", |op| moved(op, indexing::gather_nd, "X", "Out")),
+    ("index_sample_grad", |op| moved(op, indexing::index_sample, "X", "Out")),
+    ("index_select_grad", |op| moved(op, indexing::index_select, "X", "Out")),
+    ("masked_select_grad", |op| moved(op, indexing::masked_select, "X", "Y")),
+    ("pad3d_grad", pad_around),
+    ("pad_grad", |op| cut(op, &pairs(&op.ints("paddings")?)?)),
+    ("pixel_shuffle_grad", pixel_shuffle),
+    ("roll_grad", |op| moved(op, arrange::roll, "X", "Out")),
+    ("scatter_grad", scatter),
+    ("scatter_nd_add_grad", scatter_nd_add),
+    ("slice_grad", slice),
+    ("strided_slice_grad", |op| moved(op, arrange::strided_slice, "Input", "Out")),
+    ("take_along_axis_grad", |op| moved(op, indexing::take_along_axis, "Input", "Result")),
+    ("tile_grad", |op| moved(op, arrange::tile, "X", "Out")),
+    ("tril_triu_grad", |op| {
+        let given = op.gradient("Out")?;
+        let kept = op.follow(arrange::triangle, "X", &given)?;
+        op.put_gradient("X", kept.first().ok_or("it gives nothing")?)
+    }),
+    ("unfold_grad", |op| moved(op, arrange::unfold, "X", "Y")),
+];
+
+fn pairs(paddings: &[i64]) -> Outcome<Vec<[i64; 2]>> {
+    match paddings.as_chunks::<2>() {
+        (pairs, []) => Ok(pairs.to_vec()),
+        _ => Err(format!("expected pairs of paddings, found {paddings:?}")),
+    }
+}
+
+/// Without what was added before and behind each extent.
+fn cut(op: &mut Operator<'_>, pairs: &[[i64; 2]]) -> Outcome {
+    let given = op.gradient("Out")?;
+    if pairs.len() != given.rank()? {
+        return Err(format!("expected {} pairs of paddings, found {pairs:?}", given.rank()?));
+    }
+    let (begins, ends): (Vec<i64>, Vec<i64>) =
+        pairs.iter().map(|[begin, end]| (begin.saturating_neg(), end.saturating_neg())).unzip();
+    let pads = op.longs(&[begins, ends].concat());
+    let zero = op.number(given.dtype(), 0.0)?;
+    let y = op.call("Pad", &[&given, &pads, &zero], [])?;
+    op.put_gradient("X", &y)
+}
+
+/// What was repeated counts where it came from; other numbers count for nothing.
+fn pad_around(op: &mut Operator<'_>) -> Outcome {
+    if op.text("mode")? != "constant" {
+        return moved(op, arrange::pad_cube, "X", "Out");
+    }
+    let paddings = match op.optional("Paddings")? {
+        Some(_) => op.known("Paddings")?,
+        None => op.ints("paddings")?,
+    };
+    let mut inner = pairs(&paddings)?;
+    inner.reverse();
+    let none = [[0, 0]];
+    let all = match op.channels_last("data_format")? {
+        true => [&none, &*inner, &none].concat(),
+        false => [&none, &none, &*inner].concat(),
+    };
+    cut(op, &all)
+}
+
+fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
+    let (given, factor) = (op.gradient("Out")?, op.int("upscale_factor")?);
+    let last = op.channels_last("data_format")?;
+    let given = if last { op.channels_to_front(&given)? } else { given };
+    let [batch, channels, rows, columns] = given.dims()?[..] else {
+        return Err(format!("expected pictures, found {} extents", given.rank()?));
+    };
+    let (Some(down), Some(across)) = (rows.checked_div(factor), columns.checked_div(factor)) else {
+        return Err(format!("expected 1 or more as `upscale_factor`, found {factor}"));
+    };
+    // [batch, channels, rows, row of a block, columns, column of a block]
+    let split = op.reshape(&given, &[batch, channels, down, factor, across, factor])?;
+    let turned = op.transpose(&split, &[0, 1, 3, 5, 2, 4])?;
+    let all = channels.saturating_mul(factor).saturating_mul(factor);
+    let y = op.reshape(&turned, &[batch, all, down, across])?;
+    let y = if last { op.channels_to_back(&y)? } else { y };
+    op.put_gradient("X", &y)
+}
+
+/// What was replaced does not count, and what replaced it does.
+fn scatter(op: &mut Operator<'_>) -> Outcome {
+    let (ids, given) = (op.input("Ids")?, op.gradient("Out")?);
+    let ids = op.cast(&ids, DType::Int64)?;
+    let ids = op.reshape(&ids, &[-1])?;
+    let updates = op.gather(&given, &ids, 0)?;
+    if op.wants_gradient("X") {
+        let none = op.filled_like(&updates, 0.0)?;
+        let ids = op.unsqueeze(&ids, &[-1])?;
+        let x = op.call("ScatterND", &[&given, &ids, &none], [])?;
+        op.put_gradient("X", &x)?;
+    }
+    op.put_gradient("Updates", &updates)
+}
+
+fn scatter_nd_add(op: &mut Operator<'_>) -> Outcome {
+    let (index, given) = (op.input("Index")?, op.gradient("Out")?);
+    let index = op.cast(&index, DType::Int64)?;
+    let updates = op.call("GatherND", &[&given, &index], [])?;
+    op.put_gradient("X", &given)?;
+    op.put_gradient("Updates", &updates)
+}
+
+/// Zeros around what was cut out.
+fn slice(op: &mut Operator<'_>) -> Outcome {
+    let (x, given) = (op.input("Input")?, op.gradient("Out")?);
+    let axes = op.ints("axes")?;
+    let starts = op.numbers("StartsTensorList", "StartsTensor", "starts")?;
+    let (Some(starts), Some(dims)) = (starts.info().ints(), x.known_dims()) else {
+        return moved(op, reshape::slice, "Input", "Out");
+    };
+    let mut kept = given.dims()?;
+    let mut gone = op.ints("decrease_axis")?;
+    gone.sort_unstable();
+    if gone.len() == dims.len() {
+        // It may have one extent of 1 in place of none.
+        kept.clear();
+    }
+    for axis in gone {
+        let place = usize::try_from(axis).ok().filter(|place| *place <= kept.len());
+        kept.insert(place.ok_or("expected extents that it has as `decrease_axis`")?, 1);
+    }
+    let given = op.reshape(&given, &kept)?;
+    let mut begins = vec![0; dims.len()];
+    for (axis, start) in axes.iter().zip(&starts) {
+        let place = op.place(*axis, &x)?;
+        let place = usize::try_from(place).unwrap_or(usize::MAX);
+        if let (Some(begin), Some(dim)) = (begins.get_mut(place), dims.get(place)) {
+            let start = if *start < 0 { start.saturating_add(*dim) } else { *start };
+            *begin = start.clamp(0, *dim);
+        }
+    }
+    let ends = dims.iter().zip(&kept).zip(&begins);
+    let ends: Vec<i64> = ends.map(|((dim, kept), begin)| dim - kept - begin).collect();
+    let pads = op.longs(&[begins, ends].concat());
+    let zero = op.number(given.dtype(), 0.0)?;
+    let y = op.call("Pad", &[&given, &pads, &zero], [])?;
+    op.put_gradient("Input", &y)
+}

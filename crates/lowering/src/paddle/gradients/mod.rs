@@ -1,0 +1,143 @@
+//! Gradients of operators: how much each element of an input counts, when it is told how much each of an output does.
+//!
+//! The gradient operator of `relu` is `relu_grad`; that of its output `Out` is its input `Out@GRAD`, that of its input
+//! `X` its output `X@GRAD`. It has the attributes of the operator, and reads what that read and wrote, as far as it
+//! needs it. One that nobody asks for is not computed.
+//!
+//! Source of truth: the kernels of PaddlePaddle 2.6.2, and results that they gave.
+
+mod activations;
+mod conv;
+mod elementwise;
+mod indexing;
+mod linear;
+mod loss;
+mod normalize;
+mod pool;
+mod reduce;
+mod reshape;
+
+use lodstone_model::Dim;
+
+use super::operator::{Operator, Outcome, Rule};
+use crate::onnx::{Value, int, text};
+
+/// Families of rules, each a file.
+pub(super) const FAMILIES: &[&[(&str, Rule)]] = &[
+    activations::RULES,
+    conv::RULES,
+    elementwise::RULES,
+    indexing::RULES,
+    linear::RULES,
+    loss::RULES,
+    normalize::RULES,
+    pool::RULES,
+    reduce::RULES,
+    reshape::RULES,
+];
+
+impl Operator<'_> {
+    /// How much each element of an output counts.
+    fn gradient(&self, slot: &str) -> Outcome<Value> {
+        self.input(&format!("{slot}@GRAD"))
+    }
+
+    /// Whether it is asked how much each element of an input counts.
+    fn wants_gradient(&self, slot: &str) -> bool {
+        self.wants(&format!("{slot}@GRAD"))
+    }
+
+    /// Tells how much each element of an input counts.
+    fn put_gradient(&mut self, slot: &str, value: &Value) -> Outcome {
+        self.put(&format!("{slot}@GRAD"), value)
+    }
+
+    /// The sums of what was spread from a tensor of the extents of `like`.
+    fn gathered(&mut self, value: &Value, like: &Value) -> Outcome<Value> {
+        if value.shape()? == like.shape()? && !value.shape()?.contains(&Dim::Unknown) {
+            return Ok(value.clone());
+        }
+        let (dims, wanted) = (value.dims()?, like.dims()?);
+        let more = dims.len().checked_sub(wanted.len());
+        let more = more.ok_or_else(|| format!("expected {wanted:?} to spread to {dims:?}"))?;
+        let pairs = dims.iter().skip(more).zip(&wanted);
+        let spread = (0_i64..).zip(pairs).filter(|(_, (dim, wanted))| dim != wanted);
+        let ahead = i64::try_from(more).unwrap_or(i64::MAX);
+        let axes: Vec<i64> = (0..ahead).chain(spread.map(|(axis, _)| axis + ahead)).collect();
+        let sum = if axes.is_empty() {
+            value.clone()
+        } else {
+            self.reduce("ReduceSum", value, &axes, true)?
+        };
+        self.reshape(&sum, &wanted)
+    }
+
+    /// Elements where a condition holds, and 0 elsewhere.
+    fn only(&mut self, condition: &Value, value: &Value) -> Outcome<Value> {
+        let zero = self.number(value.dtype(), 0.0)?;
+        self.choose(condition, value, &zero)
+    }
+
+    /// Elements where it does not hold, and 0 where it does.
+    fn except(&mut self, condition: &Value, value: &Value) -> Outcome<Value> {
+        let zero = self.number(value.dtype(), 0.0)?;
+        self.choose(condition, &zero, value)
+    }
+
+    /// Which elements are greater than a number.
+    fn above(&mut self, value: &Value, number: f64) -> Outcome<Value> {
+        let number = self.number(value.dtype(), number)?;
+        self.call("Greater", &[value, &number], [])
+    }
+
+    /// Which elements are less than a number.
+    fn below(&mut self, value: &Value, number: f64) -> Outcome<Value> {
+        let number = self.number(value.dtype(), number)?;
+        self.call("Less", &[value, &number], [])
+    }
+
+    /// One less each element.
+    fn one_less(&mut self, value: &Value) -> Outcome<Value> {
+        let one = self.number(value.dtype(), 1.0)?;
+        self.sub(&one, value)
+    }
+
+    /// Each number times itself.
+    fn squared(&mut self, value: &Value) -> Outcome<Value> {
+        self.mul(value, value)
+    }
+
+    /// Elements added up at their places along an axis, where the rest is 0.
+    fn scattered(
+        &mut self,
+        like: &Value,
+        places: &Value,
+        values: &Value,
+        axis: i64,
+    ) -> Outcome<Value> {
+        let zeros = self.filled_like(like, 0.0)?;
+        let attributes = [int("axis", axis), text("reduction", "add")];
+        self.call("ScatterElements", &[&zeros, places, values], attributes)
+    }
+}
+
+/// Of an operator that moves elements, and may put zeros between them: as it moves their numbers, so each result goes
+/// back to where it came from.
+fn moved(op: &mut Operator<'_>, forward: Rule, slot: &'static str, out: &str) -> Outcome {
+    let (x, given) = (op.input(slot)?, op.gradient(out)?);
+    let dims = x.dims()?;
+    let count = dims.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
+    let count = count.and_then(|count| count.checked_add(1)).ok_or("it is too large")?;
+    // From 1 on: what is 0 comes from nowhere.
+    let (first, end, step) = (op.long(1), op.long(count), op.long(1));
+    let numbers = op.call("Range", &[&first, &end, &step], [])?;
+    let numbers = op.reshape(&numbers, &dims)?;
+    let places = op.follow(forward, slot, &numbers)?;
+    let places = places.first().ok_or("it gives nothing")?;
+    let (places, given) = (op.reshape(places, &[-1])?, op.reshape(&given, &[-1])?);
+    let all = op.filled(given.dtype(), 0.0, &[count])?;
+    let sums = op.scattered(&all, &places, &given, 0)?;
+    let sums = op.slice(&sums, 0, 1, count)?;
+    let y = op.reshape(&sums, &dims)?;
+    op.put_gradient(slot, &y)
+}

@@ -1,0 +1,160 @@
+//! Gradients of pooling: an element counts for each window that it is the greatest of, or for its share in each mean.
+
+use super::super::conv::{Pads, same_pads};
+use super::super::operator::{Operator, Outcome, Rule};
+use super::super::pool::{MOST_WINDOWS, Windows, padded};
+use super::reduce::spread;
+use crate::onnx::{Value, int};
+
+pub(super) const RULES: &[(&str, Rule)] = &[("pool2d_grad", pool), ("pool3d_grad", pool)];
+
+/// Most elements of a matrix of windows and elements.
+const MOST_ELEMENTS: usize = 1 << 24;
+
+fn pool(op: &mut Operator<'_>) -> Outcome {
+    let (x, given) = (op.input("X")?, op.gradient("Out")?);
+    let last = op.channels_last("data_format")?;
+    let (x, given) = match last {
+        true => (op.channels_to_front(&x)?, op.channels_to_front(&given)?),
+        false => (x, given),
+    };
+    let y = match (op.pools_maxima()?, op.flag("global_pooling")?) {
+        (true, true) => greatest(op, &x, &given)?,
+        (true, false) => maxima(op, &x, &given)?,
+        (false, is_global) => means(op, &x, &given, is_global)?,
+    };
+    let y = if last { op.channels_to_back(&y)? } else { y };
+    op.put_gradient("X", &y)
+}
+
+/// Of the greatest element of each channel: the first of equal ones counts.
+fn greatest(op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
+    let [examples, channels, ..] = x.dims()?[..] else {
+        return Err("expected examples and channels".to_owned());
+    };
+    let lines = op.reshape(x, &[examples, channels, -1])?;
+    let place = op.call("ArgMax", &[&lines], [int("axis", 2)])?;
+    let given = op.reshape(given, &[examples, channels, 1])?;
+    let y = op.scattered(&lines, &place, &given, 2)?;
+    op.reshape_as(&y, x)
+}
+
+/// Of the greatest element of each window: the first of equal ones counts.
+fn maxima(op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
+    let size = op.ints("ksize")?;
+    let windows = Windows::of(op, x, &size, true)?;
+    let made = op.emit("MaxPool", &[Some(&windows.x)], windows.attributes, 2)?;
+    let [_, places] = made.as_slice() else { return Err("it gives too little".to_owned()) };
+    let (list, places) = (op.reshape(&windows.x, &[-1])?, op.reshape(places, &[-1])?);
+    let given = op.reshape(given, &[-1])?;
+    let sums = op.scattered(&list, &places, &given, 0)?;
+    let sums = op.reshape_as(&sums, &windows.x)?;
+    match windows.around {
+        None => Ok(sums),
+        Some((begins, ends)) => {
+            let less = |list: Vec<i64>| list.into_iter().map(i64::wrapping_neg).collect::<Vec<_>>();
+            padded(op, &sums, &less(begins), &less(ends), 0.0)
+        }
+    }
+}
+
+/// Where a window along an extent begins and ends in the tensor, and how many elements it is said to have.
+struct Window {
+    begin: i64,
+    end: i64,
+    count: i64,
+}
+
+/// Of means: along each extent the windows are rows of a matrix, of ones where they have an element.
+fn means(op: &mut Operator<'_>, x: &Value, given: &Value, is_global: bool) -> Outcome<Value> {
+    let (dims, found) = (x.dims()?, given.dims()?);
+    let (dims, found) = (dims.get(2..).unwrap_or_default(), found.get(2..).unwrap_or_default());
+    if dims.len() != found.len() {
+        return Err(format!("expected results over {dims:?}, found {found:?}"));
+    }
+    if is_global || found.iter().all(|count| *count == 1) && op.flag("adaptive")? {
+        let count = dims.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
+        let count = op.number(given.dtype(), count.ok_or("it is too large")? as f64)?;
+        let share = op.div(given, &count)?;
+        return spread(op, &share, x);
+    }
+    let all = along(op, dims, found)?;
+    let mut y = given.clone();
+    for (axis, (windows, dim)) in (2..).zip(all.iter().zip(dims)) {
+        y = over(op, &y, axis, windows, *dim)?;
+    }
+    Ok(y)
+}
+
+/// The windows along each extent.
+fn along(op: &Operator<'_>, dims: &[i64], found: &[i64]) -> Outcome<Vec<Vec<Window>>> {
+    let extents = dims.len();
+    let adaptive = op.flag("adaptive")?;
+    let exclusive = op.flag("exclusive")?;
+    let (size, strides) = (op.each("ksize", extents)?, op.each("strides", extents)?);
+    let pads = match op.pads(extents)? {
+        Pads::Explicit(pads) => pads,
+        Pads::Same => same_pads(dims, &size, &strides)?,
+    };
+    let numbers = [&size, &strides, &pads].into_iter().flatten().chain(dims);
+    if numbers.into_iter().any(|number| number.unsigned_abs() > u64::from(u32::MAX >> 1)) {
+        return Err(format!("windows of {size:?} over {dims:?} are too large"));
+    }
+    let begins = pads.get(..extents).ok_or("expected paddings")?;
+    let mut all = Vec::new();
+    for (axis, (dim, count)) in dims.iter().zip(found).enumerate() {
+        let at = |list: &[i64]| list.get(axis).copied().unwrap_or(0);
+        let window = |number: i64| {
+            if adaptive {
+                let (begin, end) = (number * dim / count, ((number + 1) * dim + count - 1) / count);
+                return Window { begin, end, count: end - begin };
+            }
+            let first = number * at(strides.as_slice()) - at(begins);
+            // PaddlePaddle takes what was added before for what was added behind, too.
+            let last = (first + at(&size)).min(dim + at(begins));
+            let (begin, end) = (first.max(0), last.min(*dim));
+            let count = if exclusive { end - begin } else { last - first };
+            // One that begins behind the tensor has no elements, and counts for nothing.
+            Window { begin, end: end.max(begin), count: count.max(1) }
+        };
+        let windows: Vec<Window> = (0..*count).take(MOST_WINDOWS).map(window).collect();
+        all.push(windows);
+    }
+    Ok(all)
+}
+
+/// What counts for the windows along an extent, as it counts for its elements.
+fn over(
+    op: &mut Operator<'_>,
+    given: &Value,
+    axis: i64,
+    windows: &[Window],
+    dim: i64,
+) -> Outcome<Value> {
+    let width = usize::try_from(dim).unwrap_or(usize::MAX);
+    if windows.len().checked_mul(width).is_none_or(|all| all > MOST_ELEMENTS) {
+        return Err(format!("{} windows over an extent of {dim} are too many", windows.len()));
+    }
+    let row = |window: &Window| {
+        let inside = window.begin..window.end;
+        (0..dim).map(move |place| if inside.contains(&place) { 1.0 } else { 0.0 })
+    };
+    let ones: Vec<f32> = windows.iter().flat_map(row).collect();
+    let counts: Vec<f32> = windows.iter().map(|window| window.count as f32).collect();
+    let rows = i64::try_from(windows.len()).unwrap_or(i64::MAX);
+    let (ones, counts) = (op.singles(&ones), op.singles(&counts));
+    let (ones, counts) = (op.cast(&ones, given.dtype())?, op.cast(&counts, given.dtype())?);
+    let ones = op.reshape(&ones, &[rows, dim])?;
+    // The extent becomes the last one.
+    let mut order: Vec<i64> = (0..).take(given.rank()?).collect();
+    let place = usize::try_from(axis).unwrap_or(usize::MAX);
+    let last = order.len().saturating_sub(1);
+    if place > last {
+        return Err("expected an extent to pool".to_owned());
+    }
+    order.swap(place, last);
+    let lines = op.transpose(given, &order)?;
+    let shares = op.div(&lines, &counts)?;
+    let sums = op.call("MatMul", &[&shares, &ones], [])?;
+    op.transpose(&sums, &order)
+}
