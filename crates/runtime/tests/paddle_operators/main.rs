@@ -11,6 +11,7 @@
 )]
 
 mod hostile;
+mod optimizers;
 mod recorded;
 
 use lodstone_model::{DType, Tensor};
