@@ -13,6 +13,7 @@ mod known;
 pub mod layers;
 mod network;
 mod operator;
+pub mod optimizer;
 mod prune;
 
 pub use error::{Error, Result};
