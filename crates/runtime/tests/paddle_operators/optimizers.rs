@@ -96,7 +96,7 @@ fn failure(case: &Json, release: i64) -> Option<String> {
     let program = prepared(case, release);
     let prepared = Prepared::new(&program, &["Param"]).unwrap();
     let mut scope = begun(case);
-    let height = scope.tensor("Param").unwrap().shape[0] as i64;
+    let height = scope.tensor("Param").unwrap().shape[0].cast_signed();
     for (number, step) in case["steps"].as_array().unwrap().iter().enumerate() {
         for name in ["Grad", "SkipUpdate"].into_iter().filter(|name| step.get(name).is_some()) {
             scope.set(name, tensor(&step[name], height));
