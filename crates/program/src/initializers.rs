@@ -44,7 +44,10 @@ impl Initializer {
     pub(crate) fn operator(&self, var: &Variable, dtype: DType, shape: &[u64]) -> Result<Operator> {
         let (into, out_of) = fans(shape);
         Ok(match self {
-            Self::Constant(value) => Operator::filled(shape, dtype, shortest(*value)),
+            Self::Constant(value) => {
+                let value = shortest(*value);
+                Operator::filled_as(shape, dtype, value, &format!("{value:?}"))
+            }
             Self::Uniform { low, high, seed } => Operator::new("uniform_random")
                 .dtype("dtype", dtype)
                 .attribute("shape", dims(shape))

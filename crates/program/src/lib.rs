@@ -15,6 +15,7 @@ mod known;
 pub mod layers;
 mod network;
 mod operator;
+pub mod optimizer;
 mod prune;
 
 pub use backward::append_backward;

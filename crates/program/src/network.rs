@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use lodstone_lowering::paddle::{Given, lod_source, lower_op, native_outputs};
-use lodstone_model::{Block, DType, Dialect, Dim, Op, Program, Var, VarKind};
+use lodstone_model::{AttributeValue, Block, DType, Dialect, Dim, Op, Program, Var, VarKind};
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use crate::error::{Error, Result, variable};
@@ -217,13 +217,20 @@ impl Network {
         shape: &[u64],
         value: f32,
     ) -> Result<Variable> {
-        let made = self.parameter(
-            &Parameter::default(),
-            base,
-            dtype,
-            shape,
-            Initializer::Constant(value),
-        )?;
+        let begin = Initializer::Constant(value);
+        self.kept(&Parameter::default(), base, dtype, shape, begin)
+    }
+
+    /// A parameter that is not trained.
+    pub(crate) fn kept(
+        &mut self,
+        parameter: &Parameter,
+        base: &str,
+        dtype: DType,
+        shape: &[u64],
+        begin: Initializer,
+    ) -> Result<Variable> {
+        let made = self.parameter(parameter, base, dtype, shape, begin)?;
         for program in [&mut self.main, &mut self.startup] {
             let vars = program.blocks.iter_mut().flat_map(|block| &mut block.vars);
             for var in vars.filter(|var| var.name == made.name()) {
@@ -231,6 +238,30 @@ impl Network {
             }
         }
         Ok(made)
+    }
+
+    /// Whether there is a variable of a name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.known.contains_key(name)
+    }
+
+    /// Says that a variable begins in the memory of the processor, whatever computes: it is a counter.
+    pub(crate) fn begin_on_processor(&mut self, var: &Variable) {
+        let ops = self.startup.blocks.iter_mut().flat_map(|block| &mut block.ops);
+        for op in ops.filter(|op| op.output("Out").iter().any(|name| name == var.name())) {
+            let forced = op.attributes.iter_mut().filter(|it| it.name == "force_cpu");
+            forced.for_each(|it| it.value = AttributeValue::Bool(true));
+        }
+    }
+
+    /// Puts an operator before all others of the main program. It may read and write what persists alone.
+    pub(crate) fn prepend(&mut self, operator: Operator) -> Result<()> {
+        self.append(operator)?;
+        let op = self.main.blocks.get_mut(self.current).and_then(|block| block.ops.pop());
+        if let Some((op, block)) = op.zip(self.main.blocks.first_mut()) {
+            block.ops.insert(0, op);
+        }
+        Ok(())
     }
 
     /// Appends an operator to the current block of the main program, and declares what it writes: its outputs

@@ -51,16 +51,16 @@ impl Operator {
             DType::Int32 | DType::Int64 => format!("{value:.0}"),
             _ => format!("{value:?}"),
         };
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "as PaddlePaddle has it beside the text"
-        )]
-        let value = value as f32;
+        Self::filled_as(shape, dtype, value, &text)
+    }
+
+    /// The same with a text of its own.
+    pub(crate) fn filled_as(shape: &[u64], dtype: DType, value: f64, text: &str) -> Self {
         Self::new("fill_constant")
             .attribute("shape", dims(shape))
             .dtype("dtype", dtype)
-            .attribute("value", value)
-            .attribute("str_value", text.as_str())
+            .attribute("value", single(value))
+            .attribute("str_value", text)
     }
 
     /// The operator as PaddlePaddle's registry wants it: attributes that were not given have their defaults.
@@ -108,6 +108,12 @@ impl Operator {
         }
         Ok(self.op)
     }
+}
+
+/// A number as attributes have it.
+#[expect(clippy::cast_possible_truncation, reason = "attributes are of single precision")]
+pub(crate) fn single(value: f64) -> f32 {
+    value as f32
 }
 
 /// Extents as attributes have them.

@@ -27,7 +27,7 @@ fn initializers() -> Vec<(&'static str, Initializer)> {
 
 #[test]
 fn parameters_begin_as_those_of_paddlepaddle() {
-    let mut recorded = recorded();
+    let mut recorded = recorded("paddle_layers.json");
     recorded.retain(|name, _| name.starts_with("begins_"));
     let bytes = (0..6_i32).flat_map(i32::to_le_bytes).collect::<Vec<u8>>();
     let integers = Tensor::dense(DType::Int32, vec![2, 3], Blob::memory(bytes));

@@ -350,7 +350,7 @@ fn reduce(net: &mut Network, kind: &str, dims: &[i32]) -> Made {
 
 #[test]
 fn layers_make_what_paddlepaddle_makes() {
-    let mut recorded = recorded();
+    let mut recorded = recorded("paddle_layers.json");
     recorded.retain(|name, _| !name.starts_with("begins_"));
     assert_eq!(recorded.len(), CASES.len());
     let mut found = Vec::new();

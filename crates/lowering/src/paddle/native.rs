@@ -25,6 +25,9 @@ pub fn native_outputs(
         Err(what) => Err(what),
     };
     Some(match op.kind.as_str() {
+        "adagrad" | "adam" | "adamw" | "lamb" | "momentum" | "rmsprop" | "sgd" => {
+            in_place(op, given)
+        }
         // Of tensors, ONNX has it.
         "assign" => match array("X") {
             Ok(info) => one("Out", Ok(info)),
@@ -60,6 +63,20 @@ pub fn native_outputs(
         }
         _ => return None,
     })
+}
+
+/// What is written is of the type of what is read: `ParamOut` of that of `Param`.
+fn in_place(op: &Op, given: &dyn Given) -> Result<Vec<(String, ValueInfo)>, String> {
+    let mut told = Vec::new();
+    for operand in &op.outputs {
+        let slot = operand.slot.strip_suffix("Out").unwrap_or(&operand.slot);
+        for (name, input) in operand.args.iter().zip(op.input(slot)) {
+            let info = given.info(input);
+            let info = info.ok_or_else(|| format!("`{input}`, its `{slot}`, has no value"))?;
+            told.push((name.clone(), info.value.into()));
+        }
+    }
+    Ok(told)
 }
 
 fn of_kind(kind: VarKind) -> ValueInfo {

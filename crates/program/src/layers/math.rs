@@ -7,7 +7,7 @@ use crate::network::{Network, Variable};
 use crate::operator::Operator;
 
 /// The operator of one input and one output that is called so: `relu`, `tanh`, `mean`.
-fn unary(net: &mut Network, kind: &str, x: &Variable) -> Result<Variable> {
+pub(super) fn unary(net: &mut Network, kind: &str, x: &Variable) -> Result<Variable> {
     let name = net.name(kind);
     net.call(&name, "Out", Operator::new(kind).input("X", [x]))
 }

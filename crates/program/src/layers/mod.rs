@@ -12,6 +12,7 @@ mod dense;
 mod loss;
 mod math;
 mod norm;
+mod schedules;
 
 pub use control::*;
 pub use conv::*;
@@ -19,6 +20,7 @@ pub use dense::*;
 pub use loss::*;
 pub use math::*;
 pub use norm::*;
+pub use schedules::*;
 
 use std::sync::Arc;
 

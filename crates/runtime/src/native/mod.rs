@@ -1,8 +1,9 @@
 //! Operators that the runtime has itself: those that move values rather than compute them, run blocks, count,
-//! draw random numbers, or read and write files.
+//! draw random numbers, read and write files, or change parameters.
 
 mod control;
 mod files;
+mod optimizers;
 mod random;
 mod ranks;
 mod recurrent;
@@ -26,6 +27,7 @@ pub(crate) type Run = fn(&mut Frame<'_>, &Step, &Op) -> Outcome;
 pub(crate) fn of(kind: &str, op: &Op) -> Option<Run> {
     control::of(kind)
         .or_else(|| files::of(kind))
+        .or_else(|| optimizers::of(kind))
         .or_else(|| random::of(kind, op))
         .or_else(|| ranks::of(kind))
         .or_else(|| recurrent::of(kind))

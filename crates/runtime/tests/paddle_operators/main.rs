@@ -12,6 +12,7 @@
 )]
 
 mod hostile;
+mod optimizers;
 mod recorded;
 
 use lodstone_model::{DType, Tensor};

@@ -84,11 +84,11 @@ fn longs(json: &Json) -> Vec<i64> {
 }
 
 /// A number; JSON has no infinite ones, Python's has.
-fn double(json: &Json) -> f64 {
+pub(crate) fn double(json: &Json) -> f64 {
     json.as_f64().unwrap_or_else(|| json.as_str().unwrap().parse().unwrap())
 }
 
-fn attribute(key: &str, json: &Json) -> Attribute {
+pub(crate) fn attribute(key: &str, json: &Json) -> Attribute {
     let (name, code) = key.split_once(':').unwrap();
     let doubles = || json.as_array().unwrap().iter().map(double).collect::<Vec<f64>>();
     let value = match code {

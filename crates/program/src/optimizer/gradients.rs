@@ -1,0 +1,105 @@
+//! What becomes of gradients before parameters are changed by them.
+
+use super::{OPTIMIZES, Pair, marked};
+use crate::error::Result;
+use crate::layers::{elementwise, fill_constant};
+use crate::network::{Network, Variable};
+use crate::operator::Operator;
+
+/// Bounds of gradients.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Clip {
+    /// Each element is from the first to the second.
+    Value(f32, f32),
+    /// Each gradient is at most so long.
+    Norm(f32),
+    /// All gradients as one are at most so long.
+    GlobalNorm(f32),
+}
+
+/// What pulls parameters to zero, by their gradients.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Decay {
+    /// As strongly everywhere.
+    L1(f32),
+    /// As strongly as they are large.
+    L2(f32),
+}
+
+impl Clip {
+    /// Puts gradients that are within bounds in the place of those that need not be.
+    pub(super) fn apply(self, net: &mut Network, pairs: &mut [Pair]) -> Result<()> {
+        let operator = match self {
+            Self::Value(least, most) => {
+                Operator::new("clip").attribute("min", least).attribute("max", most)
+            }
+            Self::Norm(most) => Operator::new("clip_by_norm").attribute("max_norm", most),
+            Self::GlobalNorm(most) => return by_global_norm(net, pairs, most),
+        };
+        let kind = if matches!(self, Self::Norm(_)) { "clip_by_norm" } else { "clip" };
+        for (param, grad) in pairs {
+            let name = net.name(kind);
+            let clipped = Variable::named(&net.name(&format!("{name}.tmp")));
+            let operator = operator.clone().input("X", [&*grad]).output("Out", [&clipped]);
+            marked(net, OPTIMIZES, &[param, &clipped], |net| net.append(operator))?;
+            *grad = clipped;
+        }
+        Ok(())
+    }
+}
+
+fn by_global_norm(net: &mut Network, pairs: &[Pair], most: f32) -> Result<()> {
+    let Some((last, last_grad)) = pairs.last() else { return Ok(()) };
+    let dtype = net.dtype(last_grad)?;
+    let mut squares = Vec::new();
+    for (param, grad) in pairs {
+        squares.push(marked(net, OPTIMIZES, &[param, grad], |net| {
+            let name = net.name("squared_l2_norm");
+            net.call(&name, "Out", Operator::new("squared_l2_norm").input("X", [grad]))
+        })?);
+    }
+    let factor = marked(net, OPTIMIZES, &[last, last_grad], |net| {
+        let name = net.name("add_n");
+        let sum = net.call(&name, "Out", Operator::new("sum").input("X", &squares))?;
+        let name = net.name("sqrt");
+        let norm = net.call(&name, "Out", Operator::new("sqrt").input("X", [&sum]))?;
+        let most = fill_constant(net, &[1], dtype, f64::from(most))?;
+        let longest = elementwise(net, "max", &most, &norm, -1)?;
+        elementwise(net, "div", &most, &longest, -1)
+    })?;
+    for (param, grad) in pairs {
+        let scaled = Operator::new("elementwise_mul").input("X", [grad]).input("Y", [&factor]);
+        let scaled = scaled.output("Out", [grad]);
+        marked(net, OPTIMIZES, &[param, grad], |net| net.append(scaled))?;
+    }
+    Ok(())
+}
+
+impl Decay {
+    /// Adds to gradients, in place, what pulls parameters to zero.
+    pub(super) fn apply(self, net: &mut Network, pairs: &[Pair]) -> Result<()> {
+        for (param, grad) in pairs {
+            marked(net, OPTIMIZES, &[param, grad], |net| {
+                let pull = match self {
+                    Self::L1(share) => {
+                        let sign = generated(net, Operator::new("sign").input("X", [param]))?;
+                        scaled(net, &sign, share)?
+                    }
+                    Self::L2(share) => scaled(net, param, share)?,
+                };
+                net.append(Operator::new("sum").input("X", [grad, &pull]).output("Out", [grad]))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn scaled(net: &mut Network, x: &Variable, share: f32) -> Result<Variable> {
+    generated(net, Operator::new("scale").input("X", [x]).attribute("scale", share))
+}
+
+fn generated(net: &mut Network, operator: Operator) -> Result<Variable> {
+    let out = Variable::named(&net.name("_generated_var"));
+    net.append(operator.output("Out", [&out]))?;
+    Ok(out)
+}

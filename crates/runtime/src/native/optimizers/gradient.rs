@@ -1,0 +1,114 @@
+//! Gradients: all elements, or some rows.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use bytes::Bytes;
+use lodstone_model::{Kind, Tensor};
+use lodstone_store::Blob;
+
+use super::number::Number;
+use super::{Outcome, Rows, elements};
+
+/// The gradient of a parameter.
+pub(super) enum Gradient {
+    /// All elements.
+    Dense(Bytes),
+    /// Some rows; nothing happens to the others.
+    Rows(Merged),
+}
+
+/// Rows, each once.
+pub(super) struct Merged {
+    /// Where each is in the bytes, by its number.
+    places: BTreeMap<usize, usize>,
+    bytes: Vec<u8>,
+    /// How many elements a row has, and how many bytes.
+    width: usize,
+    size: usize,
+}
+
+impl Gradient {
+    /// The gradient of a parameter of such extents.
+    pub(super) fn of<T: Number>(tensor: &Tensor, shape: &[u64], rows: Rows) -> Outcome<Self> {
+        let Kind::SelectedRows { rows: numbers, height } = &tensor.kind else {
+            return Ok(Self::Dense(elements::<T>(tensor, "Grad", shape)?));
+        };
+        if rows == Rows::Refused {
+            return Err("expected all elements as `Grad`, found some rows".into());
+        }
+        let count = shape.first().copied().unwrap_or(0);
+        if u64::try_from(*height) != Ok(count) {
+            return Err(format!("`Grad` has some of {height} rows, and `Param` has {count}").into());
+        }
+        let mut own = shape.to_vec();
+        own.iter_mut().zip(&tensor.shape).take(1).for_each(|(own, stored)| *own = *stored);
+        let values = Tensor::dense(tensor.dtype, tensor.shape.clone(), tensor.data.clone());
+        let merged = Merged::of::<T>(&elements::<T>(&values, "Grad", &own)?, numbers, &own, count)?;
+        Ok(match rows {
+            Rows::Spread => Self::Dense(merged.spread(count)),
+            _ => Self::Rows(merged),
+        })
+    }
+}
+
+impl Merged {
+    /// Adds up rows of one number, in their order.
+    fn of<T: Number>(values: &[u8], numbers: &Blob, shape: &[u64], count: u64) -> Outcome<Self> {
+        let numbers = numbers.bytes().map_err(|error| error.to_string())?;
+        let numbers = numbers.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes));
+        let stored = shape.first().copied().unwrap_or(0);
+        if numbers.len() as u64 != stored {
+            return Err(
+                format!("`Grad` has {stored} rows, and numbers of {}", numbers.len()).into()
+            );
+        }
+        let width = shape.iter().skip(1).product::<u64>();
+        let width = usize::try_from(width).map_err(|_| "a row is too large")?;
+        let size = width.saturating_mul(size_of::<T>());
+        let (mut places, mut bytes) = (BTreeMap::new(), Vec::<u8>::new());
+        for (row, number) in values.chunks(size.max(1)).zip(numbers) {
+            let place = usize::try_from(number).ok().filter(|place| (*place as u64) < count);
+            let number = place
+                .ok_or_else(|| format!("`Grad` has a row {number}, and `Param` has {count}"))?;
+            match places.get(&number).and_then(|start: &usize| bytes.get_mut(*start..*start + size))
+            {
+                Some(sum) => {
+                    for (sum, more) in T::chunks_mut(sum).iter_mut().zip(T::all(row)) {
+                        *sum = (T::read(*sum) + more).bytes();
+                    }
+                }
+                None => {
+                    places.insert(number, bytes.len());
+                    bytes.extend_from_slice(row);
+                }
+            }
+        }
+        Ok(Self { places, bytes, width, size })
+    }
+
+    /// Each row, with the numbers of its elements in the parameter.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (Range<usize>, &[u8])> {
+        self.places.iter().map(|(number, start)| {
+            let first = number.saturating_mul(self.width);
+            (
+                first..first + self.width,
+                self.bytes.get(*start..*start + self.size).unwrap_or_default(),
+            )
+        })
+    }
+
+    /// All elements of a tensor of so many rows.
+    fn spread(&self, count: u64) -> Bytes {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let mut all = vec![0; count.saturating_mul(self.size)];
+        for (number, start) in &self.places {
+            let place = all.get_mut(number * self.size..(number + 1) * self.size);
+            let row = self.bytes.get(*start..*start + self.size);
+            if let Some((place, row)) = place.zip(row) {
+                place.copy_from_slice(row);
+            }
+        }
+        all.into()
+    }
+}

@@ -1,0 +1,198 @@
+//! What each optimizer does with a number, its gradient and what is kept of gradients before.
+//!
+//! The second argument of a rule is of the type that it computes in, and nothing else.
+
+use super::number::{Each, Number};
+use super::{Call, Outcome, Rows};
+
+/// The first release of PaddlePaddle whose epsilons are corrected as the moments are.
+const CORRECTED: i64 = 2_000_000;
+
+/// `p - lr g`
+pub(super) fn sgd<T: Each<1>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
+    let lr: T = call.one("LearningRate")?;
+    let state = call.compute(["Param"], Rows::Alone, |grad: T, [param]| [param - lr * grad])?;
+    call.write::<T, 1>(state)
+}
+
+/// `v = mu v + g`, `p - lr v`; with Nesterov's look ahead, `p - lr (g + mu v)`.
+pub(super) fn momentum<T: Each<2>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
+    let (lr, mu): (T, T) = (call.one("LearningRate")?, call.float("mu")?);
+    let decay: T = match call.text("regularization_method").as_str() {
+        "l2_decay" => call.float("regularization_coeff")?,
+        "" => T::ZERO,
+        other => return Err(format!("expected l2_decay as regularization, found `{other}`").into()),
+    };
+    let ahead = call.flag("use_nesterov");
+    // Where all elements are there, processors do not scale them.
+    let factor = if call.has_rows()? { call.float("rescale_grad")? } else { T::ONE };
+    let rule = |grad: T, [param, velocity]: [T; 2]| {
+        let grad = factor * grad + decay * param;
+        let velocity = velocity * mu + grad;
+        let step = if ahead { grad + velocity * mu } else { velocity };
+        [param - step * lr, velocity]
+    };
+    let state = call.compute(["Param", "Velocity"], Rows::Spread, rule)?;
+    call.write::<T, 2>(state)
+}
+
+/// `m = m + g^2`, `p - lr g / (sqrt(m) + epsilon)`
+pub(super) fn adagrad<T: Each<2>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
+    let (lr, epsilon): (T, T) = (call.one("LearningRate")?, call.float("epsilon")?);
+    let rule = |grad: T, [param, moment]: [T; 2]| {
+        let moment = moment + grad * grad;
+        [param - lr * grad / (moment.root() + epsilon), moment]
+    };
+    let state = call.compute(["Param", "Moment"], Rows::Alone, rule)?;
+    call.write::<T, 2>(state)
+}
+
+/// `s = rho s + (1 - rho) g^2`, `m = mu m + lr g / sqrt(s + epsilon)`, `p - m`; centered, the square of the mean of
+/// gradients is taken from `s` in the root.
+pub(super) fn rmsprop<T: Each<3> + Each<4>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
+    let (lr, epsilon): (T, T) = (call.one("LearningRate")?, call.float("epsilon")?);
+    let (rho, mu): (T, T) = (call.float("decay")?, call.float("momentum")?);
+    let rest = T::ONE - rho;
+    if call.flag("centered") {
+        let slots = ["Param", "MeanSquare", "Moment", "MeanGrad"];
+        let rule = |grad: T, [param, square, moment, mean]: [T; 4]| {
+            let square = rho * square + rest * grad * grad;
+            let mean = rho * mean + rest * grad;
+            let moment = mu * moment + lr * grad / (square - mean * mean + epsilon).root();
+            [param - moment, square, moment, mean]
+        };
+        let state = call.compute(slots, Rows::Spread, rule)?;
+        return call.write::<T, 4>(state);
+    }
+    let rule = |grad: T, [param, square, moment]: [T; 3]| {
+        let square = rho * square + rest * grad * grad;
+        let moment = mu * moment + lr * grad / (square + epsilon).root();
+        [param - moment, square, moment]
+    };
+    let state = call.compute(["Param", "MeanSquare", "Moment"], Rows::Spread, rule)?;
+    call.write::<T, 3>(state)
+}
+
+/// The parameter and its moments.
+const MOMENTS: [&str; 3] = ["Param", "Moment1", "Moment2"];
+
+/// What is known of a run of `adam` and its like.
+struct Betas<T> {
+    /// How much of each moment is kept.
+    keep: [T; 2],
+    /// That to the power of the steps so far.
+    powers: [T; 2],
+    epsilon: T,
+}
+
+impl<T: Number> Betas<T> {
+    fn of(call: &Call<'_, '_>) -> Outcome<Self> {
+        let keep = [call.number("Beta1Tensor", "beta1")?, call.number("Beta2Tensor", "beta2")?];
+        let powers = [call.one("Beta1Pow")?, call.one("Beta2Pow")?];
+        Ok(Self { keep, powers, epsilon: call.number("EpsilonTensor", "epsilon")? })
+    }
+
+    /// `m1 = b1 m1 + (1 - b1) g`, `m2 = b2 m2 + (1 - b2) g^2`
+    fn moments(&self, grad: T, first: T, second: T) -> (T, T) {
+        let [one, two] = self.keep;
+        (one * first + (T::ONE - one) * grad, two * second + (T::ONE - two) * grad * grad)
+    }
+
+    /// The powers of the next step.
+    fn next(&self) -> [T; 2] {
+        let ([one, two], [first, second]) = (self.keep, self.powers);
+        [first * one, second * two]
+    }
+
+    /// Writes the powers of the next step, unless someone else counts them.
+    fn write(&self, call: &mut Call<'_, '_>, counts: bool) -> Outcome {
+        let [first, second] = if counts { self.next() } else { self.powers };
+        call.write_one("Beta1Pow", first)?;
+        call.write_one("Beta2Pow", second)
+    }
+}
+
+/// The slots of what does not change where a step is left out.
+const SKIPPED: [&str; 5] = ["Param", "Moment1", "Moment2", "Beta1Pow", "Beta2Pow"];
+
+/// `p - lr m1 / (sqrt(m2) + epsilon)`, where both moments are corrected for having begun at zero.
+pub(super) fn adam<T: Each<3>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
+    decoupled(call, T::ZERO, Rows::Alone)
+}
+
+/// As `adam`, with a share of the parameter taken off before.
+pub(super) fn adamw<T: Each<3>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
+    let decay = match call.flag("with_decay") {
+        true => call.float::<T>("lr_ratio")? * call.float("coeff")?,
+        false => T::ZERO,
+    };
+    decoupled(call, decay, Rows::Refused)
+}
+
+/// `decay` is the share that is taken off for a learning rate of 1.
+fn decoupled<T: Each<3>>(call: &mut Call<'_, '_>, decay: T, rows: Rows) -> Outcome {
+    if call.skips(&SKIPPED)? {
+        return Ok(());
+    }
+    let lr: T = call.one("LearningRate")?;
+    let betas = Betas::<T>::of(call)?;
+    let counts = !call.flag("use_global_beta_pow");
+    // Where a gradient has some rows alone, the powers have been counted in place before they are read.
+    let powers = if counts && call.has_rows()? { betas.next() } else { betas.powers };
+    let [first, second] = powers.map(|power| T::ONE - power);
+    let rate = lr * (second.root() / first);
+    let epsilon = match is_older(call) {
+        true => betas.epsilon,
+        false => betas.epsilon * second.root(),
+    };
+    let kept = T::ONE - lr * decay;
+    let step = |epsilon: T, grad: T, [param, one, two]: [T; 3]| {
+        let (one, two) = betas.moments(grad, one, two);
+        [param * kept - rate * (one / (two.root() + epsilon)), one, two]
+    };
+    let is_lazy = call.flag("lazy_mode");
+    // Rows that are missing go on with an epsilon that is not corrected.
+    let rest = |grad, old| if is_lazy { old } else { step(betas.epsilon, grad, old) };
+    let state = call.compute_or(MOMENTS, rows, |grad, old| step(epsilon, grad, old), rest)?;
+    call.write::<T, 3>(state)?;
+    betas.write(call, counts)
+}
+
+/// Whether the program is one of 1.x, which correct less.
+fn is_older(call: &Call<'_, '_>) -> bool {
+    (1..CORRECTED).contains(&call.frame.release())
+}
+
+/// As `adam` with decay, and each parameter steps as far as it is long (You et al., 2020). Up to 1.x, moments are
+/// not corrected, and others count the powers.
+pub(super) fn lamb<T: Each<3>>(call: &mut Call<'_, '_>, _: T) -> Outcome {
+    if call.skips(&SKIPPED)? {
+        return Ok(());
+    }
+    let is_older = is_older(call);
+    let lr: T = call.one("LearningRate")?;
+    let decay: T = call.float("weight_decay")?;
+    let betas = Betas::<T>::of(call)?;
+    let [first, second] = betas.powers.map(|power| if is_older { T::ONE } else { T::ONE - power });
+    // The step of the parameter is in its place.
+    let mut state = call.compute(MOMENTS, Rows::Spread, |grad: T, [param, one, two]| {
+        let (one, two) = betas.moments(grad, one, two);
+        let step = (one / first) / ((two / second).root() + betas.epsilon) + decay * param;
+        [step, one, two]
+    })?;
+    let adapts = is_older || decay > T::ZERO || call.flag("always_adapt");
+    let ([param, ..], [step, ..]) = (&state.old, &mut state.new);
+    let (length, of_step) = (norm::<T>(param), norm::<T>(step));
+    let ratio = if adapts && length > 0.0 && of_step > 0.0 { length / of_step } else { 1.0 };
+    let rate = lr * T::nearest(ratio);
+    for (place, param) in T::chunks_mut(step).iter_mut().zip(T::all(param)) {
+        *place = (param - rate * T::read(*place)).bytes();
+    }
+    call.write::<T, 3>(state)?;
+    betas.write(call, !is_older)
+}
+
+/// The root of the sum of all squares.
+fn norm<T: Number>(bytes: &[u8]) -> f64 {
+    T::all(bytes).map(Into::into).map(|value: f64| value * value).sum::<f64>().sqrt()
+}
