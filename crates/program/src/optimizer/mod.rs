@@ -80,6 +80,16 @@ impl<R: Rule> Optimizer<R> {
         self
     }
 
+    /// Appends the gradients of a loss, and what changes parameters by them; gives each parameter with its gradient.
+    ///
+    /// # Errors
+    /// As [`Network::append_backward`] and [`apply`](Self::apply).
+    pub fn minimize(&self, net: &mut Network, loss: &Variable) -> Result<Vec<Pair>> {
+        let pairs = net.append_backward(loss, &[])?;
+        self.apply(net, &pairs)?;
+        Ok(pairs)
+    }
+
     /// Appends what changes parameters by their gradients, in the order of the parameters' names.
     ///
     /// # Errors
