@@ -117,7 +117,7 @@ fn check(out: &Path) -> Result<(), Failure> {
 
 fn digits(name: &str) -> Result<Model, Failure> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits");
-    let mut model = lodstone::open(&dir.join(name))?;
+    let mut model = lodstone::open(dir.join(name))?;
     model.load()?;
     Ok(model)
 }
