@@ -1,6 +1,6 @@
 //! Trains a small convolutional network on handwritten digits, and saves it for inference.
 //!
-//!     cargo run --release --example train_digits -- OUT
+//!     cargo run --release --package lodstone --example train_digits -- OUT
 //!
 //! What is learned is checked in a process of its own, which opens `OUT` as it would any other model.
 

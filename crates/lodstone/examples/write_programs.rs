@@ -1,7 +1,7 @@
 //! Builds a network with a loop and branches, runs it, and writes all that another framework needs to do the same.
 //!
-//!     cargo run --example write_programs -- OUT
-//!     cargo run --example write_programs -- OUT check
+//!     cargo run --package lodstone --example write_programs -- OUT
+//!     cargo run --package lodstone --example write_programs -- OUT check
 //!
 //! `OUT` gets the directories `main`, `startup`, `loader` and `saver`, each with a program, `parameters` with what the
 //! startup program and the saver made, `feed.npz` and `expected.npz`. Then, `check` runs the loader on what the other
