@@ -6,6 +6,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use lodstone_lowering::paddle as lowering;
 use lodstone_model::{Dialect, Op, Program, VarKind};
 
+use lodstone_schema::paddle::EMPTY;
+
 use crate::error::{Error, Place, Result};
 use crate::files;
 use crate::lowered::Lowered;
@@ -100,9 +102,6 @@ impl Step {
 fn of<'a>(slots: &'a [(String, Vec<Option<Slot>>)], slot: &str) -> &'a [Option<Slot>] {
     slots.iter().find(|(name, _)| name == slot).map_or(&[], |(_, slots)| slots)
 }
-
-/// What PaddlePaddle calls a gradient that there is none of.
-const EMPTY: &str = "@EMPTY@";
 
 impl Plan {
     /// Prepares a program of which `fetch` is asked for afterwards.

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use lodstone_model::{AttributeValue, DType, Op};
-use lodstone_schema::paddle::{attribute, codes};
+use lodstone_schema::paddle::{EMPTY, attribute, codes};
 
 use super::{Given, Output};
 use crate::onnx::{Graph, Value};
@@ -27,9 +27,6 @@ pub(super) struct Operator<'a> {
     /// What that rule told.
     told: Vec<Value>,
 }
-
-/// What PaddlePaddle calls a gradient that there is none of.
-const EMPTY: &str = "@EMPTY@";
 
 fn is_there(variable: &String) -> bool {
     !variable.is_empty() && variable != EMPTY
