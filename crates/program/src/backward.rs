@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use lodstone_model::{Attribute, AttributeValue, ByteString, Op, Operand, Program, Var};
+use lodstone_model::{AttributeValue, ByteString, Op, Operand, Program, Var};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{EMPTY, GRAD, gradient_of, gradient_ops};
 
@@ -13,10 +13,7 @@ use crate::error::{Error, Result, variable};
 use crate::known::Known;
 use crate::network::{Network, Variable};
 use crate::operator::Operator;
-
-/// What operators are for: bits of `op_role`.
-const BACKWARD: i32 = 1;
-const LOSS: i32 = 256;
+use crate::role::{BACKWARD, LOSS, set, set_role};
 
 impl Network {
     /// Appends operators that compute the gradients of a loss by the parameters of the main program, as far as it
@@ -83,7 +80,7 @@ pub fn append_backward(
     let declared = declared(&vars, std::iter::once(&begin).chain(&made));
     let last = block.ops.iter_mut().rev().find(|op| op.writes().any(|name| name == loss.name()));
     if let Some(op) = last {
-        set(op, "op_role", AttributeValue::Int(LOSS));
+        set_role(op, LOSS);
     }
     block.vars.extend(declared);
     let first = block.ops.len();
@@ -158,16 +155,9 @@ fn gradients(op: &Op, stopped: &HashSet<String>) -> Result<Vec<Op>> {
     let mut made = gradient_ops(op, is_wanted);
     for op in &mut made {
         op.attributes.retain(|attribute| attribute.name != "op_role_var");
-        set(op, "op_role", AttributeValue::Int(BACKWARD));
+        set_role(op, BACKWARD);
     }
     Ok(made)
-}
-
-fn set(op: &mut Op, name: &str, value: AttributeValue) {
-    match op.attributes.iter_mut().find(|attribute| attribute.name == name) {
-        Some(attribute) => attribute.value = value,
-        None => op.attributes.push(Attribute { name: name.to_owned(), value }),
-    }
 }
 
 /// A gradient of which there are several.
@@ -293,7 +283,7 @@ fn sum(name: &str, parts: Vec<String>) -> Op {
         ..Op::default()
     };
     set(&mut op, "use_mkldnn", AttributeValue::Bool(false));
-    set(&mut op, "op_role", AttributeValue::Int(BACKWARD));
+    set_role(&mut op, BACKWARD);
     op
 }
 
@@ -337,7 +327,7 @@ fn zeros(gradient: &str) -> Op {
     };
     set(&mut op, "value", AttributeValue::Float(0.0));
     set(&mut op, "dtype", AttributeValue::Int(-1));
-    set(&mut op, "op_role", AttributeValue::Int(BACKWARD));
+    set_role(&mut op, BACKWARD);
     op
 }
 

@@ -1,15 +1,16 @@
 //! Programs that infer: what is left of a program that trains.
 
-use lodstone_model::{Attribute, AttributeValue, Op, Program, ValueType, Var, VarKind};
+use lodstone_model::{AttributeValue, Op, Program, ValueType, Var, VarKind};
 use lodstone_schema::paddle::attributes;
 
 use crate::error::Result;
 use crate::network::Variable;
 use crate::operator::Operator;
 use crate::prune::prune;
+use crate::role::{BACKWARD, OPTIMIZES, SCHEDULES, role, set};
 
 /// Roles of operators that compute gradients, and of those that change parameters or learning rates.
-const TRAINS: i32 = 1 | 2 | 16;
+const TRAINS: i32 = BACKWARD | OPTIMIZES | SCHEDULES;
 
 /// The program as it computes when it does not train: without gradients and what changes parameters, and with
 /// `is_test` where an operator asks for it (dropout drops nothing, batch normalization goes by what it has seen).
@@ -22,22 +23,9 @@ pub fn for_test(program: &Program) -> Program {
     program
 }
 
-fn role(op: &Op) -> i32 {
-    match op.attribute("op_role") {
-        // What nothing is told of has a bit of its own.
-        Some(AttributeValue::Int(role)) => *role,
-        _ => 0,
-    }
-}
-
 fn test(op: &mut Op) {
-    if attributes(&op.kind).all(|parameter| parameter.name != "is_test") {
-        return;
-    }
-    let value = AttributeValue::Bool(true);
-    match op.attributes.iter_mut().find(|attribute| attribute.name == "is_test") {
-        Some(attribute) => attribute.value = value,
-        None => op.attributes.push(Attribute { name: "is_test".to_owned(), value }),
+    if attributes(&op.kind).any(|parameter| parameter.name == "is_test") {
+        set(op, "is_test", AttributeValue::Bool(true));
     }
 }
 

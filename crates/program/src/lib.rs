@@ -17,6 +17,7 @@ mod network;
 mod operator;
 pub mod optimizer;
 mod prune;
+mod role;
 
 pub use backward::append_backward;
 pub use error::{Error, Result};

@@ -5,9 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use lodstone_model::{AttributeValue, Block, Op, Program, Var, VarKind};
 
 use crate::error::{Result, variable};
-
-/// The role of operators that change parameters.
-const OPTIMIZES: i32 = 0b10;
+use crate::role::{OPTIMIZES, role};
 
 /// The operators that `targets` are computed by, of a program that is given `feeds`, and the variables that they
 /// name; blocks that none of them runs are gone.
@@ -40,7 +38,8 @@ pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Prog
         let is_fed = |name: &str| replaced.get(name) == Some(&number);
         let fed = touched.writes.iter().find(|name| is_fed(name) && needed.contains(name.as_str()));
         let is_needed = |name: &String| needed.contains(name.as_str()) && !is_fed(name);
-        let keeps = (op.is_target || touched.writes.iter().any(is_needed)) && !optimizes(op);
+        let keeps =
+            (op.is_target || touched.writes.iter().any(is_needed)) && role(op) & OPTIMIZES == 0;
         if let (true, Some(fed)) = (keeps, fed) {
             return variable(
                 fed,
@@ -80,10 +79,6 @@ fn replaced(name: &str, vars: &HashMap<&str, &Var>, touches: &[Touched]) -> Opti
     let first = touches.iter().position(|touched| reads(touched) || writes(touched))?;
     let is_data = vars.get(name).is_some_and(|var| var.need_check_feed);
     (!is_data && touches.get(first).is_some_and(|touched| !reads(touched))).then_some(first)
-}
-
-fn optimizes(op: &Op) -> bool {
-    matches!(op.attribute("op_role"), Some(AttributeValue::Int(role)) if role & OPTIMIZES != 0)
 }
 
 /// Whether who writes a variable writes all of it.

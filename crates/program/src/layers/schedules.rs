@@ -16,7 +16,8 @@ use crate::error::{Error, Result};
 use crate::initializers::Initializer;
 use crate::network::{Network, Parameter, Variable};
 use crate::operator::{Operator, dims, single};
-use crate::optimizer::{SCHEDULES, marked};
+use crate::optimizer::marked;
+use crate::role::SCHEDULES;
 
 /// The variable that counts steps.
 pub const COUNTER: &str = "@LR_DECAY_COUNTER@";
@@ -46,11 +47,9 @@ pub fn exponential_decay(
     decay: f64,
     staircase: bool,
 ) -> Result<Variable> {
-    let step = counted(net, 0)?;
-    marked(net, SCHEDULES, &[], |net| {
-        let share = share(net, &step, steps, staircase)?;
+    by_share(net, steps, staircase, |net, share| {
         let base = number(net, &[1], decay)?;
-        let decayed = elementwise(net, "pow", &base, &share, -1)?;
+        let decayed = elementwise(net, "pow", &base, share, -1)?;
         times(net, &decayed, rate)
     })
 }
@@ -66,10 +65,8 @@ pub fn natural_exp_decay(
     decay: f64,
     staircase: bool,
 ) -> Result<Variable> {
-    let step = counted(net, 0)?;
-    marked(net, SCHEDULES, &[], |net| {
-        let share = share(net, &step, steps, staircase)?;
-        let exponent = times(net, &share, -decay)?;
+    by_share(net, steps, staircase, |net, share| {
+        let exponent = times(net, share, -decay)?;
         let decayed = unary(net, "exp", &exponent)?;
         times(net, &decayed, rate)
     })
@@ -86,10 +83,8 @@ pub fn inverse_time_decay(
     decay: f64,
     staircase: bool,
 ) -> Result<Variable> {
-    let step = counted(net, 0)?;
-    marked(net, SCHEDULES, &[], |net| {
-        let share = share(net, &step, steps, staircase)?;
-        let decayed = times(net, &share, decay)?;
+    by_share(net, steps, staircase, |net, share| {
+        let decayed = times(net, share, decay)?;
         let below = scale(net, &decayed, 1.0, 1.0)?;
         let rate = number(net, &[1], rate)?;
         elementwise(net, "div", &rate, &below, -1)
@@ -186,10 +181,8 @@ pub fn piecewise_decay(net: &mut Network, bounds: &[u64], rates: &[f64]) -> Resu
 /// # Errors
 /// As [`noam_decay`].
 pub fn cosine_decay(net: &mut Network, rate: f64, steps: u64, epochs: u64) -> Result<Variable> {
-    let step = counted(net, 0)?;
-    marked(net, SCHEDULES, &[], |net| {
-        let epoch = share(net, &step, steps, true)?;
-        let turned = times(net, &epoch, PI)?;
+    by_share(net, steps, true, |net, epoch| {
+        let turned = times(net, epoch, PI)?;
         let angle = times(net, &turned, 1.0 / epochs as f64)?;
         let wave = unary(net, "cos", &angle)?;
         let above = scale(net, &wave, 1.0, 1.0)?;
@@ -278,6 +271,20 @@ fn kept(net: &mut Network, name: &str) -> Result<Variable> {
 
 fn times(net: &mut Network, x: &Variable, factor: f64) -> Result<Variable> {
     scale(net, x, single(factor), 0.0)
+}
+
+/// What comes of the quotient of the step and so many.
+fn by_share(
+    net: &mut Network,
+    steps: u64,
+    whole: bool,
+    rate: impl FnOnce(&mut Network, &Variable) -> Result<Variable>,
+) -> Result<Variable> {
+    let step = counted(net, 0)?;
+    marked(net, SCHEDULES, &[], |net| {
+        let share = share(net, &step, steps, whole)?;
+        rate(net, &share)
+    })
 }
 
 /// The quotient of a step and so many.

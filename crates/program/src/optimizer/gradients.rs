@@ -1,10 +1,11 @@
 //! What becomes of gradients before parameters are changed by them.
 
-use super::{OPTIMIZES, Pair, marked};
+use super::{Pair, marked};
 use crate::error::Result;
 use crate::layers::{elementwise, fill_constant};
 use crate::network::{Network, Variable};
 use crate::operator::Operator;
+use crate::role::OPTIMIZES;
 
 /// Bounds of gradients.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,18 +30,17 @@ pub enum Decay {
 impl Clip {
     /// Puts gradients that are within bounds in the place of those that need not be.
     pub(super) fn apply(self, net: &mut Network, pairs: &mut [Pair]) -> Result<()> {
-        let operator = match self {
-            Self::Value(least, most) => {
-                Operator::new("clip").attribute("min", least).attribute("max", most)
-            }
-            Self::Norm(most) => Operator::new("clip_by_norm").attribute("max_norm", most),
+        let (kind, bounds) = match self {
+            Self::Value(least, most) => ("clip", vec![("min", least), ("max", most)]),
+            Self::Norm(most) => ("clip_by_norm", vec![("max_norm", most)]),
             Self::GlobalNorm(most) => return by_global_norm(net, pairs, most),
         };
-        let kind = if matches!(self, Self::Norm(_)) { "clip_by_norm" } else { "clip" };
         for (param, grad) in pairs {
             let name = net.name(kind);
             let clipped = Variable::named(&net.name(&format!("{name}.tmp")));
-            let operator = operator.clone().input("X", [&*grad]).output("Out", [&clipped]);
+            let operator = Operator::new(kind).input("X", [&*grad]).output("Out", [&clipped]);
+            let operator =
+                bounds.iter().fold(operator, |op, (name, value)| op.attribute(name, *value));
             marked(net, OPTIMIZES, &[param, &clipped], |net| net.append(operator))?;
             *grad = clipped;
         }

@@ -22,18 +22,13 @@ pub use rules::{Adagrad, Adam, AdamW, Lamb, Momentum, RmsProp, Rule, Sgd};
 
 pub use crate::layers::Rate;
 
-use lodstone_model::{Attribute, AttributeValue, ByteString, Op};
+use lodstone_model::{AttributeValue, ByteString};
 
 use crate::error::Result;
 use crate::initializers::Initializer;
 use crate::network::{Network, Parameter, Variable};
 use crate::operator::{Operator, single};
-
-/// The role of operators that change parameters.
-pub(crate) const OPTIMIZES: i32 = 2;
-
-/// The role of operators that change learning rates.
-pub(crate) const SCHEDULES: i32 = 16;
+use crate::role::{OPTIMIZES, set, set_role};
 
 /// A parameter and its gradient.
 pub type Pair = (Variable, Variable);
@@ -164,16 +159,9 @@ pub(crate) fn marked<T>(
         let from = before.get(number).copied().unwrap_or(0);
         for op in block.ops.iter_mut().skip(from) {
             let names = of.iter().map(|var| ByteString::from(var.name())).collect();
-            set(op, "op_role", AttributeValue::Int(role));
+            set_role(op, role);
             set(op, "op_role_var", AttributeValue::Strings(names));
         }
     }
     Ok(made)
-}
-
-fn set(op: &mut Op, name: &str, value: AttributeValue) {
-    match op.attributes.iter_mut().find(|attribute| attribute.name == name) {
-        Some(attribute) => attribute.value = value,
-        None => op.attributes.push(Attribute { name: name.to_owned(), value }),
-    }
 }

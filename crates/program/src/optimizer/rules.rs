@@ -136,6 +136,11 @@ fn moments(beta1: f32, beta2: f32) -> Vec<Accumulator> {
     ]
 }
 
+/// How fast moments fade, and what keeps from a division by zero.
+fn fading(operator: Operator, beta1: f32, beta2: f32, epsilon: f32) -> Operator {
+    operator.attribute("beta1", beta1).attribute("beta2", beta2).attribute("epsilon", epsilon)
+}
+
 impl Rule for Sgd {
     fn kind(&self) -> &'static str {
         "sgd"
@@ -199,10 +204,7 @@ impl Rule for Adam {
     }
 
     fn attributes(&self, operator: Operator, _: Option<Decay>) -> Operator {
-        operator
-            .attribute("beta1", self.beta1)
-            .attribute("beta2", self.beta2)
-            .attribute("epsilon", self.epsilon)
+        fading(operator, self.beta1, self.beta2, self.epsilon)
             .attribute("lazy_mode", self.lazy_mode)
     }
 }
@@ -217,10 +219,7 @@ impl Rule for AdamW {
     }
 
     fn attributes(&self, operator: Operator, _: Option<Decay>) -> Operator {
-        operator
-            .attribute("beta1", self.beta1)
-            .attribute("beta2", self.beta2)
-            .attribute("epsilon", self.epsilon)
+        fading(operator, self.beta1, self.beta2, self.epsilon)
             .attribute("lazy_mode", self.lazy_mode)
             .attribute("with_decay", true)
             .attribute("coeff", self.weight_decay)
@@ -259,10 +258,7 @@ impl Rule for Lamb {
     }
 
     fn attributes(&self, operator: Operator, _: Option<Decay>) -> Operator {
-        operator
-            .attribute("beta1", self.beta1)
-            .attribute("beta2", self.beta2)
-            .attribute("epsilon", self.epsilon)
+        fading(operator, self.beta1, self.beta2, self.epsilon)
             .attribute("weight_decay", self.lamb_weight_decay)
             .attribute("always_adapt", self.always_adapt)
     }
