@@ -30,7 +30,8 @@ impl Network {
     ) -> Result<Vec<(Variable, Variable)>> {
         let known = self.main.blocks.first().map_or(0, |block| block.vars.len());
         let pairs = append_backward(&mut self.main, loss, no_grad)?;
-        for var in self.main.blocks.iter().flat_map(|block| block.vars.iter().skip(known)) {
+        let first = self.main.blocks.first();
+        for var in first.into_iter().flat_map(|block| block.vars.iter().skip(known)) {
             let info = ValueInfo::from(var.value.clone());
             self.known.insert(var.name.clone(), Known { info, block: 0 });
         }
