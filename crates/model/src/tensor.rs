@@ -107,6 +107,13 @@ pub struct Indices {
 }
 
 impl TensorType {
+    /// The type that a tensor has.
+    pub fn of(tensor: &Tensor) -> Self {
+        let dims = tensor.shape.iter().map(|extent| Dim::Known(*extent)).collect();
+        let levels = u32::try_from(tensor.lod.0.len()).unwrap_or(u32::MAX);
+        Self { dtype: tensor.dtype, shape: Some(dims), lod_level: levels }
+    }
+
     /// Whether a tensor of this shape may be of the type.
     pub fn admits(&self, shape: &[u64]) -> bool {
         let fits = |(dim, extent): (&Dim, &u64)| !matches!(dim, Dim::Known(n) if n != extent);

@@ -132,6 +132,12 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// Somebody else has taken a directory for themselves to write into.
+    #[error("`{}` is in use: another writer has locked it, and goes on to write there", path.display())]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Several files that belong together are published, but not all are in their places.
     #[error(
         "{source}: the write into `{}` is unfinished; when nothing is in its way any more, \

@@ -17,6 +17,7 @@ mod cursor;
 mod dir;
 mod error;
 mod file;
+mod lock;
 mod memory;
 mod output;
 mod parallel;
@@ -26,7 +27,7 @@ mod step;
 
 pub use blob::{Blob, Derive, Identity};
 pub use checks::{Checks, Checksum, Damage, PIECE, Part, SEAL, checksum, crc32_of};
-pub use commit::{Commit, Recovery, is_hidden, recover};
+pub use commit::{Commit, Recovery, is_hidden, recover, remove_dir};
 pub use cursor::Cursor;
 pub use dir::{Dir, Links, Listing, check_relative, plain};
 pub use error::{Error, Result};
@@ -34,6 +35,7 @@ pub use file::{
     Entry, SourceFile, directories_above, exists, is_dir, is_shared, is_there, link_target,
     list_dir,
 };
+pub use lock::WriterLock;
 pub use memory::Memory;
 pub use output::Output;
 pub use permuted::Permuted;

@@ -45,6 +45,8 @@ pub enum StepKind {
     Exchange,
     /// Save what somebody else has put into a directory that was replaced.
     Rescue,
-    /// Remove a file or directory that was replaced, or was left behind.
+    /// Take a directory out of its place, to be removed.
+    Retire,
+    /// Remove a file or directory that was replaced or retired, or was left behind.
     Remove,
 }

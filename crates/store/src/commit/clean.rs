@@ -1,12 +1,14 @@
 //! Removing what processes that were killed have left behind.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::place::{Below, Lock, Place};
-use super::staging::stem_of;
+use super::place::{Below, Lock, Place, rename_new};
+use super::staging::{hidden_name, stem, stem_of};
+use super::target::parent_of;
 use super::{exchange, pending};
-use crate::{Progress, StepKind};
+use crate::{Error, Progress, StepKind};
 
 /// Removes the staging directories in `home` whose writers are dead, only those beside `stem` if it
 /// is given; says how many there were. Those of the living are locked.
@@ -61,6 +63,34 @@ pub(super) fn remove_directory(home: &Place, name: &Path, progress: &Progress) -
     step.is_ok() && home.dir.remove_dir(name).is_ok()
 }
 
+/// Removes the directory at `path` with all that is in it. It is taken out of its place at once, so that whoever
+/// looks finds all of it or nothing; then its files are removed, and what cannot be is left over for the next
+/// commit beside it.
+///
+/// # Errors
+/// If it is not there, is being written to, or cannot be taken out of its place; if the disk does not take that.
+pub fn remove_dir(path: &Path, progress: &Progress) -> crate::Result<()> {
+    let failed = |error| Error::io("remove", path)(error);
+    let parent = Place::open(parent_of(path))?;
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let place = parent.enter(name).map_err(failed)?;
+    // Who removes what is left over leaves alone what is locked.
+    if place.lock() == Lock::Busy {
+        return Err(Error::Busy { path: path.to_path_buf() });
+    }
+    progress.step(StepKind::Retire, path)?;
+    let hidden = loop {
+        let hidden = hidden_name(&stem(name));
+        match rename_new((&parent, name), (&parent, &hidden)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            renamed => break renamed.map(|()| hidden).map_err(failed)?,
+        }
+    };
+    parent.sync(progress)?;
+    remove(&parent, &hidden, &place, progress);
+    Ok(())
+}
+
 /// What [`recover`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -78,7 +108,7 @@ pub struct Recovery {
 /// # Errors
 /// If the directory cannot be opened, or a file cannot be put in its place.
 pub fn recover(path: &Path) -> crate::Result<Recovery> {
-    let path = path.canonicalize().map_err(crate::Error::io("open the directory", path))?;
+    let path = path.canonicalize().map_err(Error::io("open the directory", path))?;
     let (progress, root) = (Progress::default(), Arc::new(Place::open(&path)?));
     let files = pending::finish(&root, true, &progress)?;
     pending::check_finished(&root)?;
@@ -87,7 +117,7 @@ pub fn recover(path: &Path) -> crate::Result<Recovery> {
         && let Some(name) = name.to_str()
         && let Ok(parent) = Place::open(parent)
     {
-        left_over += clean(&Arc::new(parent), Some(&super::staging::stem(name)), &progress);
+        left_over += clean(&Arc::new(parent), Some(&stem(name)), &progress);
     }
     Ok(Recovery { files, left_over })
 }

@@ -43,7 +43,7 @@ use place::{Lock, Patience, Place};
 use staging::{Staging, stem};
 use target::{check_free, check_name, check_root, follow, parent_of, target_of};
 
-pub use clean::{Recovery, recover};
+pub use clean::{Recovery, recover, remove_dir};
 pub use staging::is_hidden;
 
 /// Files being written, not visible before [`Commit::publish`].

@@ -12,9 +12,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::sleep;
 
 use super::clean;
-use super::place::{Lock, Place, is_one_name, rename_new};
+use super::place::{Lock, PAUSE, Place, is_one_name, rename_new};
+use super::target::parent_of;
 use crate::{Error, Progress, Result, StepKind};
 
 /// The staging directory of one commit; removed with all that is in it when it is dropped, unless it
@@ -70,15 +72,28 @@ impl Staging {
     }
 
     /// The directory at `path`, which it was made in, as it is now: another commit may have put another
-    /// one in its place, and has moved this to that.
+    /// one in its place, and moves this to that; if it was killed before it did, that is done here.
     pub(super) fn found_again(&mut self, path: &Path) -> Result<Arc<Place>> {
-        let home = Arc::new(Place::open(path)?);
-        if !self.place.is_at(&home, &self.name) {
-            let what = "another directory has its place".to_owned();
-            return Err(Error::Changed { path: path.to_path_buf(), what });
+        /// How often it is looked for what another commit is moving: two seconds.
+        const LOOKS: usize = 200;
+        for look in 0..LOOKS {
+            let home = Arc::new(Place::open(path)?);
+            if self.place.is_at(&home, &self.name) {
+                self.home = Arc::clone(&home);
+                return Ok(home);
+            }
+            if let Some(name) = path.file_name().and_then(|name| name.to_str())
+                && let Ok(parent) = Place::open(parent_of(path))
+            {
+                clean::clean(&Arc::new(parent), Some(&stem(name)), &self.progress);
+            }
+            if look > 0 {
+                self.progress.advance(0)?;
+                sleep(PAUSE);
+            }
         }
-        self.home = Arc::clone(&home);
-        Ok(home)
+        let what = "another directory has its place".to_owned();
+        Err(Error::Changed { path: path.to_path_buf(), what })
     }
 
     /// Moves it to another directory, under a name of its own there.
@@ -135,7 +150,7 @@ pub fn is_hidden(name: &str) -> bool {
 const SUFFIX: &str = ".lodstone";
 
 /// Hidden, unique to this process, recognisable.
-fn hidden_name(stem: &str) -> String {
+pub(super) fn hidden_name(stem: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let dot = if stem.is_empty() { "" } else { "." };
