@@ -1,5 +1,6 @@
 //! Programs in files, and operators that load and save.
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use lodstone_formats::paddle_program;
@@ -56,21 +57,10 @@ pub fn save_program(program: &Program, dir: &Path, form: Form) -> Result<()> {
 /// # Errors
 /// If there is none, or it is damaged.
 pub fn load_program(dir: &Path) -> Result<Program> {
-    let open = |name: &str| {
-        let path = dir.join(name);
-        Blob::open(&path, true).map(|blob| (blob, path.display().to_string()))
-    };
-    let limits = Limits::default();
-    match lodstone_store::is_there(&dir.join(FILE))? {
-        true => {
-            let (blob, origin) = open(FILE)?;
-            Ok(paddle_program::read(&blob, &origin, &limits)?)
-        }
-        false => {
-            let (blob, origin) = open(TEXT)?;
-            Ok(paddle_program::read_text(&blob, &origin, &limits)?)
-        }
-    }
+    let name = if lodstone_store::is_there(&dir.join(FILE))? { FILE } else { TEXT };
+    let path = dir.join(name);
+    let blob = Blob::open(&path, true)?;
+    Ok(paddle_program::open(&blob, &path.display().to_string(), &Limits::default())?)
 }
 
 /// Which files variables are in.
@@ -157,24 +147,19 @@ pub fn load(
     dir: &str,
     options: &SaveOptions,
 ) -> Result<()> {
-    for var in vars {
-        let known =
-            |program: &Program| program.vars().find(|known| known.name == var.name()).cloned();
-        match (known(program), known(from)) {
+    let (own, others) = (by_name(program), by_name(from));
+    let (mut loaded, mut missing) = (HashSet::new(), Vec::new());
+    for var in vars.iter().filter(|var| loaded.insert(var.name())) {
+        match (own.get(var.name()), others.get(var.name())) {
             (Some(_), _) => {}
-            (None, Some(known)) => {
-                let value = Var { persistable: true, ..known };
-                if let Some(block) = program.blocks.first_mut() {
-                    block.vars.push(value);
-                }
-            }
+            (None, Some(known)) => missing.push(Var::clone(known)),
             (None, None) => return variable(var.name(), "no program has such a variable"),
         }
-        let first = program.blocks.first_mut();
-        let declared = first.and_then(|b| b.vars.iter_mut().find(|known| known.name == var.name()));
-        if let Some(declared) = declared {
-            declared.persistable = true;
-        }
+    }
+    if let Some(block) = program.blocks.first_mut() {
+        block.vars.append(&mut missing);
+        let declared = block.vars.iter_mut().filter(|var| loaded.contains(var.name.as_str()));
+        declared.for_each(|var| var.persistable = true);
     }
     let vars = declared(program, vars)?;
     for (operator, vars, position) in placed("load", &vars, dir, options)? {
@@ -188,10 +173,20 @@ pub fn load(
     Ok(())
 }
 
+/// The variables of a program by name: of several of one name, the first.
+fn by_name(program: &Program) -> HashMap<&str, &Var> {
+    let mut known = HashMap::new();
+    for var in program.vars() {
+        known.entry(var.name.as_str()).or_insert(var);
+    }
+    known
+}
+
 /// Variables of a program that outlive runs, sorted by name, each once.
 fn declared(program: &Program, vars: &[Variable]) -> Result<Vec<Variable>> {
+    let known = by_name(program);
     for var in vars {
-        match program.vars().find(|known| known.name == var.name()) {
+        match known.get(var.name()) {
             Some(known) if is_saved(known) => {}
             Some(_) => return variable(var.name(), "it does not outlive a run"),
             None => return variable(var.name(), "the program has no such variable"),

@@ -18,6 +18,7 @@ mod operator;
 pub mod optimizer;
 mod prune;
 mod role;
+mod stale;
 
 pub use backward::append_backward;
 pub use error::{Error, Result};
@@ -30,3 +31,5 @@ pub use initializers::Initializer;
 pub use network::{Network, Parameter, Variable};
 pub use operator::Operator;
 pub use prune::prune;
+pub use role::{OPTIMIZES, SCHEDULES, loss, role, set_role};
+pub use stale::{StaleSave, stale_saves};

@@ -285,7 +285,8 @@ impl Network {
                 return Err(Error::Operator { kind: op.kind.clone(), what });
             }
         }
-        let level = lod_source(&op).and_then(|slot| op.input(slot).first());
+        let output = op.outputs.first().map_or("", |operand| &operand.slot);
+        let level = lod_source(&op, output).and_then(|slot| op.input(slot).first());
         let level = level.and_then(|name| self.level(name)).unwrap_or(0);
         let stops = op.reads().all(|name| self.stops(name));
         for (name, mut info) in told {

@@ -1,29 +1,37 @@
 //! What operators of PaddlePaddle are for: bits of their attribute `op_role`.
 
-use lodstone_model::{Attribute, AttributeValue, Op};
+use lodstone_model::{Attribute, AttributeValue, Op, Program};
+use lodstone_schema::paddle::GRAD;
 
 /// Computes gradients.
 pub(crate) const BACKWARD: i32 = 1;
 
 /// Changes parameters.
-pub(crate) const OPTIMIZES: i32 = 2;
+pub const OPTIMIZES: i32 = 2;
 
 /// Changes learning rates.
-pub(crate) const SCHEDULES: i32 = 16;
+pub const SCHEDULES: i32 = 16;
 
 /// Computes the loss, or begins with its gradient.
 pub(crate) const LOSS: i32 = 256;
 
 /// The role of an operator; none if nothing is told.
-pub(crate) fn role(op: &Op) -> i32 {
+pub fn role(op: &Op) -> i32 {
     match op.attribute("op_role") {
         Some(AttributeValue::Int(role)) => *role,
         _ => 0,
     }
 }
 
+/// The variable that a program minimizes: the one whose gradient it begins with.
+pub fn loss(program: &Program) -> Option<&str> {
+    let begins = |op: &&Op| role(op) & (BACKWARD | LOSS) == BACKWARD | LOSS;
+    let first = program.ops().find(begins)?;
+    first.writes().find_map(|name| name.strip_suffix(GRAD))
+}
+
 /// Gives an operator a role.
-pub(crate) fn set_role(op: &mut Op, role: i32) {
+pub fn set_role(op: &mut Op, role: i32) {
     set(op, "op_role", AttributeValue::Int(role));
 }
 

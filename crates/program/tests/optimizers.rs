@@ -73,6 +73,20 @@ const LEARNS: &[Learns] = &[
     }),
 ];
 
+/// Of a table of which some rows count alone.
+const LEARNS_ROWS: &[Learns] = &[
+    ("rows", |net, pairs| {
+        let rule = Adam { lazy_mode: true, ..Adam::default() };
+        Optimizer::new(rule, 0.001).apply(net, pairs)
+    }),
+    ("rows_clip_by_norm", |net, pairs| sgd().clip(Clip::Norm(0.5)).apply(net, pairs)),
+    ("rows_clip_by_global_norm", |net, pairs| sgd().clip(Clip::GlobalNorm(0.5)).apply(net, pairs)),
+    ("rows_decay", |net, pairs| slow(Momentum::default()).decay(Decay::L1(0.05)).apply(net, pairs)),
+    ("rows_clip_and_decay", |net, pairs| {
+        sgd().clip(Clip::GlobalNorm(0.5)).decay(Decay::L2(0.05)).apply(net, pairs)
+    }),
+];
+
 const SCHEDULES: &[Schedule] = &[
     ("noam", |net| layers::noam_decay(net, 64, 4, 0.5)),
     ("exponential", |net| layers::exponential_decay(net, 0.1, 3, 0.9, false)),
@@ -119,12 +133,28 @@ fn net() -> (Network, Pairs) {
     (net, pairs)
 }
 
+/// A table, and its gradient, which has some rows alone.
+fn table() -> (Network, Pairs) {
+    let mut net = Network::new();
+    let x = layers::data(&mut net, "x", &[None], DType::Int64);
+    let y = layers::embedding_with(&mut net, &x, [6, 4], None, true).unwrap();
+    let loss = layers::mean(&mut net, &y).unwrap();
+    let pairs = net.append_backward(&loss, &[]).unwrap();
+    (net, pairs)
+}
+
 #[test]
 fn optimizers_append_what_paddlepaddle_appends() {
-    let recorded = of("learns");
-    assert_eq!(recorded.len(), LEARNS.len());
+    check("learns", LEARNS, net);
+    check("learns_rows", LEARNS_ROWS, table);
+}
+
+/// Fails if what is appended to a net for its gradients is not what was recorded.
+fn check(part: &str, cases: &[Learns], net: fn() -> (Network, Pairs)) {
+    let recorded = of(part);
+    assert_eq!(recorded.len(), cases.len());
     let mut found = Vec::new();
-    for (name, make) in LEARNS {
+    for (name, make) in cases {
         let (mut net, pairs) = net();
         let ops = net.main.blocks[0].ops.len();
         let vars: HashSet<String> =

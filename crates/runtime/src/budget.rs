@@ -40,11 +40,15 @@ impl Budget {
     /// The same tensor; its bytes count from now on until the last copy of them is gone.
     pub(crate) fn charged(&self, mut tensor: Tensor) -> Outcome<Tensor> {
         let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
-        let charge = bytes.len() as u64;
-        self.taken.fetch_add(charge, Ordering::Relaxed);
-        let taken = Arc::clone(&self.taken);
-        tensor.data = Blob::memory(Bytes::from_owner(Charged { bytes, charge, taken }));
+        let charge = self.charge(bytes.len() as u64);
+        tensor.data = Blob::memory(Bytes::from_owner(Charged { bytes, _charge: charge }));
         Ok(tensor)
+    }
+
+    /// Counts so many bytes until that is gone.
+    pub(crate) fn charge(&self, bytes: u64) -> Charge {
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+        Charge { bytes, taken: Arc::clone(&self.taken) }
     }
 }
 
@@ -58,8 +62,7 @@ impl Default for Budget {
 /// Bytes, and what they were charged.
 struct Charged {
     bytes: Bytes,
-    charge: u64,
-    taken: Arc<AtomicU64>,
+    _charge: Charge,
 }
 
 impl AsRef<[u8]> for Charged {
@@ -68,9 +71,16 @@ impl AsRef<[u8]> for Charged {
     }
 }
 
-impl Drop for Charged {
+/// Bytes that count as long as it is there.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    bytes: u64,
+    taken: Arc<AtomicU64>,
+}
+
+impl Drop for Charge {
     fn drop(&mut self) {
-        self.taken.fetch_sub(self.charge, Ordering::Relaxed);
+        self.taken.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

@@ -17,6 +17,9 @@ use lodstone_store::{
 use crate::error::{Error, Result};
 use crate::item::Outcome;
 
+/// Tensors of a file, with the names of their variables.
+type Records = Vec<(String, Tensor)>;
+
 /// Where programs may load and save.
 #[derive(Clone, Debug, Default)]
 pub struct Dirs {
@@ -26,6 +29,9 @@ pub struct Dirs {
     pub write: Option<PathBuf>,
     /// Which names may be.
     pub paths: Paths,
+    /// Files that were read before, by name: their records, with the names of their variables. They are loaded as
+    /// they are, whatever directory there is.
+    pub given: BTreeMap<String, Records>,
     /// Counts the bytes that are saved, and cancels.
     pub progress: Progress,
 }
@@ -64,9 +70,6 @@ fn named(path: &str) -> String {
 fn above(file: &Path) -> Option<PathBuf> {
     file.ancestors().skip(1).find(|dir| is_dir(dir)).map(Path::to_path_buf)
 }
-
-/// Tensors of a file, with the names of their variables.
-type Records = Vec<(String, Tensor)>;
 
 /// The files of a run.
 pub(crate) struct Files<'d> {
@@ -156,9 +159,11 @@ impl<'d> Files<'d> {
         Ok(())
     }
 
-    /// The records of a file that this run saves, if it does; and whether they follow their sizes.
+    /// The records of a file that this run saves, or was given.
     pub(crate) fn held(&self, path: &str) -> Option<&[(String, Tensor)]> {
-        self.held.get(&named(path)).map(|held| held.records.as_slice())
+        let name = named(path);
+        let held = self.held.get(&name).map(|held| &held.records);
+        held.or_else(|| self.dirs.given.get(&name)).map(Vec::as_slice)
     }
 
     /// A file that is loaded.

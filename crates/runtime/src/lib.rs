@@ -10,6 +10,7 @@ mod budget;
 mod error;
 mod files;
 mod finite;
+mod fused;
 mod item;
 mod kernels;
 mod lowered;
@@ -21,6 +22,7 @@ mod value;
 
 pub use error::{Error, Place, Result};
 pub use files::Dirs;
+pub use native::RANDOM_STATE;
 pub use run::{Executor, Prepared};
 pub use scope::Scope;
-pub use value::Value;
+pub use value::{Rounds, Value};

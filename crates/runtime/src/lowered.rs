@@ -13,6 +13,7 @@ use lodstone_lowering::paddle::{self, Given, lod_source};
 use lodstone_model::{DType, Op, Tensor};
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 
+use crate::fused::{self, Chain};
 use crate::item::Item;
 use crate::kernels::{Call, Run, kernel};
 use crate::plan::{Slot, Step};
@@ -32,24 +33,39 @@ type Key = Vec<(DType, Vec<u64>)>;
 
 /// Operators of ONNX over registers.
 struct Compiled {
-    nodes: Vec<Node>,
+    parts: Vec<Part>,
     /// What registers begin with: constants, and what is computed of constants alone.
     constants: Registers,
     /// Variables, and the registers that they are read into.
     inputs: Vec<(Slot, usize)>,
     /// Registers, and the variables that they become.
-    outputs: Vec<(usize, Slot)>,
+    outputs: Vec<Written>,
     /// How many bytes its results take, and what it needs on the way.
     bytes: u64,
 }
 
 impl std::fmt::Debug for Compiled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.nodes.iter().map(|node| &node.op.kind)).finish()
+        let kinds = self.parts.iter().flat_map(|part| &part.nodes).map(|node| &node.op.kind);
+        f.debug_list().entries(kinds).finish()
     }
 }
 
+/// A register that becomes a variable.
+struct Written {
+    register: usize,
+    slot: Slot,
+    /// The variable whose LoD it has, if it has as many rows.
+    sequences: Option<Slot>,
+}
+
 type Registers = Vec<Option<Item<Flex>>>;
+
+/// Operators that are computed together: one, or several in one pass where that can be.
+struct Part {
+    nodes: Vec<Node>,
+    chain: Option<Chain>,
+}
 
 struct Node {
     op: Op,
@@ -100,17 +116,7 @@ impl Lowered {
     pub(crate) fn run(&self, frame: &mut Frame<'_>, step: &Step, op: &Op) -> Result<(), String> {
         let compiled = self.compiled(frame, step, op)?;
         frame.reserve(compiled.bytes)?;
-        let values = compiled.run(frame)?;
-        let rows = lod_source(op).and_then(|slot| step.inputs(slot).first().copied().flatten());
-        let rows = rows.and_then(|slot| frame.tensor(slot).ok());
-        let lod = rows.map(|tensor| (tensor.lod.clone(), tensor.shape.first().copied()));
-        for (slot, mut tensor) in values {
-            if let Some((lod, rows)) = &lod
-                && !lod.is_empty()
-                && tensor.shape.first() == rows.as_ref()
-            {
-                tensor.lod = lod.clone();
-            }
+        for (slot, tensor) in compiled.run(frame)? {
             frame.make(slot, tensor)?;
         }
         Ok(())
@@ -130,7 +136,7 @@ impl Lowered {
         let seen = Seen { frame, step, looked: Cell::new(false) };
         let lowered = paddle::lower_op(op, frame.release(), &seen)?;
         frame.reserve(lowered.bytes)?;
-        let compiled = Arc::new(Compiled::new(lowered, step, frame)?);
+        let compiled = Arc::new(Compiled::new(lowered, op, step, frame)?);
         if !seen.looked.get() {
             let mut kept = lock();
             if kept.len() >= MOST_KEPT {
@@ -143,7 +149,12 @@ impl Lowered {
 }
 
 impl Compiled {
-    fn new(lowered: paddle::Lowered, step: &Step, frame: &Frame<'_>) -> Result<Self, String> {
+    fn new(
+        lowered: paddle::Lowered,
+        op: &Op,
+        step: &Step,
+        frame: &Frame<'_>,
+    ) -> Result<Self, String> {
         let mut numbers: HashMap<String, usize> = HashMap::new();
         let mut register = |name: &str| match numbers.get(name) {
             Some(number) => (*number, false),
@@ -189,11 +200,13 @@ impl Compiled {
         }
         let mut outputs = Vec::new();
         for output in &lowered.outputs {
-            let number = read(&output.value, &mut register)?;
+            let register = read(&output.value, &mut register)?;
             let slot = step.slot(&output.variable).ok_or("it writes no variable")?;
-            outputs.push((number, slot));
+            let sequences = lod_source(op, &output.slot);
+            let sequences = sequences.and_then(|slot| step.inputs(slot).first().copied().flatten());
+            outputs.push(Written { register, slot, sequences });
         }
-        let mut used: Vec<usize> = outputs.iter().map(|(number, _)| *number).collect();
+        let mut used: Vec<usize> = outputs.iter().map(|output| output.register).collect();
         for node in nodes.iter_mut().rev() {
             for number in node.inputs.iter().flatten().chain(&node.outputs) {
                 if !used.contains(number) {
@@ -203,7 +216,7 @@ impl Compiled {
             }
         }
         constants.resize(numbers.len(), None);
-        Ok(Self { nodes, constants, inputs, outputs, bytes: lowered.bytes })
+        Ok(Self { parts: parts(nodes), constants, inputs, outputs, bytes: lowered.bytes })
     }
 
     fn run(&self, frame: &Frame<'_>) -> Result<Vec<(Slot, Tensor)>, String> {
@@ -211,15 +224,67 @@ impl Compiled {
         for (slot, number) in &self.inputs {
             put(&mut registers, *number, Item::enter(frame.tensor(*slot)?)?);
         }
-        for node in &self.nodes {
-            node.run(&mut registers, frame)?;
+        for part in &self.parts {
+            part.run(&mut registers, frame)?;
         }
-        let take = |(number, slot): &(usize, Slot)| {
-            let item = registers.get(*number).and_then(Clone::clone);
+        // What is nowhere else leaves without a copy.
+        let take = |(at, output): (usize, &Written)| {
+            let mut later = self.outputs.iter().skip(at + 1);
+            let is_asked_again = later.any(|other| other.register == output.register);
+            let item = match registers.get_mut(output.register) {
+                Some(register) if is_asked_again => register.clone(),
+                Some(register) => register.take(),
+                None => None,
+            };
             let item = item.ok_or_else(|| "it has not been computed".to_owned())?;
-            Ok((*slot, item.leave()?))
+            let mut tensor = item.leave()?;
+            let sequences = output.sequences.and_then(|slot| frame.tensor(slot).ok());
+            if let Some(like) = sequences.filter(|like| like.shape.first() == tensor.shape.first())
+            {
+                tensor.lod = like.lod.clone();
+            }
+            Ok((output.slot, tensor))
         };
-        self.outputs.iter().map(take).collect()
+        self.outputs.iter().enumerate().map(take).collect()
+    }
+}
+
+/// Operators with those that can be computed in the same pass.
+fn parts(nodes: Vec<Node>) -> Vec<Part> {
+    let is_link = |node: &Node| !node.is_unsized && fused::is_link(&node.op);
+    let mut parts: Vec<Part> = Vec::new();
+    for node in nodes {
+        let is_next = is_link(&node);
+        match parts.last_mut().filter(|part| is_next && part.nodes.iter().all(is_link)) {
+            Some(part) => part.nodes.push(node),
+            None => parts.push(Part { nodes: vec![node], chain: None }),
+        }
+    }
+    for part in &mut parts {
+        let is_alone = part.nodes.len() == 1;
+        if is_alone && !part.nodes.iter().any(|node| fused::is_slow(&node.op)) {
+            continue;
+        }
+        let is_read_later =
+            |register: usize| !part.nodes.iter().any(|node| node.last.contains(&register));
+        let ops = part.nodes.iter().map(|node| (&node.op, &node.inputs[..], &node.outputs[..]));
+        part.chain = Chain::of(ops, is_read_later);
+    }
+    parts
+}
+
+impl Part {
+    fn run(&self, registers: &mut Registers, frame: &Frame<'_>) -> Result<(), String> {
+        let Some(made) = self.chain.as_ref().and_then(|chain| chain.run(registers)) else {
+            return self.nodes.iter().try_for_each(|node| node.run(registers, frame));
+        };
+        for number in self.nodes.iter().flat_map(|node| &node.last) {
+            if let Some(register) = registers.get_mut(*number) {
+                *register = None;
+            }
+        }
+        made.into_iter().for_each(|(number, item)| put(registers, number, item));
+        Ok(())
     }
 }
 

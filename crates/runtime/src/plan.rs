@@ -27,6 +27,10 @@ pub(crate) struct Plan {
     pub(crate) blocks: Vec<Block>,
     /// What the first block calls variables.
     pub(crate) names: HashMap<String, Slot>,
+    /// What the others call variables, by number.
+    inner_names: Vec<HashMap<String, Slot>>,
+    /// Variables by which gradients ask what blocks left.
+    pub(crate) left: HashSet<Slot>,
 }
 
 /// A variable.
@@ -69,6 +73,8 @@ pub(crate) struct Step {
 pub(crate) enum Does {
     /// By the runtime itself.
     Native(Run),
+    /// By the runtime if it reads anything else than tensors with all their elements; by operators of ONNX otherwise.
+    Either(Run, Lowered),
     /// By operators of ONNX.
     Lowered(Lowered),
 }
@@ -77,6 +83,7 @@ impl std::fmt::Debug for Does {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Native(_) => "native",
+            Self::Either(..) => "native or lowered",
             Self::Lowered(_) => "lowered",
         })
     }
@@ -91,6 +98,16 @@ impl Step {
     /// The variables of an output slot.
     pub(crate) fn outputs(&self, slot: &str) -> &[Option<Slot>] {
         of(&self.outputs, slot)
+    }
+
+    /// All variables of input slots.
+    pub(crate) fn reads(&self) -> impl Iterator<Item = Slot> {
+        self.inputs.iter().flat_map(|(_, slots)| slots.iter().copied().flatten())
+    }
+
+    /// All variables of output slots.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = Slot> {
+        self.outputs.iter().flat_map(|(_, slots)| slots.iter().copied().flatten())
     }
 
     /// The number of a variable that the operator names.
@@ -124,13 +141,17 @@ impl Plan {
             vars: Vec::new(),
             blocks: Vec::new(),
             names: HashMap::new(),
+            inner_names: Vec::new(),
+            left: HashSet::new(),
         };
-        let scopes = plan.declare(program)?;
+        let mut scopes = plan.declare(program)?;
         for number in 0..program.blocks.len() {
             let block = plan.block(program, number, &scopes)?;
             plan.blocks.push(block);
         }
-        plan.names = scopes.into_iter().next().unwrap_or_default();
+        plan.names = scopes.first_mut().map(std::mem::take).unwrap_or_default();
+        plan.inner_names = scopes;
+        plan.left = plan.left_for_gradients();
         for name in fetch {
             if !plan.names.contains_key(name) {
                 let what = "the program has no such variable".to_owned();
@@ -155,6 +176,15 @@ impl Plan {
                     return Err(Error::Program(what));
                 }
             };
+            // Gradients see what the block left that they are of.
+            let forward = block.forward.and_then(|forward| usize::try_from(forward).ok());
+            let of = forward.filter(|forward| *forward < number).and_then(|it| scopes.get(it));
+            for var in forward.and_then(|it| program.blocks.get(it)).map_or(&[][..], |it| &it.vars)
+            {
+                if let Some(slot) = of.and_then(|of| of.get(&var.name)) {
+                    names.insert(var.name.clone(), *slot);
+                }
+            }
             let mut own = HashSet::new();
             for var in &block.vars {
                 if !own.insert(&var.name) {
@@ -208,7 +238,10 @@ impl Plan {
             }
             let does = match native::of(&op.kind, op) {
                 Some(run) => Does::Native(run),
-                None => Does::Lowered(Lowered::default()),
+                None => match native::of_others(&op.kind) {
+                    Some(run) => Does::Either(run, Lowered::default()),
+                    None => Does::Lowered(Lowered::default()),
+                },
             };
             let block = op.blocks().next().and_then(|block| usize::try_from(block).ok());
             let last = Vec::new();
@@ -226,6 +259,19 @@ impl Plan {
         let own = block.vars.iter().filter_map(|var| names.get(&var.name).copied());
         let own = own.filter(|slot| self.vars.get(*slot).is_some_and(|var| !var.persistable));
         Ok(Block { steps, own: own.collect() })
+    }
+
+    /// The variable that a block calls so.
+    pub(crate) fn slot(&self, block: usize, name: &str) -> Option<Slot> {
+        let names = if block == 0 { Some(&self.names) } else { self.inner_names.get(block) };
+        names?.get(name).copied()
+    }
+
+    fn left_for_gradients(&self) -> HashSet<Slot> {
+        let steps = self.blocks.iter().flat_map(|block| &block.steps);
+        let gradients = steps.filter(|step| step.place.kind.ends_with("_grad"));
+        let slots = gradients.flat_map(|step| [step.inputs("StepScopes"), step.inputs("Scope")]);
+        slots.flatten().copied().flatten().collect()
     }
 
     /// Finds for each operator of the first block what nobody reads after it. (What lies deeper is gone when its

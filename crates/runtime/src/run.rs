@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use lodstone_model::{Op, Program, Tensor};
-use lodstone_schema::paddle::interface;
+use lodstone_model::{Kind, Op, Program, Tensor};
+use lodstone_program::{Variable, append_backward};
+use lodstone_schema::paddle::{gradient_of, interface};
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Charge};
 use crate::error::{Error, Result};
 use crate::files::{Dirs, Files};
 use crate::finite::not_finite;
@@ -13,9 +14,6 @@ use crate::native::Random;
 use crate::plan::{Does, Plan, Slot, Step, op_of};
 use crate::scope::Scope;
 use crate::value::Value;
-
-/// Most times that a loop goes round.
-const MOST_ROUNDS: u64 = 1 << 32;
 
 /// A program that is ready to be run, again and again.
 #[derive(Clone, Debug)]
@@ -74,6 +72,30 @@ impl Prepared {
         Ok(Self { plan: Arc::new(Plan::new(program, &fetch)?), fetch, checks_finite: false })
     }
 
+    /// Prepares a program that computes `value`, one number, to give it and its gradients by the variables `by`, in
+    /// their order. These may be parameters, what is fed, or anything on the way.
+    ///
+    /// # Errors
+    /// As [`Prepared::new`]; if it is not one number, does not depend on one of them, or depends on it through an operator
+    /// whose gradient is not known.
+    pub fn value_and_grad(program: &Program, value: &str, by: &[&str]) -> Result<Self> {
+        let mut program = program.clone();
+        let vars = program.blocks.iter_mut().flat_map(|block| &mut block.vars);
+        vars.filter(|var| by.contains(&var.name.as_str()))
+            .for_each(|var| var.stop_gradient = false);
+        append_backward(&mut program, &Variable::named(value), &[])
+            .map_err(|error| Error::Program(error.to_string()))?;
+        let gradients: Vec<String> = by.iter().map(|name| gradient_of(name)).collect();
+        for (name, gradient) in by.iter().zip(&gradients) {
+            if !program.ops().any(|op| op.writes().any(|written| written == gradient)) {
+                let what = format!("`{value}` does not depend on it");
+                return Err(Error::Variable { name: (*name).to_owned(), what });
+            }
+        }
+        let fetch = std::iter::once(value).chain(gradients.iter().map(String::as_str));
+        Self::new(&program, &fetch.collect::<Vec<_>>())
+    }
+
     /// The same, where an operator fails that gives an infinite number or none (NaN): the first that does is named.
     #[must_use]
     pub fn checking_finite(mut self) -> Self {
@@ -127,18 +149,6 @@ impl Prepared {
             frame.fill(slot, Value::Tensor(tensor.clone()));
         }
         frame.block(0)?;
-        frame.random.keep(scope);
-        for (slot, var) in plan.vars.iter().enumerate() {
-            if frame.changed.get(slot) == Some(&true)
-                && var.persistable
-                && let Some(value) = frame.values.get_mut(slot).and_then(Option::take)
-            {
-                if self.fetch.contains(&var.name) {
-                    frame.fill(slot, value.clone());
-                }
-                scope.put(&var.name, value);
-            }
-        }
         let fetched = |name: &String| {
             let slot = plan.names.get(name).copied();
             let found = slot.and_then(|slot| frame.values.get(slot)?.as_ref());
@@ -148,7 +158,17 @@ impl Prepared {
             }
             .map_err(|what| Error::Variable { name: name.clone(), what })
         };
-        self.fetch.iter().map(fetched).collect()
+        let fetched = self.fetch.iter().map(fetched).collect::<Result<Vec<_>>>()?;
+        frame.random.keep(scope);
+        for (slot, var) in plan.vars.iter().enumerate() {
+            if frame.changed.get(slot) == Some(&true)
+                && var.persistable
+                && let Some(value) = frame.values.get_mut(slot).and_then(Option::take)
+            {
+                scope.put(&var.name, value);
+            }
+        }
+        Ok(fetched)
     }
 }
 
@@ -209,7 +229,8 @@ impl Frame<'_> {
         self.values.get_mut(slot)?.take()
     }
 
-    fn fill(&mut self, slot: Slot, value: Value) {
+    /// Gives a variable a value that it has had before.
+    pub(crate) fn fill(&mut self, slot: Slot, value: Value) {
         if let Some(place) = self.values.get_mut(slot) {
             *place = Some(value);
         }
@@ -228,14 +249,29 @@ impl Frame<'_> {
         self.budget.check(bytes)
     }
 
+    /// Counts so many bytes until that is gone.
+    ///
+    /// # Errors
+    /// If they are more than the tensors of the scope may take.
+    pub(crate) fn charge(&self, bytes: u64) -> std::result::Result<Charge, String> {
+        self.budget.check(bytes)?;
+        Ok(self.budget.charge(bytes))
+    }
+
+    /// A tensor that has just been made.
+    pub(crate) fn charged(&self, tensor: Tensor) -> std::result::Result<Tensor, String> {
+        self.budget.charged(tensor)
+    }
+
     /// Gives a variable a tensor that has just been made.
     pub(crate) fn make(&mut self, slot: Slot, tensor: Tensor) -> std::result::Result<(), String> {
-        let tensor = self.budget.charged(tensor)?;
+        let tensor = self.charged(tensor)?;
         self.set(slot, Value::Tensor(tensor));
         Ok(())
     }
 
-    fn clear(&mut self, slot: Slot) {
+    /// Takes away what a variable is.
+    pub(crate) fn clear(&mut self, slot: Slot) {
         if let Some(place) = self.values.get_mut(slot) {
             *place = None;
         }
@@ -254,33 +290,45 @@ impl Frame<'_> {
         Ok(())
     }
 
-    /// Runs the block of an operator; its own variables are gone afterwards.
-    pub(crate) fn inner(&mut self, step: &Step) -> Result<()> {
+    /// Runs the block of an operator; gives its own variables, which are gone afterwards.
+    pub(crate) fn inner(&mut self, step: &Step) -> Result<Vec<(Slot, Value)>> {
         let plan = self.plan;
-        let Some(number) = step.block else { return Ok(()) };
+        let Some(number) = step.block else { return Ok(Vec::new()) };
         self.block(number)?;
-        for slot in plan.blocks.get(number).map_or(&[][..], |block| &block.own) {
-            self.clear(*slot);
-        }
-        Ok(())
+        let own = plan.blocks.get(number).map_or(&[][..], |block| &block.own).iter();
+        Ok(own.filter_map(|slot| Some((*slot, self.take(*slot)?))).collect())
     }
 
     fn step(&mut self, step: &Step) -> Result<()> {
         let plan = self.plan;
         let Some(op) = op_of(&plan.program, &step.place) else { return Ok(()) };
         let failed = |what: String| Error::Operator { place: step.place.clone(), what };
-        match &step.does {
-            Does::Lowered(lowered) => lowered.run(self, step, op).map_err(failed)?,
-            Does::Native(run) => match run(self, step, op) {
-                Ok(()) => {}
-                Err(Failure::Here(what)) => return Err(failed(what)),
-                Err(Failure::Inside(error)) => return Err(error),
-            },
+        let outcome = match &step.does {
+            Does::Native(run) => run(self, step, op),
+            Does::Either(run, _) if !self.reads_dense(step) => run(self, step, op),
+            Does::Either(_, lowered) | Does::Lowered(lowered) => {
+                lowered.run(self, step, op).map_err(Failure::Here)
+            }
+        };
+        match outcome {
+            Ok(()) => {}
+            Err(Failure::Here(what)) => return Err(failed(what)),
+            Err(Failure::Inside(error)) => return Err(error),
         }
         match self.checks_finite {
             true => self.check_finite(op, step).map_err(failed),
             false => Ok(()),
         }
+    }
+
+    /// Whether an operator reads tensors with all their elements, and nothing else.
+    fn reads_dense(&self, step: &Step) -> bool {
+        let is_dense = |slot: Slot| match self.value(slot) {
+            Ok(Value::Tensor(tensor)) => matches!(tensor.kind, Kind::Dense),
+            Ok(_) => false,
+            Err(_) => true,
+        };
+        step.reads().all(is_dense)
     }
 
     /// Fails if an operator that has run gave numbers that are not finite.
@@ -303,22 +351,6 @@ impl Frame<'_> {
             return Err(format!("expected one truth value, found {elements} elements"));
         }
         Ok(bytes.iter().any(|byte| *byte != 0))
-    }
-
-    /// Runs the block of an operator as long as a variable is true.
-    pub(crate) fn while_true(
-        &mut self,
-        step: &Step,
-        condition: Slot,
-    ) -> std::result::Result<(), Failure> {
-        for _ in 0..MOST_ROUNDS {
-            self.files.check_cancelled()?;
-            if !self.is_true(condition)? {
-                return Ok(());
-            }
-            self.inner(step)?;
-        }
-        Err(Failure::Here(format!("it goes round more than {MOST_ROUNDS} times")))
     }
 }
 

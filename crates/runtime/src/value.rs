@@ -1,6 +1,11 @@
 //! What variables hold while a program runs.
 
+use std::sync::Arc;
+
 use lodstone_model::{Kind, Tensor};
+
+use crate::budget::Charge;
+use crate::plan::Slot;
 
 /// The value of a variable.
 #[derive(Clone, Debug)]
@@ -13,6 +18,20 @@ pub enum Value {
     Array(Vec<Option<Tensor>>),
     /// Sequences by their length, longest first: the number of each, and how long it is.
     Ranks(Vec<(usize, usize)>),
+    /// What a block left each time that it ran, for its gradients.
+    Rounds(Rounds),
+}
+
+/// What a block left each time that it ran, in this order.
+#[derive(Clone, Debug, Default)]
+pub struct Rounds(pub(crate) Vec<Arc<Round>>);
+
+/// What a block left when it had run: variables of its own, and of those around it what they were before.
+#[derive(Debug)]
+pub(crate) struct Round {
+    pub(crate) values: Vec<(Slot, Value)>,
+    /// For the list itself; what tensors take they are charged by themselves.
+    pub(crate) _charge: Charge,
 }
 
 impl Value {
@@ -26,6 +45,7 @@ impl Value {
             },
             Self::Array(_) => "an array of tensors",
             Self::Ranks(_) => "a table of sequences by length",
+            Self::Rounds(_) => "what a block left",
         }
     }
 

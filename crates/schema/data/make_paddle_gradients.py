@@ -5,8 +5,9 @@
 Run with 2.6.2, whose conventions new programs follow. One line a forward operator: the operator, its gradient
 operator, the input slots of that and what they hold (`Slot=X` a slot of the forward operator, `Slot=Out@GRAD` its
 gradient), the output slots in the same way, and the attributes: `*` for those of the forward operator, else
-`name=value` with JSON or, behind `$`, another attribute of the forward operator. A slot behind `each:` is one whose
-variables have an operator each. Source: the makers of gradients, `core.get_grad_op_desc()`.
+`name=value` with JSON or, behind `$`, another attribute of the forward operator (`-$`: with the other sign), and `-` for none. A slot
+behind `each:` is one whose variables have an operator each; one before `?name=text` is there if that attribute is
+that. Source: the makers of gradients, `core.get_grad_op_desc()`.
 """
 import json
 import os
@@ -17,23 +18,35 @@ from paddle.base import core, framework
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "paddle_gradients.tsv")
 # Attributes that every operator has.
 EVERYWHERE = {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device", "with_quant_attr"}
+# What tells whether all attributes are those of the forward operator.
+SCOPE = "/told/"
 # What tells attributes of one type apart.
-TOLD_APART = {"cast": {"in_dtype": 5, "out_dtype": 6}, "scale": {"scale": 2.5, "bias": 1.5}}
+TOLD_APART = {
+    "cast": {"in_dtype": 5, "out_dtype": 6},
+    "increment": {"step": 2.5},
+    "partial_concat": {"start_index": 1, "length": 2},
+    "partial_sum": {"start_index": 1, "length": 2},
+    "scale": {"scale": 2.5, "bias": 1.5},
+    "unbind": {"axis": 1},
+}
+# Attributes with which there are slots that are not there otherwise.
+WITH_SLOTS = {"sequence_pool": ("pooltype", "MAX")}
 
 
 PROGRAM = core.ProgramDesc()
 
 
-def forward(proto, count):
+def forward(proto, count, given=None):
     """An operator with all slots filled: those that take several variables have `count`."""
     op = PROGRAM.block(0).append_op()
     op.set_type(proto.type)
+    op._set_attr("op_namescope", SCOPE)
     for slots, fill in [(proto.inputs, op.set_input), (proto.outputs, op.set_output)]:
         for slot in slots:
             many = count if slot.duplicable else 1
             fill(slot.name, [slot.name if n == 0 else f"{slot.name}#{n}" for n in range(many)])
     defaults = core.get_op_attrs_default_value(proto.type.encode())
-    given = TOLD_APART.get(proto.type, {})
+    given = {**TOLD_APART.get(proto.type, {}), **(given or {})}
     for name, value in {**defaults, **given}.items():
         if name not in EVERYWHERE and value is not None and value != []:
             op._set_attr(name, value)
@@ -43,13 +56,20 @@ def forward(proto, count):
 def told_attributes(op, gradient):
     own = {name: op.attr(name) for name in op.attr_names() if name not in EVERYWHERE}
     its = {name: gradient.attr(name) for name in gradient.attr_names() if name not in EVERYWHERE}
-    if its == own:
+    is_handed_on = gradient.has_attr("op_namescope") and gradient.attr("op_namescope") == SCOPE
+    if its == own and is_handed_on:
         return "*"
     told = []
     for name, value in sorted(its.items()):
         same = [other for other, known in own.items() if known == value and op.type() in TOLD_APART]
-        told.append(f"{name}=${same[0]}" if same else f"{name}={json.dumps(value)}")
-    return " ".join(told)
+        negative = []
+        if isinstance(value, float) and op.type() in TOLD_APART:
+            negative = [other for other, known in own.items() if isinstance(known, float) and known == -value]
+        if same or negative:
+            told.append(f"{name}=${same[0]}" if same else f"{name}=-${negative[0]}")
+        else:
+            told.append(f"{name}={json.dumps(value)}")
+    return " ".join(told) or "-"
 
 
 def slots(names, values):
@@ -69,8 +89,14 @@ def line(proto):
     if not outputs:
         return None
     attributes = told_attributes(op, gradient)
+    inputs = slots(gradient.input_names(), gradient.input)
+    if proto.type in WITH_SLOTS:
+        name, text = WITH_SLOTS[proto.type]
+        other = core.get_grad_op_desc(forward(proto, 1, {name: text}), set(), [])[0][0]
+        more = slots([slot for slot in other.input_names() if slot not in gradient.input_names()], other.input)
+        inputs = " ".join([f"{slot}?{name}={text}" for slot in more.split()] + [inputs])
     marks = "".join(f"each:{slot} " for slot in each)
-    return (proto.type, gradient.type(), slots(gradient.input_names(), gradient.input), marks + outputs, attributes)
+    return (proto.type, gradient.type(), inputs, marks + outputs, attributes)
 
 
 def apart(proto):

@@ -90,7 +90,7 @@ fn head(file: &SourceFile) -> lodstone_store::Result<Vec<u8>> {
 /// The program of a directory: one of the names that PaddlePaddle uses, or the only `.pdmodel`.
 pub(super) fn program_in(directory: &Path, entries: &[Entry]) -> Result<Option<String>> {
     let names = || entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
-    let usual = ["inference.pdmodel", "model.pdmodel", "__model__", "model"];
+    let usual = ["inference.pdmodel", "model.pdmodel", "__model__", "model", "main_program"];
     if let Some(name) = usual.into_iter().find(|usual| names().any(|name| name == *usual)) {
         return Ok(Some(name.to_owned()));
     }
@@ -155,7 +155,7 @@ pub(super) fn programs_of(params: &str) -> Vec<String> {
     match params.strip_suffix(".pdiparams") {
         Some(stem) => vec![format!("{stem}.pdmodel"), format!("{stem}.json")],
         None if params == "__params__" || params == "params" => {
-            vec!["__model__".to_owned(), "model".to_owned()]
+            ["__model__", "model", "main_program"].map(str::to_owned).to_vec()
         }
         None => Vec::new(),
     }

@@ -120,12 +120,8 @@ fn open_program(directory: &Path, name: &str, options: &OpenOptions) -> Result<M
     let path = directory.join(name);
     let blob = options.file(&path)?;
     let origin = path.display().to_string();
-    let text = content(&head(&blob)?, blob.len()) == Some(Content::ProgramText);
-    let program = if text {
-        paddle_program::read_text(&blob, &origin, &options.limits)?
-    } else {
-        paddle_program::read(&blob, &origin, &options.limits)?
-    };
+    let program = paddle_program::open(&blob, &origin, &options.limits)?;
+    let text = paddle_program::was_text(&program);
     let mut model = Model { files: vec![blob], ..Model::default() };
     let mut bundle = Bundle { program: Some(name.to_owned()), ..Bundle::default() };
 

@@ -27,5 +27,5 @@ pub(crate) mod types;
 mod write;
 
 pub use detect::{is_binary, is_text};
-pub use read::{read, read_text};
+pub use read::{open, read, read_text};
 pub use write::{was_text, write, write_text};

@@ -9,10 +9,21 @@ use lodstone_schema::paddle::codes;
 use lodstone_store::Blob;
 
 use super::types::TensorDesc;
-use super::{schema, write};
+use super::{is_text, schema, write};
 use crate::protobuf::text;
 use crate::protobuf::wire::{Field, Message, Packed, Source};
 use crate::{Error, Result};
+
+/// Reads a program, binary or in text form; `origin` names the file in messages.
+///
+/// # Errors
+/// As [`read`] and [`read_text`].
+pub fn open(blob: &Blob, origin: &str, limits: &Limits) -> Result<Program> {
+    match is_text(&blob.head(4096)?) {
+        true => read_text(blob, origin, limits),
+        false => read(blob, origin, limits),
+    }
+}
 
 /// Reads a binary program; `origin` names the file in messages.
 ///

@@ -35,6 +35,7 @@ mod write;
 
 pub use detect::{is_file, is_index};
 pub use read::{read, read_blob};
+pub use write::write_to;
 
 use lodstone_model::DType;
 

@@ -19,7 +19,7 @@ use crate::{Error, Result, Staged, WriteOptions};
 /// # Errors
 /// If the format has no place for a tensor; or what reading and writing give.
 pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
-    check(model)?;
+    check(&model.parameters)?;
     let keep = options.same && options.max_shard_size.is_none();
     if let Some(layout) = Layout::unedited(model).filter(|_| keep) {
         return layout.write(model, path, options);
@@ -37,6 +37,16 @@ pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Resul
         None => plan(tensors, &model.metadata)?,
     };
     Staged::file(path, options, |out| put(out, &header, &tensors))
+}
+
+/// Writes tensors as one file, into what may be one of several.
+///
+/// # Errors
+/// If the format has no place for a tensor; or what reading and writing give.
+pub fn write_to(out: &mut Output, tensors: &[Parameter]) -> Result<()> {
+    check(tensors)?;
+    let (header, tensors) = plan(tensors.iter().collect(), &BTreeMap::new())?;
+    put(out, &header, &tensors)
 }
 
 fn write_shards(
@@ -70,9 +80,9 @@ pub(super) fn put(out: &mut Output, header: &[u8], tensors: &[&Parameter]) -> Re
 }
 
 /// Fails unless the format has a place for every tensor.
-fn check(model: &Model) -> Result<()> {
+fn check(tensors: &[Parameter]) -> Result<()> {
     let mut names = HashSet::new();
-    for Parameter { name, tensor } in &model.parameters {
+    for Parameter { name, tensor } in tensors {
         let refuse = |what: String| Err(Error::Incompatible { format: NAME, what });
         if name.is_empty() {
             return refuse("a tensor without a name".to_owned());

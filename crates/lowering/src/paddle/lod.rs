@@ -2,9 +2,9 @@
 
 use lodstone_model::Op;
 
-/// The input slot whose LoD the outputs of an operator have, as long as they have as many rows; `None` if they
-/// have none. Operators of sequences, which make LoD of their own, are not told here.
-pub fn lod_source(op: &Op) -> Option<&'static str> {
+/// The input slot whose LoD what is in an output slot has, as long as it has as many rows; `None` if it has none.
+/// Operators of sequences, which make LoD of their own, are not told here.
+pub fn lod_source<'o>(op: &Op, output: &'o str) -> Option<&'o str> {
     Some(match op.kind.as_str() {
         // These give rows of their own.
         "abs"
@@ -48,6 +48,9 @@ pub fn lod_source(op: &Op) -> Option<&'static str> {
         | "softmax_with_cross_entropy_grad"
         | "top_k_grad"
         | "top_k_v2_grad" => return None,
+        kind if kind.starts_with("elementwise_") && kind.ends_with("_grad") => {
+            return output.strip_suffix("@GRAD");
+        }
         // That of the input, or of what has as many rows as that.
         kind if kind.ends_with("_grad") => {
             let mut slots = ["X", "Out", "Out@GRAD"].into_iter();

@@ -24,6 +24,7 @@ pub fn native_outputs(
         Ok(_) => Err(format!("expected an array as `{slot}`")),
         Err(what) => Err(what),
     };
+    let rows = |slot: &str| input(slot).ok().filter(is_rows);
     Some(match op.kind.as_str() {
         "adagrad" | "adam" | "adamw" | "lamb" | "momentum" | "rmsprop" | "sgd" => {
             in_place(op, given)
@@ -42,20 +43,33 @@ pub fn native_outputs(
             });
             told.collect()
         }),
+        "clip" | "clip_by_norm" | "elementwise_mul" | "scale" => match rows("X") {
+            Some(info) => one("Out", Ok(info)),
+            None => return None,
+        },
         "gaussian_random" | "randint" | "truncated_gaussian_random" | "uniform_random" => {
             one("Out", filled(op))
         }
         "increment" => one("Out", input("X").map(|info| info.value.into())),
+        "get_tensor_from_selected_rows" => one("Out", input("X").map(stored)),
         "load" | "load_combine" | "save" | "save_combine" => Ok(Vec::new()),
         "lod_array_length" => {
             let length = || ValueInfo::tensor(DType::Int64, Some(vec![Dim::Known(1)]));
             one("Out", array("X").map(|_| length()))
         }
+        "merge_selected_rows" => one("Out", input("X").map(|info| info.value.into())),
         "read_from_array" => {
             let member = |array: ValueInfo| ValueType { kind: VarKind::Tensor, ..array.value };
             one("Out", array("X").map(|array| member(array).into()))
         }
         "select_input" => one("Out", selected(op, given)),
+        "sum" => {
+            let all = op.input("X").iter().map(|name| given.info(name));
+            match all.collect::<Option<Vec<_>>>() {
+                Some(all) if all.iter().any(is_rows) => one("Out", Ok(total(all))),
+                _ => return None,
+            }
+        }
         "while" => one("StepScopes", Ok(of_kind(VarKind::StepScopes))),
         "write_to_array" => {
             let array = |info: ValueInfo| ValueType { kind: VarKind::TensorArray, ..info.value };
@@ -77,6 +91,23 @@ fn in_place(op: &Op, given: &dyn Given) -> Result<Vec<(String, ValueInfo)>, Stri
         }
     }
     Ok(told)
+}
+
+/// Whether it is some rows of a tensor.
+fn is_rows(info: &ValueInfo) -> bool {
+    info.value.kind == VarKind::SelectedRows
+}
+
+/// The rows that there are of a tensor; PaddlePaddle says of them that they have the extents of all.
+fn stored(mut info: ValueInfo) -> ValueInfo {
+    info.value.kind = VarKind::Tensor;
+    info.value.into()
+}
+
+/// Rows, or all elements of a tensor if any of what is added up has all.
+fn total(all: Vec<ValueInfo>) -> ValueInfo {
+    let whole = all.iter().find(|info| !is_rows(info)).or(all.first()).cloned();
+    whole.map_or_else(ValueInfo::default, |info| info.value.into())
 }
 
 fn of_kind(kind: VarKind) -> ValueInfo {

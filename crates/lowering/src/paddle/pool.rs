@@ -1,12 +1,17 @@
 //! Pooling.
 
-use lodstone_model::Attribute;
+use lodstone_model::{Attribute, DType};
 
 use super::conv::Pads;
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, ints, text};
 
-pub(super) const RULES: &[(&str, Rule)] = &[("pool2d", pool), ("pool3d", pool)];
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("max_pool2d_with_index", |op| with_places(op, 2)),
+    ("max_pool3d_with_index", |op| with_places(op, 3)),
+    ("pool2d", pool),
+    ("pool3d", pool),
+];
 
 /// Most windows along an extent that are looked at one by one.
 pub(super) const MOST_WINDOWS: usize = 1 << 20;
@@ -38,6 +43,41 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
     };
     let y = if last { op.channels_to_back(&y)? } else { y };
     op.put("Out", &y)
+}
+
+/// The greatest element of each window, and which of its picture it is.
+fn with_places(op: &mut Operator<'_>, extents: usize) -> Outcome {
+    let x = op.input("X")?;
+    let dims = x.dims()?;
+    let picture = dims.get(2..).filter(|picture| picture.len() == extents);
+    let picture = picture.ok_or_else(|| format!("expected pictures, found {dims:?}"))?;
+    let mut size = op.each("ksize", extents)?;
+    let (mut strides, mut pads) = (op.each("strides", extents)?, op.each("paddings", extents)?);
+    if op.flag("adaptive")? {
+        let pairs = picture.iter().zip(&size);
+        let evenly = |(dim, count): (&i64, &i64)| dim.checked_rem(*count) == Some(0);
+        if size.iter().any(|count| *count < 1) || !pairs.clone().all(evenly) {
+            return Err(format!("expected as many windows as divide {picture:?}, found {size:?}"));
+        }
+        size = pairs.map(|(dim, count)| dim / count).collect();
+        (strides, pads) = (size.clone(), vec![0; extents]);
+    } else if op.flag("global_pooling")? {
+        (size, pads) = (picture.to_vec(), vec![0; extents]);
+    }
+    let count = picture.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
+    let count = op.long(count.ok_or("it is too large")?.max(1));
+    let attributes = [
+        ints("kernel_shape", &size),
+        ints("strides", &strides),
+        ints("pads", &[pads.clone(), pads].concat()),
+    ];
+    let made = op.emit("MaxPool", &[Some(&x)], attributes, 2)?;
+    let [y, places] = made.as_slice() else { return Err("it gives too little".to_owned()) };
+    // ONNX counts through all pictures.
+    let places = op.call("Mod", &[places, &count], [])?;
+    let places = op.cast(&places, DType::Int32)?;
+    op.put("Out", y)?;
+    op.put("Mask", &places)
 }
 
 /// Windows that go over a tensor.

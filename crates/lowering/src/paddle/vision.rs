@@ -1,6 +1,6 @@
 //! Pictures of another size, and sampled at places.
 
-use lodstone_model::DType;
+use lodstone_model::{Attribute, DType};
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, float, int, text};
@@ -55,51 +55,105 @@ impl Operator<'_> {
     }
 }
 
+/// How pictures are resized.
+pub(super) struct Resizing {
+    attributes: [Attribute; 4],
+    size: Size,
+}
+
+impl Resizing {
+    /// Of a picture whose channels come first.
+    pub(super) fn of(
+        op: &mut Operator<'_>,
+        x: &Value,
+        mode: &str,
+        extents: usize,
+    ) -> Outcome<Self> {
+        if x.rank()? != extents + 2 {
+            return Err(format!("expected {} extents, found {}", extents + 2, x.rank()?));
+        }
+        let (corners, half) =
+            (op.flag("align_corners")?, op.int("align_mode")? == 0 || mode == "cubic");
+        let (places, nearest) = match (corners, mode) {
+            (true, _) => ("align_corners", "round_prefer_ceil"),
+            (false, "nearest") => ("asymmetric", "floor"),
+            (false, _) if half => ("pytorch_half_pixel", "floor"),
+            (false, _) => ("asymmetric", "floor"),
+        };
+        let attributes = [
+            text("mode", mode),
+            text("coordinate_transformation_mode", places),
+            text("nearest_mode", nearest),
+            float("cubic_coeff_a", -0.75),
+        ];
+        let size = match op.size(extents)? {
+            // Corners lie on corners of what there is, whatever the factor was; so did all in 1.x.
+            Size::Scales(scales) if corners || !op.kind().contains("_v2") => {
+                let dims = op.call("Shape", &[x], [int("start", 2)])?;
+                let dims = op.cast(&dims, DType::Float32)?;
+                let dims = op.mul(&dims, &scales)?;
+                Size::Extents(op.cast(&dims, DType::Int64)?)
+            }
+            size => size,
+        };
+        Ok(Self { attributes, size })
+    }
+
+    /// A picture of another size.
+    fn resized(&self, op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
+        let (sizes, scales) = match &self.size {
+            Size::Extents(sizes) => {
+                let front = op.call("Shape", &[x], [int("end", 2)])?;
+                (Some(op.concat(&[&front, sizes], 0)?), None)
+            }
+            Size::Scales(scales) => {
+                let front = op.singles(&[1.0, 1.0]);
+                (None, Some(op.concat(&[&front, scales], 0)?))
+            }
+        };
+        let inputs = [Some(x), None, scales.as_ref(), sizes.as_ref()];
+        let made = op.emit("Resize", &inputs, self.attributes.clone(), 1)?;
+        made.into_iter().next().ok_or_else(|| "it gives nothing".to_owned())
+    }
+
+    /// How much of each of `dim` elements along an extent is in each that comes out: `[out, dim]`.
+    pub(super) fn shares(
+        &self,
+        op: &mut Operator<'_>,
+        extent: usize,
+        dim: i64,
+        dtype: DType,
+    ) -> Outcome<Value> {
+        let numbers = op.range(dim)?;
+        let (column, line) = (op.unsqueeze(&numbers, &[1])?, op.unsqueeze(&numbers, &[0])?);
+        let own = op.call("Equal", &[&column, &line], [])?;
+        let own = op.cast(&own, dtype)?;
+        let place = i64::try_from(extent).map_err(|_| "it has too many extents")?;
+        let size = match &self.size {
+            Size::Extents(size) | Size::Scales(size) => op.slice(size, 0, place, place + 1)?,
+        };
+        let (sizes, scales) = match &self.size {
+            Size::Extents(_) => {
+                let line = op.longs(&[dim]);
+                (Some(op.concat(&[&size, &line], 0)?), None)
+            }
+            Size::Scales(_) => {
+                let line = op.singles(&[1.0]);
+                (None, Some(op.concat(&[&size, &line], 0)?))
+            }
+        };
+        let inputs = [Some(&own), None, scales.as_ref(), sizes.as_ref()];
+        let made = op.emit("Resize", &inputs, self.attributes.clone(), 1)?;
+        made.into_iter().next().ok_or_else(|| "it gives nothing".to_owned())
+    }
+}
+
 fn resize(op: &mut Operator<'_>, mode: &str, extents: usize) -> Outcome {
     let x = op.input("X")?;
-    if x.rank()? != extents + 2 {
-        return Err(format!("expected {} extents, found {}", extents + 2, x.rank()?));
-    }
     let last = op.channels_last("data_layout")?;
     let x = if last { op.channels_to_front(&x)? } else { x };
-    let (corners, half) =
-        (op.flag("align_corners")?, op.int("align_mode")? == 0 || mode == "cubic");
-    let (places, nearest) = match (corners, mode) {
-        (true, _) => ("align_corners", "round_prefer_ceil"),
-        (false, "nearest") => ("asymmetric", "floor"),
-        (false, _) if half => ("pytorch_half_pixel", "floor"),
-        (false, _) => ("asymmetric", "floor"),
-    };
-    let attributes = [
-        text("mode", mode),
-        text("coordinate_transformation_mode", places),
-        text("nearest_mode", nearest),
-        float("cubic_coeff_a", -0.75),
-    ];
-    let size = match op.size(extents)? {
-        // Corners lie on corners of what there is, whatever the factor was.
-        Size::Scales(scales) if corners => {
-            let dims = op.call("Shape", &[&x], [int("start", 2)])?;
-            let dims = op.cast(&dims, DType::Float32)?;
-            let dims = op.mul(&dims, &scales)?;
-            Size::Extents(op.cast(&dims, DType::Int64)?)
-        }
-        size => size,
-    };
-    let made = match size {
-        Size::Extents(sizes) => {
-            let front = op.call("Shape", &[&x], [int("end", 2)])?;
-            let sizes = op.concat(&[&front, &sizes], 0)?;
-            op.emit("Resize", &[Some(&x), None, None, Some(&sizes)], attributes, 1)?
-        }
-        Size::Scales(scales) => {
-            let front = op.singles(&[1.0, 1.0]);
-            let scales = op.concat(&[&front, &scales], 0)?;
-            op.emit("Resize", &[Some(&x), None, Some(&scales)], attributes, 1)?
-        }
-    };
-    let [y] = made.as_slice() else { return Err("it gives nothing".to_owned()) };
-    let y = if last { op.channels_to_back(y)? } else { y.clone() };
+    let y = Resizing::of(op, &x, mode, extents)?.resized(op, &x)?;
+    let y = if last { op.channels_to_back(&y)? } else { y };
     op.put("Out", &y)
 }
 

@@ -65,8 +65,22 @@ pub fn fc(net: &mut Network, x: &Variable, layer: &Fc) -> Result<Variable> {
 pub fn embedding(
     net: &mut Network,
     ids: &Variable,
+    extents: [u64; 2],
+    padding: Option<i64>,
+) -> Result<Variable> {
+    embedding_with(net, ids, extents, padding, false)
+}
+
+/// The same; `is_sparse` says that the gradient of the table has the rows alone that were looked up.
+///
+/// # Errors
+/// As [`embedding`].
+pub fn embedding_with(
+    net: &mut Network,
+    ids: &Variable,
     [rows, size]: [u64; 2],
     padding: Option<i64>,
+    is_sparse: bool,
 ) -> Result<Variable> {
     let name = net.name("embedding");
     let otherwise = Initializer::Xavier { seed: 0 };
@@ -81,6 +95,7 @@ pub fn embedding(
         .input("Ids", [ids])
         .input("W", [&table])
         .attribute("padding_idx", padding.unwrap_or(-1));
+    let lookup = if is_sparse { lookup.attribute("is_sparse", true) } else { lookup };
     net.call(&name, "Out", lookup)
 }
 

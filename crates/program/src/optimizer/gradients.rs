@@ -1,5 +1,7 @@
 //! What becomes of gradients before parameters are changed by them.
 
+use lodstone_model::VarKind;
+
 use super::{Pair, marked};
 use crate::error::Result;
 use crate::layers::{elementwise, fill_constant};
@@ -50,19 +52,24 @@ impl Clip {
 
 fn by_global_norm(net: &mut Network, pairs: &[Pair], most: f32) -> Result<()> {
     let Some((last, last_grad)) = pairs.last() else { return Ok(()) };
-    let dtype = net.dtype(last_grad)?;
+    let dtype = net.dtype(last)?;
     let mut squares = Vec::new();
     for (param, grad) in pairs {
         squares.push(marked(net, OPTIMIZES, &[param, grad], |net| {
-            let name = net.name("squared_l2_norm");
-            net.call(&name, "Out", Operator::new("squared_l2_norm").input("X", [grad]))
+            let all = match has_rows(net, grad)? {
+                true => {
+                    let merged = called(net, "merge_selected_rows", grad)?;
+                    called(net, "get_tensor_from_selected_rows", &merged)?
+                }
+                false => grad.clone(),
+            };
+            called(net, "squared_l2_norm", &all)
         })?);
     }
     let factor = marked(net, OPTIMIZES, &[last, last_grad], |net| {
         let name = net.name("add_n");
         let sum = net.call(&name, "Out", Operator::new("sum").input("X", &squares))?;
-        let name = net.name("sqrt");
-        let norm = net.call(&name, "Out", Operator::new("sqrt").input("X", [&sum]))?;
+        let norm = called(net, "sqrt", &sum)?;
         let most = fill_constant(net, &[1], dtype, f64::from(most))?;
         let longest = elementwise(net, "max", &most, &norm, -1)?;
         elementwise(net, "div", &most, &longest, -1)
@@ -75,11 +82,27 @@ fn by_global_norm(net: &mut Network, pairs: &[Pair], most: f32) -> Result<()> {
     Ok(())
 }
 
+/// Whether a gradient has some rows alone.
+fn has_rows(net: &Network, grad: &Variable) -> Result<bool> {
+    Ok(net.info(grad)?.value.kind == VarKind::SelectedRows)
+}
+
+/// What an operator makes of a variable.
+fn called(net: &mut Network, kind: &str, x: &Variable) -> Result<Variable> {
+    let name = net.name(kind);
+    net.call(&name, "Out", Operator::new(kind).input("X", [x]))
+}
+
 impl Decay {
-    /// Adds to gradients, in place, what pulls parameters to zero.
-    pub(super) fn apply(self, net: &mut Network, pairs: &[Pair]) -> Result<()> {
+    /// Adds to gradients what pulls parameters to zero: in place, but to some rows alone in the place of those.
+    pub(super) fn apply(self, net: &mut Network, pairs: &mut [Pair]) -> Result<()> {
         for (param, grad) in pairs {
-            marked(net, OPTIMIZES, &[param, grad], |net| {
+            let (param, given) = (&*param, grad.clone());
+            let sum = match has_rows(net, &given)? {
+                true => Variable::named(&format!("{}@NEWGRAD@", given.name())),
+                false => given.clone(),
+            };
+            marked(net, OPTIMIZES, &[param, &given], |net| {
                 let pull = match self {
                     Self::L1(share) => {
                         let sign = generated(net, Operator::new("sign").input("X", [param]))?;
@@ -87,8 +110,9 @@ impl Decay {
                     }
                     Self::L2(share) => scaled(net, param, share)?,
                 };
-                net.append(Operator::new("sum").input("X", [grad, &pull]).output("Out", [grad]))
+                net.append(Operator::new("sum").input("X", [&given, &pull]).output("Out", [&sum]))
             })?;
+            *grad = sum;
         }
         Ok(())
     }

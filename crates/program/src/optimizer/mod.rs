@@ -96,7 +96,7 @@ impl<R: Rule> Optimizer<R> {
             clip.apply(net, &mut pairs)?;
         }
         if let Some(decay) = self.decay.filter(|decay| !self.rule.decays(*decay)) {
-            decay.apply(net, &pairs)?;
+            decay.apply(net, &mut pairs)?;
         }
         let Some((first, _)) = pairs.first() else { return Ok(()) };
         let rate = match &self.rate {

@@ -79,9 +79,94 @@ def summed():
     return paddle.mean(paddle.add_n([x, F.relu(x), paddle.cast(paddle.cast(x, "float64"), "float32")]))
 
 
+def sentences():
+    """Sequences, and rows of a table alone."""
+    words = static.data("words", [-1, 1], "int64", lod_level=1)
+    x = paddle.reshape(static.nn.embedding(words, (20, 4), is_sparse=True), [-1, 4])
+    x = static.nn.sequence_conv(x, 5, 3, act="tanh")
+    weights = static.nn.sequence_softmax(static.nn.fc(x, 1))
+    pooled = [static.nn.sequence_pool(x * weights, way) for way in ["max", "average"]]
+    first = static.nn.sequence_expand(static.nn.sequence_first_step(x), x)
+    return paddle.mean(static.nn.fc(pooled, 1)) + paddle.mean(first)
+
+
+def number(value):
+    return paddle.full([1], value, "int64")
+
+
+def loop():
+    """A loop with parameters in it that are used behind it, too, and a value that nobody asks for."""
+    x = static.nn.fc(data("x", -1, 3), 3)
+    w = static.create_parameter([3, 3], "float32", name="w")
+    count = number(4)
+    goes_on = lambda n, x, sum, other: paddle.less_than(n, count)
+    body = lambda n, x, sum, other: [n + 1, F.tanh(paddle.matmul(x, w)), sum + x * x, other + 1.0]
+    _, x, sum, _ = static.nn.while_loop(goes_on, body, [number(0), x, paddle.zeros_like(x), paddle.zeros([1])])
+    return paddle.mean(paddle.matmul(x, w) * sum)
+
+
+def loop_in_loop():
+    x = static.nn.fc(data("x", -1, 3), 3)
+    w = static.create_parameter([3, 3], "float32", name="w")
+    inner_count, count = number(2), number(3)
+
+    def body(n, x):
+        goes_on = lambda m, x: paddle.less_than(m, inner_count)
+        _, x = static.nn.while_loop(goes_on, lambda m, x: [m + 1, F.tanh(paddle.matmul(x, w))], [number(0), x])
+        return [n + 1, x + 1.0]
+
+    _, x = static.nn.while_loop(lambda n, x: paddle.less_than(n, count), body, [number(0), x])
+    return paddle.mean(x)
+
+
+def arrays():
+    """A loop that reads one array and writes another."""
+    x = static.nn.fc(data("x", -1, 3), 3)
+    given = paddle.tensor.array_write(x, number(0))
+    paddle.tensor.array_write(F.relu(x), number(1), given)
+    made = paddle.tensor.create_array("float32")
+    n, count = number(0), number(2)
+    goes_on = paddle.less_than(n, count)
+    with static.nn.control_flow.While(goes_on).block():
+        one = paddle.tensor.array_read(given, n)
+        paddle.tensor.array_write(static.nn.fc(one, 2, activation="tanh"), n, made)
+        paddle.increment(n)
+        paddle.assign(paddle.less_than(n, count), goes_on)
+    return paddle.mean(paddle.tensor.array_read(made, number(0)) + paddle.tensor.array_read(made, number(1)))
+
+
+def branches():
+    """One branch with a parameter of its own, one that gives what it got."""
+    x = static.nn.fc(data("x", -1, 3), 3)
+    y = static.nn.cond(paddle.mean(x) > 0.0, lambda: static.nn.fc(x, 3) * x, lambda: x)
+    return paddle.mean(y * x)
+
+
+def branches_of_two():
+    x, z = static.nn.fc(data("x", -1, 3), 3), static.nn.fc(data("z", -1, 3), 3)
+    y, _ = static.nn.cond(paddle.mean(x) > 0.0, lambda: (x + z, x), lambda: (F.relu(z), z * 2.0))
+    return paddle.mean(y)
+
+
+def branches_in_loop():
+    x = static.nn.fc(data("x", -1, 3), 3)
+    w = [static.create_parameter([3, 3], "float32", name=f"w_{n}") for n in range(2)]
+    count = number(3)
+
+    def body(n, x):
+        is_even = paddle.equal(n % 2, number(0))
+        x = static.nn.cond(is_even, lambda: F.tanh(paddle.matmul(x, w[0])), lambda: paddle.matmul(x, w[1]) * x)
+        return [n + 1, x]
+
+    _, x = static.nn.while_loop(lambda n, x: paddle.less_than(n, count), body, [number(0), x])
+    return paddle.mean(x)
+
+
 def main(directory):
     paddle.enable_static()
-    for build in [plain, shared, used_twice, split, stopped, digits, words, summed]:
+    simple = [plain, shared, used_twice, split, stopped, digits, words, summed, sentences]
+    with_blocks = [loop, loop_in_loop, arrays, branches, branches_of_two, branches_in_loop]
+    for build in simple + with_blocks:
         program = static.Program()
         with static.program_guard(program, static.Program()), paddle.utils.unique_name.guard():
             static.append_backward(build())
@@ -90,7 +175,7 @@ def main(directory):
                 op._remove_attr("op_callstack")
         with open(os.path.join(directory, f"{build.__name__}.pdmodel"), "wb") as file:
             file.write(program.desc.serialize_to_string())
-        print(build.__name__, [op.type for op in program.global_block().ops])
+        print(build.__name__, [[op.type for op in block.ops] for block in program.blocks])
 
 
 if __name__ == "__main__":

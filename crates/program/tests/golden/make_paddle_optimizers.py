@@ -44,6 +44,14 @@ LEARNS = {
     "decay_l2": lambda: optimizer.Adam(weight_decay=0.05),
     "clip_and_decay": lambda: optimizer.SGD(0.1, grad_clip=nn.ClipGradByGlobalNorm(0.5), weight_decay=0.05),
 }
+# Of a table of which some rows count alone.
+LEARNS_ROWS = {
+    "rows": lambda: optimizer.Adam(lazy_mode=True),
+    "rows_clip_by_norm": lambda: optimizer.SGD(0.1, grad_clip=nn.ClipGradByNorm(0.5)),
+    "rows_clip_by_global_norm": lambda: optimizer.SGD(0.1, grad_clip=nn.ClipGradByGlobalNorm(0.5)),
+    "rows_decay": lambda: optimizer.Momentum(0.1, weight_decay=regularizer.L1Decay(0.05)),
+    "rows_clip_and_decay": lambda: optimizer.SGD(0.1, grad_clip=nn.ClipGradByGlobalNorm(0.5), weight_decay=0.05),
+}
 SCHEDULES = {
     "noam": lambda: lr.noam_decay(64, 4, 0.5),
     "exponential": lambda: lr.exponential_decay(0.1, 3, 0.9),
@@ -65,10 +73,18 @@ def programs():
     return paddle.static.Program(), paddle.static.Program()
 
 
-def learns(make):
+def net():
+    return paddle.static.nn.fc(paddle.static.data("x", [-1, 6]), 4)
+
+
+def table():
+    return paddle.static.nn.embedding(paddle.static.data("x", [-1], "int64"), (6, 4), is_sparse=True)
+
+
+def learns(build, make):
     main, startup = programs()
     with paddle.utils.unique_name.guard(), paddle.static.program_guard(main, startup):
-        loss = paddle.mean(paddle.static.nn.fc(paddle.static.data("x", [-1, 6]), 4))
+        loss = paddle.mean(build())
         made = make()
         pairs = made.backward(loss)
         block = main.global_block()
@@ -96,7 +112,8 @@ def schedules(make):
 
 
 recorded = {
-    "learns": {name: learns(make) for name, make in LEARNS.items()},
+    "learns": {name: learns(net, make) for name, make in LEARNS.items()},
+    "learns_rows": {name: learns(table, make) for name, make in LEARNS_ROWS.items()},
     "schedules": {name: schedules(make) for name, make in SCHEDULES.items()},
 }
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "paddle_optimizers.json")

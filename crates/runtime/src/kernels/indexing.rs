@@ -44,7 +44,7 @@ fn gather<B: Backend>(call: &Call<'_, B>) -> One<B> {
 }
 
 fn gather_elements<B: Backend>(call: &Call<'_, B>) -> One<B> {
-    let (x, numbers) = (call.input(0)?.clone(), call.input(1)?);
+    let (mut x, numbers) = (call.input(0)?.clone(), call.input(1)?);
     let shape = x.shape();
     let at = axis(call.int("axis", 0), shape.len())?;
     let places = places(numbers, shape.get(at).copied().unwrap_or(0))?;
@@ -52,6 +52,12 @@ fn gather_elements<B: Backend>(call: &Call<'_, B>) -> One<B> {
     check_inside(&over, &shape, at)?;
     if over.contains(&0) {
         return Ok(vec![Item::filled(0.0, x.kind()?, &over)?]);
+    }
+    // What numbers do not lie over is not looked at.
+    for (side, (end, dim)) in over.iter().zip(&shape).enumerate() {
+        if side != at && end < dim {
+            x = x.narrowed(side, 0, *end);
+        }
     }
     let list = Item::<B>::longs(&places).reshaped(over).int()?;
     Ok(vec![x.gathered(at, list)?])

@@ -18,6 +18,7 @@ mod loss;
 mod normalize;
 mod pad;
 mod pieces;
+mod planes;
 mod pool;
 mod quantize;
 mod recurrent;

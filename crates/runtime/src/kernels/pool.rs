@@ -3,6 +3,7 @@
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{Backend, BoolStore, DType as BurnType, Slice};
 
+use super::planes::Planes;
 use super::tensor::{bounded, long};
 use super::windows::{Windows, spatial};
 use super::{Call, Run, count};
@@ -148,7 +149,6 @@ fn average_pool<B: Backend>(call: &Call<'_, B>) -> One<B> {
     Ok(vec![sum.over(&plan.sum(&inside)?)?.cast(x.kind()?)?])
 }
 
-/// Without places burn does it; of integers and over three extents it is done here.
 fn max_pool<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (x, plan) = (call.input(0)?, Plan::of(call)?);
     let (kind, shape) = (x.kind()?, x.shape());
@@ -157,24 +157,22 @@ fn max_pool<B: Backend>(call: &Call<'_, B>) -> One<B> {
         let values = Item::filled(0.0, kind, &whole)?;
         return Ok(vec![values, Item::filled(0.0, BurnType::I64, &whole)?]);
     }
-    let numbers = if kind.is_float() { x.clone() } else { x.cast(BurnType::F32)? };
-    let padded = Plan::padded(&numbers, &plan.windows.pads, f64::NEG_INFINITY)?;
-    let wants_places = call.outputs() > 1;
-    if let ([high, wide], [down, right], [apart, aside], false) = (
-        plan.windows.size.as_slice(),
-        plan.windows.strides.as_slice(),
-        plan.windows.dilations.as_slice(),
-        wants_places,
-    ) {
-        let (size, stride) = ([*high, *wide], [*down, *right]);
-        let y = B::max_pool2d(padded.float()?, size, stride, [0, 0], [*apart, *aside], false);
-        return Ok(vec![Item::<B>::Float(y).cast(kind)?]);
+    let (wants_places, columns) = (call.outputs() > 1, call.int("storage_order", 0) != 0);
+    let numbers = if kind.is_float() { x.widened()? } else { x.cast(BurnType::F32)? };
+    if let ([height, width], [down, across]) = (plan.dims.as_slice(), plan.steps.as_slice()) {
+        let (dims, steps) = ([*height, *width], [*down, *across]);
+        let planes = Planes { windows: &plan.windows, dims, steps, columns };
+        if let Some([values, places]) = planes.greatest(&numbers)? {
+            let places = Some(places).filter(|_| wants_places);
+            return Ok([Some(values.cast(kind)?), places].into_iter().flatten().collect());
+        }
     }
+    let padded = Plan::padded(&numbers, &plan.windows.pads, f64::NEG_INFINITY)?;
     let mut values = plan.pieces(padded);
     let mut best = values.next().ok_or("windows have no elements")?;
     let mut numbers = match wants_places {
         true => {
-            let inner = places_of(&shape, call.int("storage_order", 0) != 0)?;
+            let inner = places_of(&shape, columns)?;
             Some(plan.pieces(Plan::padded::<B>(&inner, &plan.windows.pads, -1.0)?))
         }
         false => None,

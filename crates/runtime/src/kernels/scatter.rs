@@ -145,7 +145,10 @@ fn scatter_elements<B: Backend>(call: &Call<'_, B>) -> One<B> {
         });
         parts.sum()
     };
-    let targets: Vec<i64> = along.iter().enumerate().map(target).collect();
+    let targets: Vec<i64> = match shape.as_slice() {
+        [_] => along,
+        _ => along.iter().enumerate().map(target).collect(),
+    };
     let table = x.clone().reshaped(vec![bounded(&shape)?, 1]);
     let updates = updates.clone().reshaped(vec![targets.len(), 1]);
     Ok(vec![put(table, &targets, updates, reduction(call)?)?.reshaped(shape)])

@@ -159,7 +159,7 @@ impl<B: Backend> Item<B> {
     }
 
     /// The elements that are true or not 0, row by row.
-    pub(super) fn to_truths(&self) -> Outcome<Vec<bool>> {
+    pub(crate) fn to_truths(&self) -> Outcome<Vec<bool>> {
         let truths = converted(self.clone(), BurnType::Bool(BoolStore::Native))?;
         Ok(truths.into_data()?.iter::<bool>().collect())
     }

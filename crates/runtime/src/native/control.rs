@@ -3,6 +3,7 @@
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_store::Blob;
 
+use super::sums::zeros_like;
 use super::{Outcome, Run, input, long, output};
 use crate::plan::{Slot, Step};
 use crate::run::Frame;
@@ -14,7 +15,6 @@ const LONGEST: usize = 1 << 20;
 pub(super) fn of(kind: &str) -> Option<Run> {
     Some(match kind {
         "assign" => assign,
-        "conditional_block" | "conditional_block_infer" => conditional_block,
         "feed" => feed,
         // What is fetched stays until the end, where it is taken.
         "fetch" | "fetch_v2" => |frame, step, _| Ok(frame.value(input(step, "X")?).map(drop)?),
@@ -22,7 +22,7 @@ pub(super) fn of(kind: &str) -> Option<Run> {
         "lod_array_length" => array_length,
         "read_from_array" => read_from_array,
         "select_input" => select_input,
-        "while" => |frame, step, _| frame.while_true(step, input(step, "Condition")?),
+        "select_output" => select_output,
         "write_to_array" => write_to_array,
         _ => return None,
     })
@@ -44,23 +44,22 @@ fn assign(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     Ok(())
 }
 
-/// If the condition is true; without a scalar one, if there are elements at all.
-fn conditional_block(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
-    let condition = step.inputs("Cond").first().copied().flatten().ok_or("it has no `Cond`")?;
-    let scalar = matches!(op.attribute("is_scalar_condition"), Some(AttributeValue::Bool(true)));
-    let runs = match scalar {
-        true => frame.is_true(condition)?,
-        false => frame.tensor(condition)?.nbytes() > 0,
-    };
-    if runs { Ok(frame.inner(step)?) } else { Ok(()) }
-}
-
 fn select_input(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let number = index(frame, input(step, "Mask")?)?;
     let chosen = step.inputs("X").get(number).copied().flatten();
     let chosen = chosen.ok_or_else(|| format!("expected one of its `X`, found {number}"))?;
     let value = frame.value(chosen)?.clone();
     frame.set(output(step, "Out")?, value);
+    Ok(())
+}
+
+/// Gives one of several variables a value; the others stay.
+fn select_output(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let number = index(frame, input(step, "Mask")?)?;
+    let chosen = step.outputs("Out").get(number).copied().flatten();
+    let chosen = chosen.ok_or_else(|| format!("expected one of its `Out`, found {number}"))?;
+    let value = frame.value(input(step, "X")?)?.clone();
+    frame.set(chosen, value);
     Ok(())
 }
 
@@ -125,14 +124,23 @@ fn write_to_array(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     Ok(())
 }
 
+/// A member of an array. Where it is how much a member of another counts, one that is not there counts nothing: it is
+/// zeros like `X_W`, which was put there.
 fn read_from_array(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let place = index(frame, input(step, "I")?)?;
-    let tensor = match frame.value(input(step, "X")?)? {
-        Value::Array(array) => array.get(place).cloned().flatten(),
-        other => return Err(format!("expected an array, found {}", other.kind()).into()),
+    let written = input(step, "X_W").ok();
+    let tensor = match frame.value(input(step, "X")?) {
+        Ok(Value::Array(array)) => array.get(place).cloned().flatten(),
+        Ok(other) => return Err(format!("expected an array, found {}", other.kind()).into()),
+        Err(_) if written.is_some() => None,
+        Err(what) => return Err(what.into()),
     };
-    let tensor = tensor.ok_or_else(|| format!("the array has no member {place}"))?;
-    frame.set(output(step, "Out")?, Value::Tensor(tensor));
+    let (out, missing) = (output(step, "Out")?, format!("the array has no member {place}"));
+    match (tensor, written) {
+        (Some(tensor), _) => frame.set(out, Value::Tensor(tensor)),
+        (None, Some(written)) => frame.make(out, zeros_like(frame.tensor(written)?)?)?,
+        (None, None) => return Err(missing.into()),
+    }
     Ok(())
 }
 

@@ -1,14 +1,20 @@
 //! Operators that the runtime has itself: those that move values rather than compute them, run blocks, count,
-//! draw random numbers, read and write files, or change parameters.
+//! draw random numbers, read and write files, go through sequences, or change parameters; those of values that ONNX
+//! has not, and gradients that it has no words for.
 
 mod control;
 mod files;
+mod grid;
+mod loops;
 mod optimizers;
 mod random;
 mod ranks;
 mod recurrent;
+mod rows;
 mod sequences;
+mod sums;
 
+pub use random::RANDOM_STATE;
 pub(crate) use random::Random;
 
 use lodstone_model::{AttributeValue, Op};
@@ -27,11 +33,22 @@ pub(crate) type Run = fn(&mut Frame<'_>, &Step, &Op) -> Outcome;
 pub(crate) fn of(kind: &str, op: &Op) -> Option<Run> {
     control::of(kind)
         .or_else(|| files::of(kind))
+        .or_else(|| grid::of(kind))
+        .or_else(|| loops::of(kind))
         .or_else(|| optimizers::of(kind))
         .or_else(|| random::of(kind, op))
         .or_else(|| ranks::of(kind))
         .or_else(|| recurrent::of(kind))
+        .or_else(|| rows::of(kind, op))
         .or_else(|| sequences::of(kind))
+}
+
+/// What computes an operator of anything but tensors with all their elements, of which ONNX's operators compute it.
+pub(crate) fn of_others(kind: &str) -> Option<Run> {
+    match kind {
+        "sum" => Some(sums::sum),
+        _ => rows::of_others(kind),
+    }
 }
 
 /// The variable of an input slot.

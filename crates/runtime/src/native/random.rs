@@ -15,8 +15,8 @@ use crate::plan::Step;
 use crate::run::Frame;
 use crate::scope::Scope;
 
-/// The variable that the state is: seed and counter, two `int64`.
-const STATE: &str = "@RANDOM_STATE@";
+/// The variable of a scope that the state of random numbers is: seed and counter, two `int64`.
+pub const RANDOM_STATE: &str = "@RANDOM_STATE@";
 
 /// Most elements that are drawn at once.
 const MOST: u64 = 1 << 31;
@@ -44,7 +44,7 @@ pub(crate) struct Random {
 impl Random {
     /// That of a scope.
     pub(crate) fn of(scope: &Scope) -> Self {
-        let state = scope.tensor(STATE).and_then(|tensor| tensor.data.bytes().ok());
+        let state = scope.tensor(RANDOM_STATE).and_then(|tensor| tensor.data.bytes().ok());
         let state = state.and_then(|bytes| {
             let (seed, counter) = bytes.split_at_checked(8)?;
             let long = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_le_bytes);
@@ -57,7 +57,7 @@ impl Random {
     pub(crate) fn keep(self, scope: &mut Scope) {
         if self != Self::of(scope) {
             let bytes = [self.seed.to_le_bytes(), self.counter.to_le_bytes()].concat();
-            scope.set(STATE, Tensor::dense(DType::Int64, vec![2], Blob::memory(bytes)));
+            scope.set(RANDOM_STATE, Tensor::dense(DType::Int64, vec![2], Blob::memory(bytes)));
         }
     }
 

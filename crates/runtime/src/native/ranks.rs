@@ -9,6 +9,7 @@ use std::ops::Range;
 use lodstone_model::{DType, Lod, Op, Tensor};
 use lodstone_store::Blob;
 
+use super::sums::zeros_like;
 use super::{Outcome, Run, input, long, output};
 use crate::plan::{Slot, Step};
 use crate::run::Frame;
@@ -21,7 +22,9 @@ pub(super) fn of(kind: &str) -> Option<Run> {
         "lod_tensor_to_array" => split,
         "max_sequence_len" => longest,
         "reorder_lod_tensor_by_rank" => reorder,
+        "reorder_lod_tensor_by_rank_grad" => reorder_back,
         "shrink_rnn_memory" => shrink,
+        "shrink_rnn_memory_grad" => shrink_back,
         _ => return None,
     })
 }
@@ -113,6 +116,7 @@ fn split(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let sequences = sequences(tensor, 0)?;
     check(ranks, &sequences)?;
     let rows = Rows::of(tensor)?;
+    frame.reserve(rows.bytes.len() as u64)?;
     let mut array = Vec::new();
     for at in 0..ranks.first().map_or(0, |(_, length)| *length) {
         let (mut bytes, mut count) = (Vec::new(), 0);
@@ -121,7 +125,7 @@ fn split(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
             bytes.extend_from_slice(rows.row(start + at)?);
             count += 1;
         }
-        array.push(Some(rows.with(bytes, count)));
+        array.push(Some(frame.charged(rows.with(bytes, count))?));
     }
     frame.set(output(step, "Out")?, Value::Array(array));
     Ok(())
@@ -169,6 +173,22 @@ fn shrink(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     Ok(frame.make(output(step, "Out")?, made)?)
 }
 
+/// Those that did not go on count nothing.
+fn shrink_back(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let x = frame.tensor(input(step, "X")?)?;
+    let mut made = zeros_like(x)?;
+    if let Ok(given) = input(step, "Out@GRAD") {
+        let given = frame.tensor(given)?;
+        let bytes = given.data.bytes().map_err(|error| error.to_string())?;
+        let mut all = made.data.bytes().map_err(|error| error.to_string())?.to_vec();
+        let fits = given.dtype == x.dtype && given.shape.get(1..) == x.shape.get(1..);
+        let first = all.get_mut(..bytes.len()).filter(|_| fits);
+        first.ok_or("`Out@GRAD` is not of the first rows of `X`")?.copy_from_slice(&bytes);
+        made.data = Blob::memory(all);
+    }
+    Ok(frame.make(output(step, "X@GRAD")?, made)?)
+}
+
 fn at_step(frame: &Frame<'_>, slot: Slot) -> Outcome<usize> {
     let at = long(frame, slot)?;
     Ok(usize::try_from(at).map_err(|_| format!("there is no step {at}"))?)
@@ -176,15 +196,29 @@ fn at_step(frame: &Frame<'_>, slot: Slot) -> Outcome<usize> {
 
 /// Rows, or sequences of such, in the order of the ranks.
 fn reorder(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
-    let (ranks, tensor) = (ranks(frame, step)?, frame.tensor(input(step, "X")?)?);
+    let order: Vec<usize> = ranks(frame, step)?.iter().map(|(number, _)| *number).collect();
+    moved(frame, step, &order)
+}
+
+/// The same in the order that they were in before.
+fn reorder_back(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let ranks = ranks(frame, step)?;
+    let mut order: Vec<usize> = (0..ranks.len()).collect();
+    order.sort_by_key(|place| ranks.get(*place).map(|(number, _)| *number));
+    moved(frame, step, &order)
+}
+
+/// Writes rows, or sequences of such, in another order.
+fn moved(frame: &mut Frame<'_>, step: &Step, order: &[usize]) -> Outcome {
+    let tensor = frame.tensor(input(step, "X")?)?;
     let rows = Rows::of(tensor)?;
     let pieces = match tensor.lod.0.len() {
-        0 => (0..ranks.len()).map(|row| row..row + 1).collect(),
+        0 => (0..order.len()).map(|row| row..row + 1).collect(),
         1 => sequences(tensor, 0)?,
         _ => return Err("expected at most one level of LoD".into()),
     };
     let (mut bytes, mut offsets) = (Vec::new(), vec![0_u64]);
-    for (number, _) in ranks {
+    for number in order {
         let piece = pieces.get(*number).cloned().ok_or("it has fewer rows than were ranked")?;
         for row in piece.clone() {
             bytes.extend_from_slice(rows.row(row)?);

@@ -902,11 +902,43 @@ def images():
             resize(out_h=1, out_w=1)
 
 
+def pictures():
+    """Windows that tell which element is the greatest, and other extents as 1.x asks for them."""
+    def pool(kind, x, ksize, **attributes):
+        case(kind, {"X": x}, {"ksize": ksize, **attributes}, ["Out", "Mask"])
+
+    x = normal(2, 3, 7, 6)
+    for dtype in [F32, F64]:
+        pool("max_pool2d_with_index", x.astype(dtype), [3, 2])
+    pool("max_pool2d_with_index", x, [2, 2], strides=[2, 2])
+    pool("max_pool2d_with_index", x, [3, 2], strides=[2, 1], paddings=[1, 0])
+    pool("max_pool2d_with_index", x, [3, 3], paddings=[1, 1])
+    pool("max_pool2d_with_index", x, [1, 1], global_pooling=True)
+    pool("max_pool2d_with_index", normal(2, 2, 6, 4), [3, 2], adaptive=True)
+    pool("max_pool2d_with_index", integers(1, 2, 5, 5, low=0, high=2, dtype=F32), [3, 3], paddings=[1, 1])
+    pool("max_pool3d_with_index", normal(1, 2, 4, 5, 3), [2, 2, 2])
+    pool("max_pool3d_with_index", normal(1, 2, 4, 5, 3), [2, 3, 2], strides=[2, 1, 1], paddings=[1, 1, 0])
+    for method in ["nearest", "bilinear"]:
+        for corners, mode in [(True, 1), (False, 1), (False, 0)]:
+            attributes = {"interp_method": method, "align_corners": corners, "align_mode": mode}
+            for more in [{"out_h": 6, "out_w": 8}, {"out_h": 2, "out_w": 3}, {"scale": 1.5}, {"scale": 2.0}]:
+                case(f"{method}_interp", {"X": normal(1, 2, 3, 4)}, {**attributes, **more})
+            case(f"{method}_interp", {"X": normal(1, 3, 4, 2)}, {**attributes, "out_h": 5, "out_w": 6, "data_layout": "NHWC"})
+    for kind, shape, more in [
+        ("linear_interp_v2", (2, 3, 5), {"interp_method": "linear", "out_w": 8}),
+        ("trilinear_interp_v2", (1, 2, 3, 2, 4), {"interp_method": "trilinear", "out_d": 4, "out_h": 5, "out_w": 3}),
+        ("bicubic_interp_v2", (1, 2, 4, 5), {"interp_method": "bicubic", "out_h": 6, "out_w": 7}),
+    ]:
+        # PaddlePaddle rounds places of corners, which cubes make much of.
+        for corners in [False] if kind == "bicubic_interp_v2" else [True, False]:
+            case(kind, {"X": normal(*shape, key="p")}, {**more, "align_corners": corners, "align_mode": 1})
+
+
 def main(directory):
     paddle.enable_static()
     families = [
         convolutions, pooling, normalization, tables, activations, pairs, reductions, moving, making, products,
-        losses, images,
+        losses, images, pictures,
     ]
     for family in families:
         record.family(family.__name__)

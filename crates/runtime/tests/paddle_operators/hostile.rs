@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use lodstone_model::{AttributeValue, ByteString, DType, Op, Tensor};
+use lodstone_model::{AttributeValue, ByteString, DType, Kind, Lod, Op, Tensor};
 use lodstone_runtime::{Dirs, Error, Executor, Scope};
 use lodstone_schema::paddle::attributes;
 use lodstone_store::Blob;
 
-use crate::recorded::{GRADIENTS, OPERATORS, Tensors, program, recorded};
+use crate::recorded::{GRADIENTS, OPERATORS, SEQUENCES, Tensors, program, recorded};
 
 /// What tensors of one run may take.
 const MEMORY: u64 = 16 << 20;
@@ -131,7 +131,36 @@ fn tensors(like: &Tensor) -> Vec<Tensor> {
             tensor.lod = like.lod.clone();
         }
     });
+    made.extend(sequences(like));
+    made.extend(rows(like));
     made
+}
+
+/// The same rows as other sequences.
+fn sequences(like: &Tensor) -> Vec<Tensor> {
+    let rows = like.shape.first().copied().unwrap_or(0);
+    let other = [
+        vec![],
+        vec![vec![0, rows]],
+        vec![vec![0, 0, rows, rows]],
+        vec![vec![0, rows.min(1), rows]],
+        vec![vec![0, 1, 2], vec![0, 0, rows]],
+        vec![(0..=rows).collect()],
+    ];
+    let other = other.into_iter().filter(|_| !like.lod.is_empty()).map(Lod);
+    other.map(|lod| Tensor { lod, ..like.clone() }).collect()
+}
+
+/// Some rows with other numbers, of tensors of other heights.
+fn rows(like: &Tensor) -> Vec<Tensor> {
+    let Kind::SelectedRows { rows, height } = &like.kind else { return Vec::new() };
+    let numbers = rows.bytes().unwrap().len() / 8;
+    let all = |number: i64, count: usize| Blob::memory(number.to_le_bytes().repeat(count));
+    let mut made: Vec<(Blob, i64)> = LONGS.map(|number| (all(number, numbers), *height)).to_vec();
+    made.extend(LONGS.map(|height| (rows.clone(), height)));
+    made.extend([(all(0, 0), *height), (all(0, numbers + 1), *height)]);
+    let kind = |(rows, height)| Kind::SelectedRows { rows, height };
+    made.into_iter().map(|rows| Tensor { kind: kind(rows), ..like.clone() }).collect()
 }
 
 fn variants<'c>(op: &Op, feed: &Tensors<'c>) -> Vec<(String, Subject<'c>)> {
@@ -187,6 +216,11 @@ fn damaged_operators_are_answered() {
 #[test]
 fn damaged_gradients_are_answered() {
     check_all(GRADIENTS, (9_000, 9_000));
+}
+
+#[test]
+fn damaged_operators_of_sequences_and_rows_are_answered() {
+    check_all(SEQUENCES, (3_000, 2_900));
 }
 
 /// Fails if one of a folder is not answered, or no more than so many are computed or refused.

@@ -1,8 +1,8 @@
 //! Single operators compute what PaddlePaddle 2.6.2 computed.
 //!
-//! `golden/make_paddle_operators.py` says what a case is and recorded them, and `golden/make_paddle_gradients.py` those
-//! of gradients. Element types, extents, LoD, integers
-//! and truth values are the same; numbers with fractions are as close as [`TOLERANCE`] says.
+//! `golden/make_paddle_operators.py` says what a case is and recorded them, `golden/make_paddle_gradients.py` those of
+//! gradients, and `golden/make_paddle_sequences.py` those of sequences and rows, with their gradients. Element types,
+//! extents, LoD, integers and truth values are the same; numbers with fractions are as close as [`TOLERANCE`] says.
 
 #![expect(clippy::disallowed_methods, reason = "reads its recordings")]
 #![expect(
@@ -11,15 +11,16 @@
     reason = "numbers that were recorded fit"
 )]
 
+mod differences;
 mod hostile;
 mod optimizers;
 mod recorded;
 
-use lodstone_model::{DType, Tensor};
+use lodstone_model::{DType, Kind, Tensor};
 use lodstone_runtime::{Dirs, Executor, Scope};
 use serde_json::Value as Json;
 
-use recorded::{GRADIENTS, OPERATORS, Recorded, program, recorded};
+use recorded::{GRADIENTS, OPERATORS, Recorded, SEQUENCES, program, recorded};
 
 /// How far a number may be from the recorded one: relative to it, and at all.
 const TOLERANCE: (f64, f64) = (1e-5, 1e-6);
@@ -51,6 +52,9 @@ fn difference(wanted: &Tensor, found: &Tensor) -> Option<String> {
     if wanted.lod != found.lod {
         return Some(format!("expected LoD {:?}, found {:?}", wanted.lod.0, found.lod.0));
     }
+    if rows(wanted) != rows(found) {
+        return Some(format!("expected rows {:?}, found {:?}", rows(wanted), rows(found)));
+    }
     let (relative, absolute) = match wanted.dtype.is_float() {
         true => TOLERANCE,
         false => (0.0, 0.0),
@@ -67,6 +71,13 @@ fn difference(wanted: &Tensor, found: &Tensor) -> Option<String> {
         let (of, expected, got) = (left.len(), some(&left), some(&right));
         format!("{far} of {of} elements differ: expected {expected:?}.., found {got:?}..")
     })
+}
+
+/// The numbers of the rows that a tensor has of another, and how many that has.
+fn rows(tensor: &Tensor) -> Option<(Vec<i64>, i64)> {
+    let Kind::SelectedRows { rows, height } = &tensor.kind else { return None };
+    let rows = rows.bytes().unwrap();
+    Some((rows.as_chunks().0.iter().map(|row| i64::from_le_bytes(*row)).collect(), *height))
 }
 
 /// Elements as numbers. (The recorded integers are small enough to be told apart.)
@@ -100,6 +111,11 @@ fn every_operator_computes_what_paddlepaddle_computed() {
 #[test]
 fn every_gradient_is_what_paddlepaddle_computed() {
     check_all(GRADIENTS, 900);
+}
+
+#[test]
+fn sequences_and_rows_become_what_paddlepaddle_computed() {
+    check_all(SEQUENCES, 450);
 }
 
 /// Fails if a case of a folder fails, or there are no more than `least`.

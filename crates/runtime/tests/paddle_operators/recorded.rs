@@ -1,12 +1,12 @@
-//! What `golden/make_paddle_operators.py` and `golden/make_paddle_gradients.py` recorded.
+//! What `golden/make_paddle_operators.py` and the scripts that follow it recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use lodstone_formats::{OpenOptions, numpy};
 use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, DType, Dim, Lod, Op, Operand, Program, Tensor,
-    TensorType, ValueType, Var, VarKind,
+    Attribute, AttributeValue, Block, ByteString, DType, Dim, Kind, Lod, Op, Operand, Program,
+    Tensor, TensorType, ValueType, Var, VarKind,
 };
 use lodstone_store::Blob;
 use serde_json::Value as Json;
@@ -26,6 +26,7 @@ pub(crate) struct Recorded {
 /// Folders of recordings.
 pub(crate) const OPERATORS: &str = "paddle_operators";
 pub(crate) const GRADIENTS: &str = "paddle_gradients";
+pub(crate) const SEQUENCES: &str = "paddle_sequences";
 
 /// Reads all of a folder.
 pub(crate) fn recorded(folder: &str) -> Recorded {
@@ -62,7 +63,8 @@ impl Recorded {
         (op, tensors("feed"), tensors("fetch"))
     }
 
-    /// A tensor as a case tells it: type, extents, where its elements begin, and LoD if there is one.
+    /// A tensor as a case tells it: type, extents, where its elements begin, and LoD if there is one; of some rows
+    /// their numbers and height.
     fn tensor(&self, fact: &Json) -> Tensor {
         let dtype = DType::from_name(fact[0].as_str().unwrap()).unwrap();
         let shape: Vec<u64> = longs(&fact[1]).iter().map(|dim| *dim as u64).collect();
@@ -74,6 +76,10 @@ impl Recorded {
         if let Some(levels) = fact.get(3).and_then(Json::as_array) {
             let level = |level: &Json| longs(level).iter().map(|offset| *offset as u64).collect();
             tensor.lod = Lod(levels.iter().map(level).collect());
+        }
+        if let (Some(rows), Some(height)) = (fact.get(4), fact.get(5).and_then(Json::as_i64)) {
+            let rows: Vec<u8> = longs(rows).iter().flat_map(|row| row.to_le_bytes()).collect();
+            tensor.kind = Kind::SelectedRows { rows: Blob::memory(rows), height };
         }
         tensor
     }

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "makes its own files")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
+mod gradients;
 mod hostile;
 mod loads;
 

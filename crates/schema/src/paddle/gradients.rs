@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use lodstone_model::{Attribute, AttributeValue, Op, Operand};
 
+use super::attribute;
+
 /// What PaddlePaddle puts behind the name of a variable to call its gradient.
 pub const GRAD: &str = "@GRAD";
 
@@ -35,12 +37,16 @@ struct Slot {
     source: &'static str,
     /// Whether it holds the gradients of those variables.
     is_gradient: bool,
+    /// An attribute of the operator, and the text that it has to be for there to be the slot.
+    only: Option<(&'static str, &'static str)>,
 }
 
 #[derive(Debug)]
 enum From {
     /// An attribute of the operator.
     Attribute(&'static str),
+    /// The number with the other sign.
+    Negative(&'static str),
     /// A number.
     Number(f32),
 }
@@ -56,18 +62,24 @@ fn parse(line: &'static str) -> Option<(&'static str, Gradient)> {
     let attributes = column()?;
     let slots = |text: &'static str| {
         let slot = |pair: &'static str| {
+            let (pair, only) = match pair.split_once('?') {
+                Some((pair, only)) => (pair, only.split_once('=')),
+                None => (pair, None),
+            };
             let (name, source) = pair.split_once('=')?;
             let is_gradient = source.ends_with(GRAD);
-            Some(Slot { name, source: source.strip_suffix(GRAD).unwrap_or(source), is_gradient })
+            let source = source.strip_suffix(GRAD).unwrap_or(source);
+            Some(Slot { name, source, is_gradient, only })
         };
         text.split(' ').filter_map(slot).collect()
     };
     let each = outputs.split(' ').find_map(|part| part.strip_prefix("each:"));
     let from = |pair: &'static str| {
         let (name, value) = pair.split_once('=')?;
-        let from = match value.strip_prefix('$') {
-            Some(other) => From::Attribute(other),
-            None => From::Number(value.parse().ok()?),
+        let from = match (value.strip_prefix('$'), value.strip_prefix("-$")) {
+            (Some(other), _) => From::Attribute(other),
+            (None, Some(other)) => From::Negative(other),
+            (None, None) => From::Number(value.parse().ok()?),
         };
         Some((name, from))
     };
@@ -75,6 +87,14 @@ fn parse(line: &'static str) -> Option<(&'static str, Gradient)> {
     let (inputs, outputs) = (slots(inputs), slots(outputs));
     Some((operator, Gradient { kind, inputs, outputs, each, attributes }))
 }
+
+/// Whether an operator has gradients.
+pub fn has_gradient(kind: &str) -> bool {
+    GRADIENTS.contains_key(kind) || WITH_BLOCKS.contains(&kind)
+}
+
+/// Operators that run blocks and have gradients, which are made of those of the blocks.
+const WITH_BLOCKS: &[&str] = &["conditional_block", "recurrent", "while"];
 
 /// The operators that compute the gradients of an operator; none if it has no gradients. `is_wanted` says of which of
 /// the variables that it reads gradients are wanted.
@@ -100,6 +120,13 @@ impl Gradient {
             [] => op.output(slot.source),
             args => args,
         };
+        let is_there = |slot: &&Slot| match slot.only {
+            Some((name, text)) => match attribute(op, name) {
+                Some(AttributeValue::String(found)) => found.to_string() == text,
+                _ => false,
+            },
+            None => true,
+        };
         let read = |slot: &Slot| {
             let name =
                 |name: &String| if slot.is_gradient { gradient_of(name) } else { name.clone() };
@@ -107,6 +134,9 @@ impl Gradient {
         };
         let written = |slot: &Slot| {
             let args = of(slot);
+            if !slot.is_gradient {
+                return Operand { slot: slot.name.to_owned(), args: args.to_vec() };
+            }
             let name = |name: &String| match is_wanted(name) {
                 true => gradient_of(name),
                 false => EMPTY.to_owned(),
@@ -121,7 +151,7 @@ impl Gradient {
         Op {
             dialect: op.dialect,
             kind: self.kind.to_owned(),
-            inputs: self.inputs.iter().map(read).collect(),
+            inputs: self.inputs.iter().filter(|slot| is_there(slot)).map(read).collect(),
             outputs: self.outputs.iter().map(written).collect(),
             attributes: self.attributes(op),
             ..Op::default()
@@ -133,6 +163,10 @@ impl Gradient {
         let value = |(name, from): &(&str, From)| {
             let value = match from {
                 From::Attribute(other) => op.attribute(other)?.clone(),
+                From::Negative(other) => match attribute(op, other)? {
+                    AttributeValue::Float(number) => AttributeValue::Float(-number),
+                    _ => return None,
+                },
                 From::Number(number) => AttributeValue::Float(*number),
             };
             Some(Attribute { name: (*name).to_owned(), value })

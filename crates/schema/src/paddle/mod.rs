@@ -14,9 +14,9 @@ pub mod codes;
 mod gradients;
 
 pub use attributes::{Parameter, attribute, attributes};
-pub use gradients::{EMPTY, GRAD, gradient_of, gradient_ops};
+pub use gradients::{EMPTY, GRAD, gradient_of, gradient_ops, has_gradient};
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
 
 use lodstone_model::{AttributeValue, Op, Program, Var, VarKind};
@@ -116,8 +116,19 @@ pub fn saved(program: &Program) -> Vec<&Var> {
     by_name.into_values().collect()
 }
 
+/// The variables that a program reads before anything in it writes them, in this order: those that come from
+/// outside, and those that persist.
+pub fn needed(program: &Program) -> Vec<&str> {
+    let (mut seen, mut needed) = (HashSet::from([EMPTY]), Vec::new());
+    for op in program.blocks.first().into_iter().flat_map(|block| &block.ops) {
+        needed.extend(op.reads().filter(|name| seen.insert(*name)));
+        seen.extend(op.writes());
+    }
+    needed
+}
+
 /// What goes in and out. A program without `feed` operators (one that trains) is fed by the
-/// variables that it declares to check.
+/// variables that it declares to check, or, up to 1.6, by those that nothing in it writes.
 pub fn interface(program: &Program) -> Interface<'_> {
     let column = |op: &Op| match op.attribute("col") {
         Some(AttributeValue::Int(column)) => *column,
@@ -132,6 +143,12 @@ pub fn interface(program: &Program) -> Interface<'_> {
     if inputs.is_empty() {
         let fed = program.vars().filter(|var| var.need_check_feed && !var.persistable);
         inputs = fed.map(|var| var.name.as_str()).collect();
+    }
+    if inputs.is_empty() {
+        let persist: HashSet<&str> =
+            program.vars().filter(|var| var.persistable).map(|var| var.name.as_str()).collect();
+        inputs = needed(program);
+        inputs.retain(|name| !persist.contains(name));
     }
     Interface { inputs, outputs: in_order("fetch", |op| op.input("X")) }
 }

@@ -16,6 +16,7 @@ mod normalize;
 mod pool;
 mod reduce;
 mod reshape;
+mod vision;
 
 use lodstone_model::Dim;
 
@@ -34,6 +35,7 @@ pub(super) const FAMILIES: &[&[(&str, Rule)]] = &[
     pool::RULES,
     reduce::RULES,
     reshape::RULES,
+    vision::RULES,
 ];
 
 impl Operator<'_> {

@@ -1,12 +1,19 @@
 //! Gradients of pooling: an element counts for each window that it is the greatest of, or for its share in each mean.
 
+use lodstone_model::DType;
+
 use super::super::conv::{Pads, same_pads};
 use super::super::operator::{Operator, Outcome, Rule};
 use super::super::pool::{MOST_WINDOWS, Windows, padded};
 use super::reduce::spread;
 use crate::onnx::{Value, int};
 
-pub(super) const RULES: &[(&str, Rule)] = &[("pool2d_grad", pool), ("pool3d_grad", pool)];
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("max_pool2d_with_index_grad", by_places),
+    ("max_pool3d_with_index_grad", by_places),
+    ("pool2d_grad", pool),
+    ("pool3d_grad", pool),
+];
 
 /// Most elements of a matrix of windows and elements.
 const MOST_ELEMENTS: usize = 1 << 24;
@@ -24,6 +31,20 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
         (false, is_global) => means(op, &x, &given, is_global)?,
     };
     let y = if last { op.channels_to_back(&y)? } else { y };
+    op.put_gradient("X", &y)
+}
+
+/// Of the elements of each picture that are told.
+fn by_places(op: &mut Operator<'_>) -> Outcome {
+    let (x, places, given) = (op.input("X")?, op.input("Mask")?, op.gradient("Out")?);
+    let [examples, channels, ..] = x.dims()?[..] else {
+        return Err("expected examples and channels".to_owned());
+    };
+    let places = op.cast(&places, DType::Int64)?;
+    let mut lined = |value: &Value| op.reshape(value, &[examples, channels, -1]);
+    let (lines, places, given) = (lined(&x)?, lined(&places)?, lined(&given)?);
+    let y = op.scattered(&lines, &places, &given, 2)?;
+    let y = op.reshape_as(&y, &x)?;
     op.put_gradient("X", &y)
 }
 

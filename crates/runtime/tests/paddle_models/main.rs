@@ -1,6 +1,9 @@
-//! Models compute what PaddlePaddle 2.6.2 was recorded to compute of them.
+//! Models compute what PaddlePaddle 2.6.2 was recorded to compute of them (`golden/make_paddle_models.py`), and training
+//! goes on as it did where it was begun.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
+
+mod training;
 
 use std::path::Path;
 
@@ -10,7 +13,7 @@ use lodstone_runtime::{Dirs, Prepared, Scope};
 use lodstone_store::Blob;
 use serde_json::Value;
 
-const RECORDED: &str = include_str!("golden/paddle_models.json");
+const RECORDED: &str = include_str!("../golden/paddle_models.json");
 
 /// The greatest that two results may differ by: sums are taken in another order.
 const TOLERANCE: f64 = 1e-6;
@@ -36,20 +39,22 @@ fn lod(told: &Value) -> Lod {
     Lod(told["lod"].as_array().unwrap().iter().map(level).collect())
 }
 
-fn open(path: &str) -> Model {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden/paddle");
+/// A model of PaddlePaddle among the files of the tests.
+fn open(path: &str, options: &OpenOptions) -> Model {
     let format = FORMATS.iter().find(|format| format.name == "paddle").unwrap();
-    (format.read)(&golden.join(path), &OpenOptions::default()).unwrap()
+    (format.read)(&Path::new(env!("CARGO_MANIFEST_DIR")).join(path), options).unwrap()
+}
+
+/// What is fed, by name.
+fn feed(told: &Value) -> Vec<(&str, Tensor)> {
+    let told = told.as_object().unwrap().iter();
+    told.map(|(name, told)| (name.as_str(), tensor(told))).collect()
 }
 
 fn differences(case: &Value) -> Result<(), String> {
-    let model = open(case["path"].as_str().unwrap());
-    let feed: Vec<(&str, Tensor)> = case["inputs"]
-        .as_object()
-        .unwrap()
-        .iter()
-        .map(|(name, told)| (name.as_str(), tensor(told)))
-        .collect();
+    let path = format!("../formats/tests/golden/paddle/{}", case["path"].as_str().unwrap());
+    let model = open(&path, &OpenOptions::default());
+    let feed = feed(&case["inputs"]);
     let prepared =
         Prepared::new(model.program.as_ref().unwrap(), &[]).map_err(|e| e.to_string())?;
     let mut scope = Scope::of(&model).unwrap();

@@ -1,0 +1,45 @@
+//! Gradients of pictures of another size: what an element has of another, that counts for.
+
+use super::super::operator::{Operator, Outcome, Rule};
+use super::super::vision::Resizing;
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("bicubic_interp_v2_grad", |op| resize(op, "cubic", 2)),
+    ("bilinear_interp_grad", |op| resize(op, "linear", 2)),
+    ("bilinear_interp_v2_grad", |op| resize(op, "linear", 2)),
+    ("linear_interp_v2_grad", |op| resize(op, "linear", 1)),
+    ("nearest_interp_grad", |op| resize(op, "nearest", 2)),
+    ("nearest_interp_v2_grad", |op| resize(op, "nearest", 2)),
+    ("trilinear_interp_v2_grad", |op| resize(op, "linear", 3)),
+];
+
+/// Most elements of an extent: shares are a matrix of those that come out and those that there are.
+const MOST_ELEMENTS: i64 = 1 << 12;
+
+fn resize(op: &mut Operator<'_>, mode: &str, extents: usize) -> Outcome {
+    let (x, given) = (op.input("X")?, op.gradient("Out")?);
+    let last = op.channels_last("data_layout")?;
+    let (x, given) = match last {
+        true => (op.channels_to_front(&x)?, op.channels_to_front(&given)?),
+        false => (x, given),
+    };
+    let resizing = Resizing::of(op, &x, mode, extents)?;
+    let (dims, found) = (x.dims()?, given.dims()?);
+    if dims.iter().chain(&found).skip(2).any(|dim| *dim > MOST_ELEMENTS) {
+        return Err(format!(
+            "expected at most {MOST_ELEMENTS} elements along an extent of a picture"
+        ));
+    }
+    let mut y = given;
+    for (extent, dim) in dims.iter().skip(2).enumerate() {
+        let shares = resizing.shares(op, extent, *dim, y.dtype())?;
+        // The extent becomes the last one.
+        let mut order: Vec<i64> = (0..).take(dims.len()).collect();
+        order.swap(extent + 2, dims.len() - 1);
+        let lines = op.transpose(&y, &order)?;
+        let sums = op.call("MatMul", &[&lines, &shares], [])?;
+        y = op.transpose(&sums, &order)?;
+    }
+    let y = if last { op.channels_to_back(&y)? } else { y };
+    op.put_gradient("X", &y)
+}

@@ -1,0 +1,115 @@
+//! The variables of gradients, and the operators that are left when those are declared.
+//!
+//! A branch has variables of its own for the gradients of what it read, even if there is one of that name around it.
+//! PaddlePaddle has not: where a branch in a loop reads a variable of the loop, its gradient is lost there.
+
+use std::collections::HashSet;
+
+use lodstone_model::{AttributeValue, Op, Program, Var, VarKind};
+use lodstone_schema::paddle::{EMPTY, GRAD, gradient_of};
+
+use super::blocks::{Names, declaration, inner, names};
+use super::sums::gradient_names;
+
+/// Operators whose results have no LoD where programs are made, whatever they are of.
+const WITHOUT_LOD: &[&str] = &["gru_grad", "lstm_grad", "sequence_softmax_grad"];
+
+/// Declares what the operators of a block from `first` on write, and those of the blocks that they run; takes those
+/// away that write nothing, or to which no gradient comes.
+pub(super) fn declare(program: &mut Program, block: usize, first: usize) {
+    let names = names(program);
+    Declaring { program, names }.block(block, first, &HashSet::new(), &HashSet::new());
+}
+
+struct Declaring<'p> {
+    program: &'p mut Program,
+    /// What each block declares.
+    names: Vec<Names>,
+}
+
+impl Declaring<'_> {
+    /// `given` are variables that the operator that runs the block gives it and takes from it, `own` those that it
+    /// looks for in the block alone: one of this name around it is another.
+    fn block(
+        &mut self,
+        number: usize,
+        first: usize,
+        given: &HashSet<String>,
+        own: &HashSet<String>,
+    ) {
+        let Some(block) = self.program.blocks.get_mut(number) else { return };
+        let ops = block.ops.split_off(first.min(block.ops.len()));
+        let mut kept = Vec::with_capacity(ops.len());
+        for mut op in ops {
+            if let Some(inner) = inner(&op) {
+                let goes_on = op.reads().filter(|name| op.writes().any(|other| other == *name));
+                let own = match op.kind.as_str() {
+                    "conditional_block_grad" => op.input("Input"),
+                    _ => &[],
+                };
+                let own = own.iter().map(|name| gradient_of(name)).collect();
+                self.block(inner, 0, &goes_on.map(str::to_owned).collect(), &own);
+            }
+            let is_here =
+                |name: &str| self.names.get(number).is_some_and(|names| names.contains_key(name));
+            let is_known = |name: &str| self.var(number, name).is_some();
+            let read = gradient_names(&op.inputs);
+            let comes = |name: &String| is_known(name) || given.contains(name);
+            if op.writes().all(|name| name == EMPTY) || !read.is_empty() && !read.iter().any(comes)
+            {
+                continue;
+            }
+            if op.kind == "sum" {
+                for operand in &mut op.inputs {
+                    operand.args.retain(|name| is_known(name));
+                }
+            }
+            let new: Vec<String> = op
+                .writes()
+                .filter(|name| *name != EMPTY)
+                .filter(|name| !is_known(name) || own.contains(*name) && !is_here(name))
+                .map(str::to_owned)
+                .collect();
+            for name in new {
+                self.add(number, &op, name);
+            }
+            kept.push(op);
+        }
+        if let Some(block) = self.program.blocks.get_mut(number) {
+            block.ops.extend(kept);
+        }
+    }
+
+    /// The variable that a block calls so.
+    fn var(&self, block: usize, name: &str) -> Option<&Var> {
+        declaration(self.program, &self.names, block, name)
+    }
+
+    fn add(&mut self, block: usize, op: &Op, name: String) {
+        let of = name.split_once(GRAD).map_or(name.as_str(), |(of, _)| of);
+        let mut value = self.var(block, of).map(|var| var.value.clone()).unwrap_or_default();
+        let is_some_rows = |name: &String| {
+            self.var(block, name).is_some_and(|var| var.value.kind == VarKind::SelectedRows)
+        };
+        let gives_rows = match op.kind.as_str() {
+            "lookup_table_grad" | "lookup_table_v2_grad" => {
+                op.attribute("is_sparse") == Some(&AttributeValue::Bool(true))
+            }
+            "sum" => op.input("X").iter().all(is_some_rows),
+            _ => false,
+        };
+        if gives_rows {
+            value.kind = VarKind::SelectedRows;
+        }
+        if WITHOUT_LOD.contains(&op.kind.as_str()) {
+            value.tensors.iter_mut().for_each(|tensor| tensor.lod_level = 0);
+        }
+        if let (Some(block), Some(names)) =
+            (self.program.blocks.get_mut(block), self.names.get_mut(block))
+            && !names.contains_key(&name)
+        {
+            names.insert(name.clone(), block.vars.len());
+            block.vars.push(Var { name, value, ..Var::default() });
+        }
+    }
+}
