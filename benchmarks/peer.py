@@ -1,10 +1,10 @@
 """Times one framework on files: a request on a line of stdin, an answer on a line of stdout.
 
-    peer.py lodstone.numpy | lodstone.torch | safetensors | torch | paddle | mxnet | onnx
+    peer.py lodstone.numpy | lodstone.torch | safetensors | torch | torch.dcp | orbax | paddle | mxnet | onnx
 
-A request is `{"operation": "open_alone" | "open" | "load" | "check" | "save", "path": ..., "out": ..., "tensors": ...,
-"shape": [...]}`, an answer `{"seconds": ..., "resident": ...}`, the latter in bytes. What is timed is what
-a user of the framework calls; `save` ends with an fsync, which none of them does itself. What was
+A request is `{"operation": "open_alone" | "open" | "load" | "check" | "save" | "stall" | "restore", "path": ...,
+"out": ..., "tensors": ..., "shape": [...]}`, an answer `{"seconds": ..., "resident": ...}`, the latter in bytes. What is timed is what
+a user of the framework calls (`stall`: until a save that goes on beside lets the caller go on); `save` ends with an fsync, which none of them does itself. What was
 loaded is freed outside of the time.
 """
 
@@ -12,6 +12,7 @@ import gc
 import importlib
 import json
 import os
+import shutil
 import sys
 import time
 
@@ -79,6 +80,79 @@ class Torch:
     def save(self, loaded, path):
         self.torch.save(loaded, path)
 
+    restore = load
+
+
+class Checkpointer:
+    """Of tensors that are in memory, into a directory; `path` has them as safetensors."""
+
+    def restore(self, request):
+        return self.restored(request["out"])
+
+    def restored_before(self, request):
+        """A checkpoint to restore, made outside of the time."""
+        loaded = self.load(request)
+        if not os.path.isdir(request["out"]):
+            self.save(loaded, request["out"])
+
+
+class Dcp(Checkpointer):
+    """PyTorch's distributed checkpoints, of one process."""
+
+    def __init__(self):
+        import safetensors.torch
+        import torch
+        import torch.distributed
+        import torch.distributed.checkpoint as dcp
+
+        self.version, self.torch, self.dcp = torch.__version__, torch, dcp
+        self.read = safetensors.torch.load_file
+        # Without a group nothing is saved in the background.
+        store = torch.distributed.HashStore()
+        torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=store)
+        self.like = {}
+
+    def load(self, request):
+        # It maps the file; what is saved is in memory.
+        loaded = {name: tensor.clone() for name, tensor in self.read(request["path"]).items()}
+        self.like = {name: (tensor.shape, tensor.dtype) for name, tensor in loaded.items()}
+        return loaded
+
+    def save(self, loaded, path):
+        self.dcp.save(loaded, checkpoint_id=path)
+
+    def stall(self, loaded, path):
+        return self.dcp.async_save(loaded, checkpoint_id=path).result
+
+    def restored(self, path):
+        state = {name: self.torch.empty(shape, dtype=dtype) for name, (shape, dtype) in self.like.items()}
+        self.dcp.load(state, checkpoint_id=path)
+        return state
+
+
+class Orbax(Checkpointer):
+    def __init__(self):
+        import jax
+        import orbax.checkpoint
+        import safetensors.numpy
+
+        self.version, self.put = orbax.checkpoint.__version__, jax.numpy.asarray
+        self.read = safetensors.numpy.load_file
+        self.checkpointer = orbax.checkpoint.StandardCheckpointer()
+
+    def load(self, request):
+        return {name: self.put(array) for name, array in self.read(request["path"]).items()}
+
+    def save(self, loaded, path):
+        self.stall(loaded, path)()
+
+    def stall(self, loaded, path):
+        self.checkpointer.save(path, loaded)
+        return self.checkpointer.wait_until_finished
+
+    def restored(self, path):
+        return self.checkpointer.restore(path)
+
 
 class Paddle:
     """Combined parameters, by the operators `load_combine` and `save_combine`."""
@@ -109,7 +183,7 @@ class Paddle:
             )
         return program, scope
 
-    open = load
+    open = restore = load
 
     def save(self, loaded, path):
         program, scope = loaded
@@ -161,19 +235,38 @@ class Onnx:
         )
 
 
+def written(path):
+    """The files of what was saved."""
+    if not os.path.isdir(path):
+        return [path for path in (path, path + ".data") if os.path.exists(path)]
+    return [os.path.join(above, name) for above, _, names in os.walk(path) for name in names]
+
+
 def seconds(peer, request):
-    loaded = peer.load(request) if request["operation"] == "save" else None
+    operation = request["operation"]
+    saves = operation in ("save", "stall")
+    if isinstance(peer, Checkpointer):
+        request["out"] += ".checkpoint"
+        if saves:
+            shutil.rmtree(request["out"], ignore_errors=True)
+        else:
+            peer.restored_before(request)
+    loaded = peer.load(request) if saves else None
     gc.collect()
     start = time.perf_counter()
-    if request["operation"] == "save":
+    if operation == "save":
         peer.save(loaded, request["out"])
-        for path in (request["out"], request["out"] + ".data"):
-            if os.path.exists(path):
-                file = os.open(path, os.O_RDONLY)
-                os.fsync(file)
-                os.close(file)
+        for path in written(request["out"]):
+            file = os.open(path, os.O_RDONLY)
+            os.fsync(file)
+            os.close(file)
+    elif operation == "stall":
+        finish = peer.stall(loaded, request["out"])
+        stalled = time.perf_counter() - start
+        finish()
+        return stalled
     else:
-        loaded = getattr(peer, request["operation"])(request)
+        loaded = getattr(peer, operation)(request)
     return time.perf_counter() - start
 
 
@@ -186,7 +279,15 @@ def main():
     answers = os.fdopen(os.dup(1), "w")
     # Frameworks print what they like; answers alone go to whoever asked.
     os.dup2(2, 1)
-    peers = {"safetensors": Safetensors, "torch": Torch, "paddle": Paddle, "mxnet": Mxnet, "onnx": Onnx}
+    peers = {
+        "safetensors": Safetensors,
+        "torch": Torch,
+        "torch.dcp": Dcp,
+        "orbax": Orbax,
+        "paddle": Paddle,
+        "mxnet": Mxnet,
+        "onnx": Onnx,
+    }
     name = sys.argv[1]
     peer = Lodstone(name) if name.startswith("lodstone.") else peers[name]()
     print(json.dumps({"version": peer.version}), file=answers, flush=True)

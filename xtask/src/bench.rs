@@ -10,7 +10,8 @@
 //! | `--beside NAME,NAME` | those of the other libraries; all, which are 6 GB to install |
 //! | `--alone` | without the other libraries |
 //! | `--pairs` | the Python package alone, beside Rust in a process of its own; 1 GiB, 21 turns |
-//! | `--document` | writes the table, and but for pairs its JSON and its plot, into `docs` |
+//! | `--training` | steps of training alone, beside PaddlePaddle; 21 turns |
+//! | `--document` | writes the table, and that of files with its JSON and its plot, into `docs` |
 
 use std::fs;
 use std::path::Path;
@@ -20,35 +21,75 @@ use crate::python::{environment, install, python_3_11, wheel};
 use crate::run::{Outcome, cannot, root, run, target};
 
 /// The other libraries, and what each of them needs.
-const PEERS: [(&str, &str); 7] = [
+const PEERS: [(&str, &str); 9] = [
     ("lodstone.numpy", TORCH),
     ("lodstone.torch", TORCH),
     ("safetensors", TORCH),
     ("torch", TORCH),
-    ("paddle", "interop/requirements-paddle-2.6.2.txt"),
+    ("torch.dcp", TORCH),
+    ("orbax", "benchmarks/requirements-orbax-0.12.8.txt"),
+    ("paddle", PADDLE),
     ("mxnet", "interop/requirements-mxnet-1.9.1.txt"),
     ("onnx", "interop/requirements-onnx-1.23.2.txt"),
 ];
 
 const TORCH: &str = "benchmarks/requirements-torch-2.15.0.txt";
 
-/// What the tables of `docs/benchmarks.md` are between.
-const TABLES: [&str; 2] = ["<!-- tables -->\n", "<!-- end of tables -->\n"];
+const PADDLE: &str = "interop/requirements-paddle-2.6.2.txt";
 
-/// What the table of pairs is between there.
-const PAIRS: [&str; 2] = ["<!-- pairs -->\n", "<!-- end of pairs -->\n"];
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Measured {
+    /// Files, beside all others that read them.
+    Files,
+    /// The Python package beside Rust.
+    Pairs,
+    /// Steps of training.
+    Training,
+}
+
+impl Measured {
+    fn of(arguments: &[String]) -> Self {
+        let asks = |name: &str| arguments.iter().any(|argument| argument == name);
+        match (asks("--pairs"), asks("--training")) {
+            (true, _) => Self::Pairs,
+            (_, true) => Self::Training,
+            _ => Self::Files,
+        }
+    }
+
+    /// Where its tables are written, and what they are between in `docs/benchmarks.md`.
+    fn places(self) -> (&'static str, [&'static str; 2]) {
+        match self {
+            Self::Files => ("bench", ["<!-- tables -->\n", "<!-- end of tables -->\n"]),
+            Self::Pairs => ("bench-pairs", ["<!-- pairs -->\n", "<!-- end of pairs -->\n"]),
+            Self::Training => {
+                ("bench-training", ["<!-- training -->\n", "<!-- end of training -->\n"])
+            }
+        }
+    }
+}
 
 pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
+    let measured = Measured::of(arguments);
+    let bench = if measured == Measured::Training { "training" } else { "io" };
     let mut command = Command::new(env!("CARGO"));
-    command.args(["bench", "--quiet", "--package", "lodstone", "--bench", "io"]);
+    command.args(["bench", "--quiet", "--package", "lodstone", "--bench", bench]);
     command.current_dir(root());
     command.env("LODSTONE_BENCH_MIB", "1024,4096").env("LODSTONE_BENCH_TENSORS", "300,10000");
     let (mut beside, mut document) = (PEERS.to_vec(), false);
-    let paired = arguments.iter().any(|argument| argument == "--pairs");
-    if paired {
-        beside.retain(|(name, _)| name.starts_with("lodstone."));
-        command.env("LODSTONE_BENCH_PAIRED", "1");
-        command.env("LODSTONE_BENCH_MIB", "1024").env("LODSTONE_BENCH_TURNS", "21");
+    match measured {
+        Measured::Files => {}
+        Measured::Pairs => {
+            beside.retain(|(name, _)| name.starts_with("lodstone."));
+            command.env("LODSTONE_BENCH_PAIRED", "1");
+            command.env("LODSTONE_BENCH_MIB", "1024").env("LODSTONE_BENCH_TURNS", "21");
+        }
+        Measured::Training => {
+            beside.clear();
+            command.env("LODSTONE_BENCH_PADDLE", environment(&python_3_11()?, PADDLE)?);
+            command.env("LODSTONE_BENCH_TURNS", "21");
+        }
     }
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
@@ -68,14 +109,15 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
                 beside.retain(|(name, _)| names.contains(name));
                 continue;
             }
-            "--pairs" => continue,
+            "--pairs" | "--training" => continue,
             "--document" => {
                 document = true;
                 continue;
             }
             other => {
                 let usage = "[--mib N,N] [--tensors N,N] [--turns N] [--only TEXT] [--at DIR] \
-                             [--beside NAME,NAME] [--alone] [--pairs] [--document]";
+                             [--beside NAME,NAME] [--alone] [--pairs] \
+                             [--training] [--document]";
                 return Err(Outcome::CouldNotRun(format!("`{other}`? usage: bench {usage}")));
             }
         };
@@ -92,19 +134,19 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Outcome> {
         let peers = beside.into_iter().map(peer).collect::<Result<Vec<_>, Outcome>>()?;
         command.env("LODSTONE_BENCH_PEERS", peers.join(";"));
     }
-    let written = target().join(if paired { "bench-pairs" } else { "bench" });
+    let (name, marks) = measured.places();
+    let written = target().join(name);
     let (json, tables) = (written.join("bench.json"), written.join("bench.md"));
     fs::create_dir_all(&written).map_err(cannot("create the directory"))?;
     command.env("LODSTONE_BENCH_JSON", &json).env("LODSTONE_BENCH_TABLES", &tables);
     run(&mut command)?;
-    match (document, paired) {
-        (false, _) => Ok(()),
-        (true, true) => replace(PAIRS, &tables),
-        (true, false) => {
-            replace(TABLES, &tables)?;
-            plot(&json)
+    if document {
+        replace(marks, &tables)?;
+        if measured == Measured::Files {
+            plot(&json)?;
         }
     }
+    Ok(())
 }
 
 /// Puts what is in a file between two marks of `docs/benchmarks.md`.

@@ -7,6 +7,8 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 use lodstone::{FORMATS, Links, Loss, OpenOptions};
 
+use crate::checkpoint::args::Checkpoint;
+
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())
@@ -38,8 +40,12 @@ pub(crate) enum Command {
     Scan(Scan),
     /// Write checksums beside a model, so that any change of it is found
     Seal(Seal),
+    /// Train a model on arrays: its losses as text, in a table and as a picture, and what it has become
+    Train(Train),
     /// Say whether a model is whole: structure, bounds, checksums; exit 0 yes, 1 no, 2 could not tell
     Verify(Verify),
+    /// List, show, verify, prune and restore the checkpoints of a directory
+    Checkpoint(Checkpoint),
     /// Finish a write that was interrupted (a crash, a power cut), and remove what it left behind
     Recover(Recover),
     /// Print a completion script for a shell
@@ -315,6 +321,78 @@ pub(crate) struct Seal {
     pub(crate) open: Whole,
 }
 
+/// What is trained.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lodstone train lenet/ --data digits.npz --steps 100            all of the data in each step
+  lodstone train lenet/ --data digits.npz --steps 100 --batch-size 32 --shuffle 1
+  lodstone train main.pb --params vars/ --data img=x.npy --data label=y.npy --steps 5
+  lodstone train main.pb --startup startup.pb --data x.npz --steps 100 -o trained/
+  lodstone train tagger/ --data x.npz --lod words=0,3,7 --steps 10 --check-finite
+  lodstone train lenet/ --data x.npz --steps 10000 --checkpoint run/ --every 500 --keep 3
+  lodstone train lenet/ --data x.npz --steps 10000 --checkpoint run/ --resume   after it was killed")]
+pub(crate) struct Train {
+    /// A program that computes gradients and changes parameters, with its variables: a file, a
+    /// directory, or the prefix that the files of a model share
+    pub(crate) path: PathBuf,
+    /// Arrays that the program is fed: of a file that has one, or all of a file; may be repeated
+    #[arg(short, long, value_name = "[NAME=]FILE", required = true)]
+    pub(crate) data: Vec<String>,
+    /// Offsets of one level of LoD of an input, outermost level first; may be repeated
+    #[arg(long, value_name = "NAME=0,3,7")]
+    pub(crate) lod: Vec<String>,
+    /// How many steps, with those before a checkpoint
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) steps: u64,
+    /// How many samples a step is given: as many as the program declares, or all, if not said
+    #[arg(short, long, value_name = "N")]
+    pub(crate) batch_size: Option<u64>,
+    /// Give samples in an order that comes of this number, another one in each epoch; as they lie if
+    /// not said
+    #[arg(long, value_name = "SEED")]
+    pub(crate) shuffle: Option<u64>,
+    /// The program that gives variables their first values; `startup_program` beside the other if
+    /// not said
+    #[arg(long, value_name = "FILE")]
+    pub(crate) startup: Option<PathBuf>,
+    /// The variable that is the loss; the one whose gradient the program begins with if not said
+    #[arg(long, value_name = "NAME")]
+    pub(crate) loss: Option<String>,
+    /// Another variable of one number to tell at each step; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) watch: Vec<String>,
+    /// Fail at the first operator that gives an infinite number or none (NaN)
+    #[arg(long)]
+    pub(crate) check_finite: bool,
+    /// Save checkpoints in this directory, in the background, and one at the end
+    #[arg(long, value_name = "DIR")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// Save one each so many steps
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "checkpoint")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) every: u64,
+    /// Keep so many of them, the newest; all if not said
+    #[arg(long, value_name = "N", requires = "checkpoint")]
+    pub(crate) keep: Option<usize>,
+    /// Go on from the newest of them, if there is one
+    #[arg(long, requires = "checkpoint")]
+    pub(crate) resume: bool,
+    /// Go on with what fits of it, where not all does
+    #[arg(long, requires = "resume")]
+    pub(crate) partial: bool,
+    /// Names of its variables as the program has them: a file with an old and a new name a line (`*`
+    /// stands for anything), or JSON
+    #[arg(long, value_name = "MAP", requires = "resume")]
+    pub(crate) rename: Option<PathBuf>,
+    /// Write program and variables, losses.csv and losses.svg into this directory; NAME-trained in the
+    /// current one if not said
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) open: Open,
+}
+
 /// What is run.
 #[derive(Args)]
 #[command(after_help = "\
@@ -380,7 +458,7 @@ pub(crate) struct Recover {
     pub(crate) json: bool,
 }
 
-fn formats() -> clap::builder::PossibleValuesParser {
+pub(crate) fn formats() -> clap::builder::PossibleValuesParser {
     let names = FORMATS.iter().map(|format| (format.name, format.title));
     let same = ("same", "The format it was read from, byte for byte (npz: equal arrays)");
     let value = |(name, title)| PossibleValue::new(name).help(title);

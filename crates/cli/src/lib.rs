@@ -4,11 +4,13 @@
 
 mod args;
 mod cat;
+mod checkpoint;
 mod convert;
 mod diff;
 mod hint;
 mod inspect;
 mod plain;
+mod plot;
 mod progress;
 mod recover;
 mod run;
@@ -16,6 +18,7 @@ mod say;
 mod scan;
 mod seal;
 mod table;
+mod train;
 mod verify;
 
 use std::ffi::OsString;
@@ -46,7 +49,9 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Run(arguments) => run::run(&arguments).map(yes),
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Seal(arguments) => seal::run(&arguments).map(yes),
+        Command::Train(arguments) => train::run(&arguments).map(yes),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Checkpoint(arguments) => checkpoint::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments).map(yes),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -13,17 +13,7 @@ use crate::say::{self, plain};
 
 /// Runs a model once.
 pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
-    let mut inputs = Inputs::default();
-    for given in &arguments.input {
-        let (name, path) = match given.split_once('=') {
-            Some((name, path)) => (Some(name), path),
-            None => (None, given.as_str()),
-        };
-        inputs.read(name, Path::new(path), &OpenOptions::default())?;
-    }
-    for given in &arguments.lod {
-        inputs.lod.push(level(given)?);
-    }
+    let inputs = inputs(&arguments.input, &arguments.lod)?;
     let model = lodstone::open_with(&arguments.path, &arguments.open.options())?;
     let outputs = lodstone::run(&model, inputs, &dirs(arguments))?;
     model.report.warnings.iter().for_each(|warning| say::warning(warning));
@@ -42,6 +32,22 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let done = lodstone::convert(made, path, &options)?;
     done.report.warnings.iter().for_each(|warning| say::warning(warning));
     Ok(())
+}
+
+/// What a model is given: `[NAME=]FILE`, and levels of LoD.
+pub(crate) fn inputs(files: &[String], lod: &[String]) -> Result<Inputs, Failure> {
+    let mut inputs = Inputs::default();
+    for given in files {
+        let (name, path) = match given.split_once('=') {
+            Some((name, path)) => (Some(name), path),
+            None => (None, given.as_str()),
+        };
+        inputs.read(name, Path::new(path), &OpenOptions::default())?;
+    }
+    for given in lod {
+        inputs.lod.push(level(given)?);
+    }
+    Ok(inputs)
 }
 
 /// Where operators of the program may load and save.

@@ -11,8 +11,8 @@ use std::process::Stdio;
 
 use common::{DIGITS, command, dir, golden, good, large, run};
 
-const COMMANDS: [&str; 8] =
-    ["inspect", "cat", "convert", "diff", "scan", "seal", "verify", "recover"];
+const COMMANDS: [&str; 9] =
+    ["inspect", "cat", "convert", "diff", "scan", "seal", "verify", "recover", "checkpoint"];
 
 #[test]
 fn help_of_each_command_has_examples() {

@@ -66,6 +66,10 @@ pub enum Error {
     #[cfg(feature = "runtime")]
     #[error(transparent)]
     Run(#[from] lodstone_runtime::Error),
+    /// A checkpoint that cannot be made or restored.
+    #[cfg(feature = "runtime")]
+    #[error(transparent)]
+    Checkpoint(#[from] lodstone_checkpoint::Error),
     /// Something that the model does not have.
     #[error("{0}")]
     Absent(String),

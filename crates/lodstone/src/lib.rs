@@ -34,6 +34,8 @@ mod scan;
 mod seal;
 mod shapes;
 mod sparse;
+#[cfg(feature = "runtime")]
+mod train;
 mod verify;
 mod wiring;
 mod words;
@@ -52,6 +54,8 @@ pub use inspect::{
     ValueInfo, inspect,
 };
 pub use layers::{Layer, Layers, layers};
+#[cfg(feature = "runtime")]
+pub use lodstone_checkpoint as checkpoint;
 pub use lodstone_formats::safetensors::code as safetensors_dtype;
 pub use lodstone_formats::{
     Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, WriteOptions,
@@ -73,4 +77,6 @@ pub use open::{open, open_with};
 pub use run::{Inputs, dirs_beside, run};
 pub use scan::{Danger, DangerKind, Scan, scan};
 pub use seal::{Sealing, seal};
+#[cfg(feature = "runtime")]
+pub use train::{SampleOptions, TrainOptions, Training, open_program, startup_beside};
 pub use verify::{Defect, DefectKind, Verification, verify};

@@ -38,7 +38,7 @@ impl Inputs {
     }
 
     /// The tensors with the names of a model's inputs.
-    fn named(mut self, wanted: &[&str]) -> Result<Vec<(String, Tensor)>> {
+    pub(crate) fn named(mut self, wanted: &[&str]) -> Result<Vec<(String, Tensor)>> {
         let mut named: Vec<(String, Tensor)> = Vec::new();
         let (given, rest): (Vec<_>, Vec<_>) =
             self.tensors.drain(..).partition(|(name, _)| name.is_some());

@@ -7,12 +7,19 @@ use super::Work;
 use crate::run::{Outcome, cargo, root, run};
 
 pub(super) fn programs(python: &Path) -> Result<(), Outcome> {
-    let work = Work::new("programs")?;
+    exchanged(python, "write_programs", "paddle_programs.py")?;
+    exchanged(python, "write_training", "paddle_training.py")?;
+    exchanged(python, "write_checkpoint", "paddle_checkpoint.py")
+}
+
+/// An example writes, a script goes on with that, and the example looks at what came of it.
+fn exchanged(python: &Path, example: &str, script: &str) -> Result<(), Outcome> {
+    let work = Work::new(example)?;
     let out = work.directory.display().to_string();
-    let example = ["run", "--quiet", "--package", "lodstone", "--example", "write_programs", "--"];
+    let example = ["run", "--quiet", "--package", "lodstone", "--example", example, "--"];
     let ours = |more: &[&str]| cargo(&[&example, [out.as_str()].as_slice(), more].concat(), &[]);
     ours(&[])?;
-    let script = root().join("interop/paddle_programs.py");
+    let script = root().join("interop").join(script);
     run(Command::new(python).arg("-B").arg(script).arg(&out))?;
     ours(&["check"])
 }

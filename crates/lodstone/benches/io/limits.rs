@@ -71,7 +71,9 @@ pub(crate) fn warm_memory(len: usize) {
 /// Removes what was written by others, and lets the disk know, so that nobody else waits for that.
 pub(crate) fn settle(directory: &Path) {
     for entry in fs::read_dir(directory).expect("a directory") {
-        fs::remove_file(entry.expect("an entry").path()).expect("removed");
+        let path = entry.expect("an entry").path();
+        let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        removed.expect("removed");
     }
     rustix::fs::syncfs(File::open(directory).expect("a directory")).expect("synced");
 }

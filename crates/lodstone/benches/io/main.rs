@@ -9,6 +9,7 @@
 #![expect(clippy::print_stderr, reason = "a benchmark says how far it is")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
+mod checkpoints;
 mod limits;
 mod pairs;
 mod peers;
@@ -41,15 +42,20 @@ fn main() {
         turns: turns.first().map_or(5, |turns| usize::try_from(*turns).expect("a small number")),
     };
     let paired = std::env::var_os("LODSTONE_BENCH_PAIRED").is_some();
-    let (operations, mut peers, tables): (_, _, fn(&Report) -> String) = match paired {
-        true => (pairs::OPERATIONS, vec![Peer::itself()], Report::pairs),
-        false => (OPERATIONS, Vec::new(), Report::tables),
+    let all: [&[Operation]; 2] = match paired {
+        true => [pairs::OPERATIONS, &[]],
+        false => [OPERATIONS, checkpoints::OPERATIONS],
+    };
+    let operations: Vec<&Operation> = all.into_iter().flatten().collect();
+    let (mut peers, tables): (_, fn(&Report) -> String) = match paired {
+        true => (vec![Peer::itself()], Report::pairs),
+        false => (Vec::new(), Report::tables),
     };
     peers.extend(Peer::all());
     let mut report = Report::default();
     for mib in &sizes.mib {
         for tensors in &sizes.tensors {
-            measure((*mib, *tensors), operations, sizes.turns, &mut peers, &mut report);
+            measure((*mib, *tensors), &operations, sizes.turns, &mut peers, &mut report);
             write(&report, &tables(&report));
         }
     }
@@ -67,7 +73,7 @@ fn write(report: &Report, tables: &str) {
 
 fn measure(
     (mib, tensors): (u64, u64),
-    operations: &[Operation],
+    operations: &[&Operation],
     turns: usize,
     peers: &mut [Peer],
     report: &mut Report,

@@ -14,7 +14,7 @@ const MOST_RESIDENT: u64 = 2 << 30;
 
 /// A process of `benchmarks/peer.py`.
 pub(crate) struct Peer {
-    /// `safetensors`, `torch`, `paddle`, `mxnet`, `onnx`; our Python package, by the arrays that it gives; or
+    /// `safetensors`, `torch`, `torch.dcp`, `orbax`, `paddle`, `mxnet`, `onnx`; our Python package, by the arrays that it gives; or
     /// `lodstone`, which is this program.
     pub(crate) name: String,
     pub(crate) version: String,
@@ -59,7 +59,8 @@ impl Peer {
     /// What the file of a model is called that this library reads.
     pub(crate) fn file(&self) -> &'static str {
         match self.name.as_str() {
-            "safetensors" | "lodstone" | "lodstone.numpy" | "lodstone.torch" => "model.safetensors",
+            "safetensors" | "lodstone" | "lodstone.numpy" | "lodstone.torch" | "torch.dcp"
+            | "orbax" => "model.safetensors",
             "torch" => "model.pt",
             "paddle" => "model.pdiparams",
             "mxnet" => "model.params",
@@ -68,9 +69,14 @@ impl Peer {
         }
     }
 
-    /// Whether it can be asked whether the types and shapes of a program are right.
-    pub(crate) fn checks(&self) -> bool {
-        self.name == "onnx"
+    /// Whether it can be asked to do that with a checkpoint of tensors in memory, or with a file otherwise.
+    pub(crate) fn does(&self, operation: &str, is_checkpoint: bool) -> bool {
+        match self.name.as_str() {
+            "torch.dcp" | "orbax" => is_checkpoint,
+            "torch" | "paddle" if is_checkpoint => operation != "stall",
+            "onnx" => !is_checkpoint,
+            _ => !is_checkpoint && operation != "check",
+        }
     }
 
     /// How long it takes to open, load, check or save what is at `path`.

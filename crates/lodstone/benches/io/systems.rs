@@ -9,8 +9,8 @@ use lodstone::{
     WriteOptions,
 };
 
-use crate::limits;
 use crate::peers::Peer;
+use crate::{checkpoints, limits};
 
 /// A model in the formats of everybody, in a directory of its own.
 pub(crate) struct Files {
@@ -48,6 +48,7 @@ impl Files {
         for name in [SAFETENSORS, PADDLE, MXNET] {
             convert(model.clone(), &files.at(name), &plain());
         }
+        checkpoints::make(&files, &model);
         convert(Model { program, ..model }, &files.at(ONNX), &plain());
         let kind = (tensors, shape);
         for torch in peers.iter_mut().filter(|peer| peer.name == "torch") {
@@ -123,18 +124,21 @@ impl Drop for Files {
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
     /// Whether the files that are read come from the disk, rather than from memory.
-    cold: bool,
+    pub(crate) cold: bool,
     /// The least that the time of the limit, divided by ours, should be.
     pub(crate) target: Option<f64>,
     /// The limit, what it is called, and the files that it reads.
-    limits: &'static [(&'static str, &'static [&'static str], Doer)],
-    ours: &'static [(&'static str, &'static [&'static str], Doer)],
+    pub(crate) limits: &'static [Limit],
+    pub(crate) ours: &'static [Limit],
     /// What other libraries are asked to do.
-    asked: Option<&'static str>,
+    pub(crate) asked: Option<&'static str>,
 }
 
 /// Does something, and says how long it took.
 type Doer = fn(&Files) -> Duration;
+
+/// What it is called, the files that it reads, and what it does.
+pub(crate) type Limit = (&'static str, &'static [&'static str], Doer);
 
 /// One who does an operation.
 pub(crate) struct System {
@@ -166,7 +170,7 @@ impl Operation {
     /// Everyone who does it: the limit first.
     pub(crate) fn systems(&self, peers: &[Peer]) -> Vec<System> {
         let itself = |role| {
-            move |(name, reads, does): &(&'static str, &'static [&'static str], Doer)| System {
+            move |(name, reads, does): &Limit| System {
                 role,
                 name: (*name).to_owned(),
                 does: Does::Itself(*does, reads),
@@ -177,7 +181,7 @@ impl Operation {
         let mut systems: Vec<System> = limits.chain(ours).collect();
         for (index, peer) in peers.iter().enumerate() {
             let Some(operation) = self.asked else { continue };
-            if operation == "check" && !peer.checks() {
+            if !peer.does(operation, self.name.contains("checkpoint") || operation == "stall") {
                 continue;
             }
             let name = format!("{} {}", peer.name, peer.version);
@@ -194,7 +198,7 @@ impl System {
         files: &Files,
         peers: &mut [Peer],
     ) -> Duration {
-        if operation.name.starts_with("load") {
+        if operation.name.starts_with("load") || operation.name.starts_with("restore") {
             // For what is loaded, and for the pages of a file that was made cold.
             limits::warm_memory(2 * files.nbytes());
         }
@@ -236,7 +240,7 @@ pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> Duration {
     time
 }
 
-const SAFETENSORS: &str = "model.safetensors";
+pub(crate) const SAFETENSORS: &str = "model.safetensors";
 const PADDLE: &str = "model.pdiparams";
 const MXNET: &str = "model.params";
 const ONNX: &str = "model.onnx";
@@ -276,10 +280,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         name: "save from memory, durable",
         cold: false,
         target: Some(0.95),
-        limits: &[("write + fsync", &[SAFETENSORS], |files| {
-            let bytes = limits::read(&files.at(SAFETENSORS));
-            timed(|| limits::write(&files.at("out/raw"), &bytes))
-        })],
+        limits: WRITE_LIMITS,
         ours: &[
             ("safetensors", &[SAFETENSORS], |files| {
                 save(&files.at(SAFETENSORS), &files.out(SAFETENSORS))
@@ -374,7 +375,12 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     },
 ];
 
-const LOAD_LIMITS: &[(&str, &[&str], Doer)] = &[
+pub(crate) const WRITE_LIMITS: &[Limit] = &[("write + fsync", &[SAFETENSORS], |files| {
+    let bytes = limits::read(&files.at(SAFETENSORS));
+    timed(|| limits::write(&files.at("out/raw"), &bytes))
+})];
+
+pub(crate) const LOAD_LIMITS: &[Limit] = &[
     ("read into memory", &[PADDLE], |files| timed(|| limits::read(&files.at(PADDLE)))),
     ("read into large pages", &[PADDLE], |files| timed(|| limits::read_large(&files.at(PADDLE)))),
     ("read through 1 MiB", &[PADDLE], |files| timed(|| limits::read_through(&files.at(PADDLE)))),
@@ -384,21 +390,21 @@ const LOAD_LIMITS: &[(&str, &[&str], Doer)] = &[
     }),
 ];
 
-const LOADS: &[(&str, &[&str], Doer)] = &[
+const LOADS: &[Limit] = &[
     ("safetensors", &[SAFETENSORS], |files| load(&files.at(SAFETENSORS))),
     ("paddle", &[PADDLE], |files| load(&files.at(PADDLE))),
     ("mxnet", &[MXNET], |files| load(&files.at(MXNET))),
     ("onnx", &[ONNX], |files| load(&files.at(ONNX))),
 ];
 
-const COPY: &[(&str, &[&str], Doer)] = &[("cp + fsync", &[PADDLE], |files| {
+const COPY: &[Limit] = &[("cp + fsync", &[PADDLE], |files| {
     timed(|| limits::copy(&files.at(PADDLE), &files.at("out/raw")))
 })];
 
-const READ_THROUGH: &[(&str, &[&str], Doer)] =
+const READ_THROUGH: &[Limit] =
     &[("read through 1 MiB", &[PADDLE], |files| timed(|| limits::read_through(&files.at(PADDLE))))];
 
-const VERIFY: &[(&str, &[&str], Doer)] = &[("paddle", &[PADDLE], |files| {
+const VERIFY: &[Limit] = &[("paddle", &[PADDLE], |files| {
     let (options, progress) = (OpenOptions::default(), Progress::default());
     let seal = files.at("lodstone.seal");
     if !seal.exists() {

@@ -1,0 +1,152 @@
+//! Variables of a checkpoint, and those of the program that goes on with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use lodstone_model::{Parameter, Program, Tensor, TensorType, Var};
+use lodstone_runtime::RANDOM_STATE;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::{Error, Result, listed};
+use crate::loader::is_checkpointed;
+
+/// How a checkpoint is restored into a program.
+#[derive(Clone, Debug, Default)]
+pub struct RestoreOptions {
+    /// Whether what fits is loaded where not all does.
+    pub partial: bool,
+    /// Names of variables of the checkpoint, and what the program calls them.
+    pub renames: BTreeMap<String, String>,
+}
+
+/// What a restore did.
+#[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct Restored {
+    /// How many steps had been done.
+    pub step: u64,
+    /// The variables that were loaded, sorted.
+    pub loaded: Vec<String>,
+    /// The variables that begin again, as the startup program says, sorted.
+    pub initialised: Vec<String>,
+    /// What was left out because it does not fit; only where that was allowed.
+    pub mismatch: Mismatch,
+    /// What is no longer promised.
+    pub warnings: Vec<String>,
+    /// What the user added to the checkpoint.
+    pub metadata: BTreeMap<String, Value>,
+}
+
+/// Variables of a checkpoint that are not those of a program; each list is sorted by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Mismatch {
+    /// Those that the program has, and the checkpoint has not.
+    pub missing: Vec<String>,
+    /// Those that the checkpoint has, and the program has not.
+    pub extra: Vec<String>,
+    /// Those that both have, with other elements or extents.
+    pub misshapen: Vec<Misfit>,
+}
+
+/// A variable that is not what the program declares.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Misfit {
+    /// Its name.
+    pub name: String,
+    /// What the checkpoint has: `float32[2, 3]`.
+    pub saved: String,
+    /// What the program declares.
+    pub wanted: String,
+}
+
+impl Mismatch {
+    /// Whether all variables fit.
+    pub fn is_empty(&self) -> bool {
+        self.missing.is_empty() && self.extra.is_empty() && self.misshapen.is_empty()
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if !self.missing.is_empty() {
+            parts.push(format!("it misses {}", listed(&self.missing)));
+        }
+        if !self.extra.is_empty() {
+            parts.push(format!("it has {} beside them", listed(&self.extra)));
+        }
+        let misfits = self.misshapen.iter().map(Misfit::to_string).collect::<Vec<_>>();
+        if !misfits.is_empty() {
+            parts.push(misfits.join(", "));
+        }
+        f.write_str(&parts.join("; "))
+    }
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is {}, and {} is wanted", self.name, self.saved, self.wanted)
+    }
+}
+
+/// Gives tensors other names.
+///
+/// # Errors
+/// If a name that is to be changed is not there, or two tensors would have the same.
+pub(crate) fn rename(
+    tensors: Vec<Parameter>,
+    renames: &BTreeMap<String, String>,
+) -> Result<Vec<Parameter>> {
+    let wrong = |name: &str, what| Err(Error::Variable { name: name.to_owned(), what });
+    let known: BTreeSet<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    if let Some(name) = renames.keys().find(|name| !known.contains(name.as_str())) {
+        return wrong(name, "it is to be renamed, and the checkpoint does not have it");
+    }
+    let mut seen = BTreeSet::new();
+    let mut renamed = Vec::with_capacity(tensors.len());
+    for Parameter { name, tensor } in tensors {
+        let name = renames.get(&name).cloned().unwrap_or(name);
+        if !seen.insert(name.clone()) {
+            return wrong(&name, "two variables of the checkpoint would have this name");
+        }
+        renamed.push(Parameter { name, tensor });
+    }
+    Ok(renamed)
+}
+
+/// The tensors that fit the variables of a program, and what does not fit. Variables that are `known` to be filled
+/// by something else are not missing.
+pub(crate) fn split(
+    tensors: Vec<Parameter>,
+    main: &Program,
+    known: impl Fn(&str) -> bool,
+) -> (Vec<Parameter>, Mismatch) {
+    let mut wanted: BTreeMap<&str, &Var> = main
+        .vars()
+        .filter(|var| is_checkpointed(var))
+        .map(|var| (var.name.as_str(), var))
+        .collect();
+    let (mut fitting, mut mismatch) = (Vec::new(), Mismatch::default());
+    for parameter in tensors {
+        let name = &parameter.name;
+        match wanted.remove(name.as_str()).map(|var| var.value.tensors.first()) {
+            None if name == RANDOM_STATE => fitting.push(parameter),
+            None => mismatch.extra.push(name.clone()),
+            Some(Some(wanted)) if !is_of(&parameter.tensor, wanted) => {
+                let Tensor { dtype, shape, .. } = &parameter.tensor;
+                let (name, saved) = (name.clone(), format!("{dtype}{shape:?}"));
+                mismatch.misshapen.push(Misfit { name, saved, wanted: wanted.to_string() });
+            }
+            Some(_) => fitting.push(parameter),
+        }
+    }
+    mismatch.missing = wanted.into_keys().filter(|name| !known(name)).map(str::to_owned).collect();
+    mismatch.extra.sort();
+    mismatch.misshapen.sort_by(|a, b| a.name.cmp(&b.name));
+    (fitting, mismatch)
+}
+
+fn is_of(tensor: &Tensor, wanted: &TensorType) -> bool {
+    tensor.dtype == wanted.dtype && wanted.admits(&tensor.shape)
+}

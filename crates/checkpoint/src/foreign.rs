@@ -1,0 +1,147 @@
+//! Checkpoints that PaddlePaddle saved: parameters and the state of optimizers, however it wrote them.
+//!
+//! | written by | files | restored |
+//! |---|---|---|
+//! | `save_persistables`, `save_vars` | a file for each variable, or one | by name; those of one file are told by the program |
+//! | `static.save` | `.pdparams`, `.pdopt` | by name |
+//! | `paddle.save` of `state_dict()` | `.pdparams`, `.pdopt` | by the parameters' own names, which the pickle has beside the structured ones |
+//!
+//! A scheduler on the side of Python (`LR_Scheduler` in `.pdopt`) has no variables: its state is given back as it
+//! was, and its last rate becomes the learning rate that the program keeps, if the checkpoint has none itself.
+
+use std::collections::BTreeMap;
+
+use lodstone_model::{DType, Model, Parameter, Program, Tensor};
+use lodstone_runtime::Scope;
+use lodstone_schema::paddle::saved;
+use lodstone_store::Blob;
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::fit::{self, RestoreOptions, Restored};
+use crate::loader::is_checkpointed;
+use crate::serial::loaded;
+
+/// Names of structured parameters to those of variables, in a pickle of `state_dict()`.
+const TABLE: &str = "StructuredToParameterName@@";
+
+/// The state of a scheduler, in a pickle of an optimizer's `state_dict()`.
+const SCHEDULER: &str = "LR_Scheduler";
+
+/// Restores what was read of a checkpoint of another framework into a scope: what a program has variables for, or
+/// without a program, everything. Several models are parts of one checkpoint: parameters, and the state of their
+/// optimizer.
+///
+/// # Errors
+/// [`Error::Mismatch`] with every variable that is missing, extra or of another type, unless a partial restore is
+/// asked for; if tensors have no names and the program does not tell them, or reading fails. The scope stays as it
+/// is.
+pub fn restore_models(
+    models: &[Model],
+    main: Option<&Program>,
+    scope: &mut Scope,
+    options: &RestoreOptions,
+) -> Result<Restored> {
+    let (mut tensors, mut metadata, mut renames) = Default::default();
+    for model in models {
+        collect(model, main, &mut tensors, &mut metadata, &mut renames)?;
+    }
+    renames.extend(options.renames.clone());
+    let mut tensors = fit::rename(tensors, &renames)?;
+    if let Some(rate) = main.and_then(|main| last_rate(main, &metadata, &tensors)) {
+        tensors.push(rate);
+    }
+    let (fitting, mismatch) = match main {
+        Some(main) => fit::split(tensors, main, |_| false),
+        None => (tensors, fit::Mismatch::default()),
+    };
+    if !mismatch.is_empty() && !options.partial {
+        return Err(Error::Mismatch(mismatch));
+    }
+    let fitting = loaded(fitting)?;
+    let mut names: Vec<String> = fitting.iter().map(|tensor| tensor.name.clone()).collect();
+    names.sort();
+    fitting.into_iter().for_each(|it| scope.set(&it.name, it.tensor));
+    let warnings = models.iter().flat_map(|model| model.report.warnings.clone()).collect();
+    Ok(Restored { loaded: names, mismatch, warnings, metadata, ..Restored::default() })
+}
+
+/// Adds what a model has to what others have: tensors with names, facts, and other names of tensors.
+fn collect(
+    model: &Model,
+    main: Option<&Program>,
+    tensors: &mut Vec<Parameter>,
+    metadata: &mut BTreeMap<String, Value>,
+    renames: &mut BTreeMap<String, String>,
+) -> Result<()> {
+    for (key, text) in &model.metadata {
+        match key.as_str() {
+            TABLE => renames.extend(table(text)),
+            _ => drop(metadata.insert(key.clone(), value_of(text))),
+        }
+    }
+    renames.retain(|name, _| {
+        tensors.iter().chain(&model.parameters).any(|parameter| parameter.name == *name)
+    });
+    let names = match model.parameters.iter().any(|parameter| parameter.name.is_empty()) {
+        true => names_by(main, model.parameters.len())?,
+        false => model.parameters.iter().map(|parameter| parameter.name.clone()).collect(),
+    };
+    let pairs = names.into_iter().zip(&model.parameters);
+    tensors.extend(pairs.map(|(name, it)| Parameter { name, tensor: it.tensor.clone() }));
+    Ok(())
+}
+
+/// The names of so many tensors in one file: those of what the program saves, sorted.
+fn names_by(main: Option<&Program>, count: usize) -> Result<Vec<String>> {
+    let vars = main.map(saved).unwrap_or_default();
+    if vars.len() == count {
+        return Ok(vars.into_iter().map(|var| var.name.clone()).collect());
+    }
+    let what = match main {
+        Some(_) => "the file does not say names, and has not as many tensors as the program saves",
+        None => "the file does not say names: a program has to tell them",
+    };
+    Err(Error::Variable { name: String::new(), what })
+}
+
+/// Facts of files are JSON where they come out of a pickle, and texts otherwise.
+fn value_of(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
+}
+
+/// Names of tensors, and those of their variables, where they are others.
+fn table(text: &str) -> BTreeMap<String, String> {
+    let mut table: BTreeMap<String, String> = serde_json::from_str(text).unwrap_or_default();
+    table.retain(|name, variable| name != variable);
+    table
+}
+
+/// The last rate of a scheduler as the learning rate of a program, if it keeps one alone and the checkpoint does not
+/// have it.
+fn last_rate(
+    main: &Program,
+    metadata: &BTreeMap<String, Value>,
+    tensors: &[Parameter],
+) -> Option<Parameter> {
+    let rate = metadata.get(SCHEDULER)?.get("last_lr")?.as_f64()?;
+    let kept = |name: &&String| main.vars().any(|var| var.name == **name && is_checkpointed(var));
+    let mut rates: Vec<&String> =
+        main.ops().flat_map(|op| op.input("LearningRate")).filter(kept).collect();
+    rates.sort();
+    rates.dedup();
+    let [name] = rates.as_slice() else { return None };
+    let declared = main.vars().find(|var| var.name == **name)?.value.tensors.first()?;
+    let rank = declared.shape.as_ref().map_or(0, Vec::len);
+    let is_there = tensors.iter().any(|tensor| tensor.name == **name);
+    if is_there || declared.dtype != DType::Float32 || rank > 1 {
+        return None;
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "rates of programs are of single precision"
+    )]
+    let bytes = (rate as f32).to_le_bytes().to_vec();
+    let tensor = Tensor::dense(DType::Float32, vec![1; rank], Blob::memory(bytes));
+    Some(Parameter { name: (*name).clone(), tensor })
+}

@@ -1,0 +1,118 @@
+//! Loaders: what is left of a startup program, and loads behind it.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+
+use lodstone_model::{Block, Op, Program, Var};
+use lodstone_program::{Network, Placement, SaveOptions, Variable, load, load_program};
+use lodstone_schema::paddle::is_saved;
+
+use crate::error::{Error, Result};
+
+/// The directory of the loader in that of its checkpoint.
+pub const LOADER: &str = "loader";
+
+/// Whether a checkpoint has the variable if nobody says more: it outlives runs, holds a value, and is no gradient
+/// (`w@GRAD`) and no share of one trainer or server (`w.trainer_1`, `w.block0`).
+///
+/// PaddlePaddle 0.12 (`_is_checkpoint_var`) looks for these words anywhere, and so loses what somebody calls
+/// `stage.block1.w_0`; here they end a name.
+pub fn is_checkpointed(var: &Var) -> bool {
+    let is_share = |word: &str| {
+        let number = var.name.rsplit_once(word).map(|(_, number)| number);
+        number.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let passes = var.name.contains("@GRAD") || is_share(".trainer_") || is_share(".block");
+    is_saved(var) && !passes
+}
+
+/// The program that fills variables: the operators of the startup program that fill others, in their order, then
+/// operators that load these. A load is behind every initialiser, so that it always wins.
+///
+/// Names of files are relative to the directory that the loader is run in. Without a startup program it loads, and
+/// does nothing else.
+///
+/// # Errors
+/// If a variable does not outlive runs, or its file would lie elsewhere.
+pub fn build_checkpoint_loader(
+    vars: &[Var],
+    startup: Option<&Program>,
+    placement: &Placement,
+) -> Result<Program> {
+    let loaded: HashSet<&str> = vars.iter().map(|var| var.name.as_str()).collect();
+    let mut loader = startup.map_or_else(empty, |startup| initialisers(startup, &loaded));
+    if vars.is_empty() {
+        return Ok(loader);
+    }
+    let mut from = empty();
+    if let Some(block) = from.blocks.first_mut() {
+        block.vars = vars.to_vec();
+    }
+    let names: Vec<Variable> = vars.iter().map(|var| Variable::named(&var.name)).collect();
+    let options = SaveOptions { placement: placement.clone(), ..SaveOptions::default() };
+    load(&mut loader, &names, &from, "", &options)?;
+    Ok(loader)
+}
+
+/// The loader of the checkpoint in a directory: one that [`make_checkpoint`](crate::make_checkpoint) wrote, or a
+/// serial. It is run with that directory to load from.
+///
+/// # Errors
+/// If there is none, or it is damaged.
+pub fn get_checkpoint_loader(dir: &Path) -> Result<Program> {
+    Ok(load_program(&dir.join(LOADER))?)
+}
+
+/// Fails if a loader leaves a variable of the main program without a value that a checkpoint is to have.
+///
+/// # Errors
+/// [`Error::Incomplete`] with the names of all of them.
+pub fn check_loader(loader: &Program, main: &Program) -> Result<()> {
+    let made: HashSet<&str> = loader.ops().flat_map(Op::writes).collect();
+    let wanted = main.vars().filter(|var| is_checkpointed(var)).map(|var| var.name.as_str());
+    let names: BTreeSet<&str> = wanted.filter(|name| !made.contains(name)).collect();
+    match names.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Incomplete { names: names.into_iter().map(str::to_owned).collect() }),
+    }
+}
+
+/// A program of no operators.
+pub(crate) fn empty() -> Program {
+    Network::new().main
+}
+
+/// What is left of a startup program for variables that are not loaded: operators that fill one, or something that
+/// is read to fill one.
+fn initialisers(startup: &Program, loaded: &HashSet<&str>) -> Program {
+    let mut program = startup.clone();
+    let Some((first, inner)) = program.blocks.split_first_mut() else { return program };
+    let lasting: HashSet<String> =
+        first.vars.iter().filter(|var| var.persistable).map(|var| var.name.clone()).collect();
+    let (mut read, mut kept) = (HashSet::<String>::new(), Vec::new());
+    for op in std::mem::take(&mut first.ops).into_iter().rev() {
+        let fills =
+            |name: &str| read.contains(name) || (lasting.contains(name) && !loaded.contains(name));
+        if op.writes().any(fills) {
+            read.extend(op.reads().map(str::to_owned));
+            kept.push(op);
+        }
+    }
+    kept.reverse();
+    let has_blocks = kept.iter().any(|op| op.blocks().next().is_some());
+    first.ops = kept;
+    let named: HashSet<String> = match has_blocks {
+        true => std::iter::once(&*first).chain(&*inner).flat_map(names).collect(),
+        false => names(first).collect(),
+    };
+    first.vars.retain(|var| named.contains(&var.name));
+    if !has_blocks {
+        program.blocks.truncate(1);
+    }
+    program
+}
+
+/// What the operators of a block name.
+fn names(block: &Block) -> impl Iterator<Item = String> {
+    block.ops.iter().flat_map(|op| op.reads().chain(op.writes())).map(str::to_owned)
+}

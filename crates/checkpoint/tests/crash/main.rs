@@ -1,0 +1,137 @@
+//! Savers that are killed, at random and at every step, and systems that fail at every step: the latest serial is
+//! always whole, and nothing is lost that was acknowledged.
+
+#![expect(clippy::disallowed_methods, reason = "looks with its own eyes")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+
+mod child;
+#[path = "../common/mod.rs"]
+mod common;
+mod faults;
+
+use std::path::Path;
+use std::time::Duration;
+
+use child::{EVERY, Ended, KEEP, STEPS, Saver, content, saver};
+use common::{Training, entries};
+use lodstone_checkpoint::{Serial, latest, serials};
+use lodstone_store::Progress;
+
+/// How many savers are killed at random; CONTRIBUTING.md says when to set it.
+const KILLS: &str = "LODSTONE_KILLS";
+
+fn kills(usual: u64) -> u64 {
+    std::env::var(KILLS).map_or(usual, |asked| asked.parse().unwrap())
+}
+
+/// The next of numbers that look random and are the same in each run (xorshift64).
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// Fails unless all that is visible is whole and what was saved; gives the latest step.
+fn check(dir: &Path, ended: &Ended) -> Option<u64> {
+    let mut last = None;
+    for serial in serials(dir).unwrap() {
+        let step = serial.step;
+        let found = serial.verify(&Progress::default()).unwrap();
+        assert_eq!(found, [""; 0], "step {step}: {ended:?}");
+        for (found, wanted) in serial.tensors().unwrap().iter().zip(content(step).tensors()) {
+            let (found, wanted) = (&found.tensor.data, &wanted.tensor.data);
+            assert_eq!(found.read().unwrap(), wanted.read().unwrap(), "step {step}: {ended:?}");
+        }
+        last = Some(step);
+    }
+    last
+}
+
+/// Whatever is visible, is a serial.
+fn hidden(dir: &Path) -> Vec<String> {
+    let mut names = entries(dir);
+    names.retain(|name| !name.starts_with("step-") && name != ".lock.lodstone");
+    names
+}
+
+#[test]
+fn nothing_is_lost_that_was_acknowledged_whenever_the_saver_is_killed() {
+    let (dir, mut state) = (tempfile::tempdir().unwrap(), 88_172_645_463_325_252);
+    let (dir, mut next, mut left_over) = (dir.path(), 1, 0);
+    let (mut acknowledged, kills) = (None, kills(500));
+    for number in 0..kills {
+        let saver = Saver::begin(saver("save", next, dir));
+        std::thread::sleep(Duration::from_micros(random(&mut state) % 30_000));
+        let ended = saver.kill();
+        acknowledged = ended.saved.or(acknowledged);
+        let found = check(dir, &ended);
+        assert!(found >= acknowledged, "kill {number}: {found:?}, {acknowledged:?}: {ended:?}");
+        left_over += usize::from(!hidden(dir).is_empty());
+        next = found.map_or(1, |step| step + 1);
+    }
+    assert!(next > kills / 4 && left_over > 0, "{next} saves, {left_over} were cut off");
+    assert!(Saver::begin(saver("once", next, dir)).end().done);
+    assert_eq!(hidden(dir), [""; 0], "what was torn is cleaned by the next save");
+    assert_eq!(serials(dir).unwrap().len(), KEEP);
+}
+
+#[test]
+fn a_saver_may_be_killed_at_any_step() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dir, mut torn) = (dir.path(), 0);
+    for step in [1, 2] {
+        assert!(Saver::begin(saver("once", step, dir)).end().done);
+    }
+    let mut last_before = 2;
+    for step in 0.. {
+        // Every second writes a serial that is there, in its place.
+        let next = last_before + step % 2;
+        let ended = Saver::begin(saver(&step.to_string(), next, dir)).end();
+        let found = check(dir, &ended).unwrap();
+        assert!(found == last_before || found == next, "{step}: {ended:?}");
+        assert!(ended.saved.is_none_or(|saved| saved == found), "{step}: {ended:?}");
+        torn += usize::from(!hidden(dir).is_empty());
+        last_before = found;
+        if ended.done {
+            assert!(step > 15 && torn > 8, "{step} steps, {torn} were torn");
+            break;
+        }
+    }
+    assert_eq!(hidden(dir), [""; 0]);
+}
+
+#[test]
+fn training_that_is_killed_and_resumed_ends_as_if_it_had_never_stopped() {
+    let mut whole = Training::begin();
+    whole.until(STEPS);
+    let (dir, mut state) = (tempfile::tempdir().unwrap(), 424_242);
+    let (dir, kills) = (dir.path(), kills(50));
+    let (mut killed, mut resumed) = (0, 0);
+    loop {
+        // Each has another number of threads than the one before.
+        let mut command = saver("train", 0, dir);
+        command.env("RAYON_NUM_THREADS", (1 + killed % 4).to_string());
+        let saver = Saver::begin(command);
+        if killed == kills {
+            assert!(saver.end().done);
+            break;
+        }
+        std::thread::sleep(Duration::from_micros(random(&mut state) % 250_000));
+        let ended = saver.kill();
+        killed += 1;
+        if let Some(serial) = latest(dir).unwrap() {
+            assert_eq!(serial.verify(&Progress::default()).unwrap(), [""; 0], "{ended:?}");
+            resumed += 1;
+            if serial.step == STEPS {
+                // It had ended: the next begins from an earlier one, or anew.
+                for serial in serials(dir).unwrap().iter().skip(usize::from(killed % 2 == 0)) {
+                    std::fs::remove_dir_all(serial.path()).unwrap();
+                }
+            }
+        }
+    }
+    assert!(resumed * 2 > kills, "{resumed} of {kills} resumed");
+    let serial = Serial::named(dir, STEPS - STEPS % EVERY).unwrap();
+    assert_eq!(Training::of(&serial).state(), whole.state());
+}

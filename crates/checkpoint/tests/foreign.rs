@@ -1,0 +1,170 @@
+//! Checkpoints that PaddlePaddle saved, restored into a scope as checkpoints. What is in the files is what the suites
+//! of their formats compare with PaddlePaddle's own account of them.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+
+use std::path::{Path, PathBuf};
+
+use lodstone_checkpoint::{Error, RestoreOptions, is_checkpointed, restore_models};
+use lodstone_formats::{OpenOptions, paddle, paddle_pickle, paddle_program};
+use lodstone_model::{DType, Limits, Model, Program};
+use lodstone_program::layers::{self, Fc};
+use lodstone_program::optimizer::{Adam, Optimizer};
+use lodstone_program::{Network, Variable};
+use lodstone_runtime::Scope;
+use lodstone_store::Blob;
+
+fn golden(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden").join(path)
+}
+
+fn open(path: &Path) -> Model {
+    (paddle::BUNDLE.read)(path, &OpenOptions::default()).unwrap()
+}
+
+fn pickle(path: &Path) -> Model {
+    let blob = Blob::open(path, false).unwrap();
+    paddle_pickle::read_blob(&blob, &Limits::default()).unwrap()
+}
+
+fn program(path: &Path) -> Program {
+    let blob = Blob::open(path, false).unwrap();
+    paddle_program::read(&blob, &path.display().to_string(), &Limits::default()).unwrap()
+}
+
+/// Restores models for a program, which has to find all it wants in them; gives the scope.
+fn restored(models: &[Model], main: &Program) -> Scope {
+    let mut scope = Scope::default();
+    let done = restore_models(models, Some(main), &mut scope, &RestoreOptions::default());
+    let done = done.unwrap();
+    let mut wanted: Vec<&str> =
+        main.vars().filter(|var| is_checkpointed(var)).map(|var| var.name.as_str()).collect();
+    wanted.sort_unstable();
+    assert_eq!(done.loaded, wanted);
+    assert!(scope.names().eq(wanted));
+    scope
+}
+
+fn assert_same(scope: &Scope, other: &Scope) {
+    assert!(scope.names().eq(other.names()));
+    for name in scope.names() {
+        let [tensor, other] = [scope, other].map(|scope| scope.tensor(name).unwrap());
+        assert_eq!((tensor.dtype, &tensor.shape), (other.dtype, &other.shape), "{name}");
+        assert_eq!(tensor.data.read().unwrap(), other.data.read().unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn persistables_of_1_8_5_and_2_6_2_are_checkpoints_whatever_files_they_are_in() {
+    for (release, train) in [("1.8.5", "program.pb"), ("2.6.2", "train.pb")] {
+        let dir = golden(&format!("paddle/{release}/lenet"));
+        let main = program(&dir.join(train));
+        let each = restored(&[open(&dir.join("persistables"))], &main);
+        // The combined file has no names: the program tells them.
+        let combined = open(&dir.join("persistables.combined"));
+        let alone = restore_models(
+            std::slice::from_ref(&combined),
+            None,
+            &mut Scope::default(),
+            &RestoreOptions::default(),
+        );
+        assert!(alone.unwrap_err().to_string().contains("a program has to tell them"));
+        assert_same(&restored(&[combined], &main), &each);
+    }
+}
+
+#[test]
+fn what_static_save_of_2_6_2_wrote_is_a_checkpoint() {
+    let dir = golden("paddle/2.6.2/lenet");
+    let saved = open(&dir.join("saved/lenet"));
+    let main = saved.program.clone().unwrap();
+    let scope = restored(&[saved], &main);
+    let vars: Vec<&str> = main.vars().map(|var| var.name.as_str()).collect();
+    assert!(scope.names().any(|name| name.contains("_moment1_")) && vars.len() > 10);
+}
+
+/// A network whose variables are called as PaddlePaddle called those of `state_dict()`.
+fn dense() -> Network {
+    let mut net = Network::new();
+    let x = layers::data(&mut net, "x", &[None, Some(4)], DType::Float32);
+    let named = |name: &str| lodstone_program::Parameter {
+        name: Some(name.to_owned()),
+        ..lodstone_program::Parameter::default()
+    };
+    let fc = Fc { weight: named("linear_0.w_0"), bias: Some(named("linear_0.b_0")), ..Fc::new(3) };
+    let out: Variable = layers::fc(&mut net, &x, &fc).unwrap();
+    let loss = layers::mean(&mut net, &out).unwrap();
+    Optimizer::new(Adam::default(), 0.5).minimize(&mut net, &loss).unwrap();
+    net
+}
+
+#[test]
+fn the_state_of_an_optimizer_and_its_schedule_come_back() {
+    for release in ["2.6.2", "3.3.1"] {
+        let dir = golden(&format!("paddle_pickle/{release}"));
+        let models = ["state_p4.pdparams", "adam.pdopt"].map(|name| pickle(&dir.join(name)));
+        let (net, mut scope) = (dense(), Scope::default());
+        let strict = RestoreOptions::default();
+        let refused = restore_models(&models, Some(&net.main), &mut scope, &strict);
+        let Err(Error::Mismatch(mismatch)) = refused else { panic!("{refused:?}") };
+        assert!(mismatch.extra.iter().any(|name| name.starts_with("batch_norm")), "{mismatch}");
+        assert_eq!((mismatch.missing.len(), scope.names().count()), (0, 0), "{mismatch}");
+
+        let partial = RestoreOptions { partial: true, ..RestoreOptions::default() };
+        let done = restore_models(&models, Some(&net.main), &mut scope, &partial).unwrap();
+        let scheduler = &done.metadata["LR_Scheduler"];
+        assert_eq!(scheduler["last_epoch"].as_i64(), Some(1), "{scheduler}");
+        // The program keeps its learning rate as a variable.
+        let rate = scope.tensor("learning_rate_0").unwrap().data.read().unwrap();
+        let rate = f32::from_le_bytes(rate.as_ref().try_into().unwrap());
+        let last = scheduler["last_lr"].as_f64().unwrap();
+        assert!((f64::from(rate) - last).abs() < 1e-6, "{rate}, {last}");
+        let weight = models[0].parameters.iter().find(|it| it.tensor.shape == [4, 3]).unwrap();
+        assert_ne!(weight.name, "linear_0.w_0", "it is saved by a structured name");
+        let found = scope.tensor("linear_0.w_0").unwrap();
+        assert_eq!(found.data.read().unwrap(), weight.tensor.data.read().unwrap());
+        assert!(scope.tensor("linear_0.w_0_moment1_0").is_some());
+    }
+}
+
+#[test]
+fn checkpoints_of_a_larger_collection_are_restored() {
+    let Some(cases) = std::env::var_os("LODSTONE_CASES").map(PathBuf::from) else {
+        #[expect(clippy::print_stdout, reason = "says what was not tried")]
+        {
+            println!("LODSTONE_CASES is not set: only the golden files were tried");
+        }
+        return;
+    };
+    let peers = cases.join("peers");
+    let with_program = [
+        ("paddle-1.8.5/lenet/save/m", None),
+        ("paddle-1.8.5/text_conv_gru/save/m", None),
+        ("paddle-1.8.5/text_lstm/save/m", None),
+        ("paddle-1.8.5/lenet/vars", Some("paddle-1.8.5/lenet/program_main.pb")),
+        ("paddle-1.8.5/lenet/vars_combined/all", Some("paddle-1.8.5/lenet/program_main.pb")),
+        ("paddle-1.8.5/text_lstm/vars", Some("paddle-1.8.5/text_lstm/program_main.pb")),
+        ("paddle-2.6.2/lenet_static/save/lenet", None),
+        ("paddle-2.6.2/lenet_static/save_p4/lenet", None),
+        ("paddle-2.6.2/lenet_static/vars", Some("paddle-2.6.2/lenet_static/program_main_train.pb")),
+        (
+            "paddle-2.6.2/lenet_static/vars_combined/all",
+            Some("paddle-2.6.2/lenet_static/program_main_train.pb"),
+        ),
+        ("paddle-3.3.1-nopir/static_train/save", None),
+    ];
+    for (path, main) in with_program {
+        let model = open(&peers.join(path));
+        let main =
+            main.map_or_else(|| model.program.clone().unwrap(), |main| program(&peers.join(main)));
+        assert!(restored(&[model], &main).names().count() > 5, "{path}");
+    }
+    // PIR programs are not read: all that there is comes back, under the names that they tell.
+    for path in ["paddle-3.3.1/static_train/save", "paddle-3.0.0/static_train/save"] {
+        let (model, mut scope) = (open(&peers.join(path)), Scope::default());
+        let options = RestoreOptions::default();
+        restore_models(std::slice::from_ref(&model), None, &mut scope, &options).unwrap();
+        assert_eq!(scope.names().count(), model.parameters.len(), "{path}");
+        assert!(scope.names().any(|name| name.contains("moment1")), "{path}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Manifests that lie: whatever they say, nothing is read outside of their serial, and nothing gets into a scope.
+
+#![expect(clippy::disallowed_methods, reason = "writes lies")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+
+mod common;
+
+use std::path::Path;
+
+use common::{Training, manager};
+use lodstone_checkpoint::Serial;
+use lodstone_runtime::Scope;
+use lodstone_store::{Progress, checksum};
+use serde_json::{Value, json};
+
+/// Writes a manifest whose own checksum is right.
+fn write(path: &Path, manifest: &Value) {
+    let mut text = serde_json::to_vec_pretty(manifest).unwrap();
+    text.truncate(text.len() - "\n}".len());
+    text.extend_from_slice(b",\n");
+    let last = format!("  \"self\": \"{:016x}\"\n}}\n", checksum(&text));
+    text.extend_from_slice(last.as_bytes());
+    std::fs::write(path, text).unwrap();
+}
+
+/// A lie, and what it is answered with.
+type Lie = (&'static str, fn(&mut Value), &'static str);
+
+const LIES: &[Lie] = &[
+    ("another version", |it| it["schema"] = json!(2), "of another version"),
+    ("another step", |it| it["step"] = json!(7), "it is that of step 7"),
+    ("no step", |it| drop(it.as_object_mut().unwrap().remove("step")), "missing field `step`"),
+    ("an unknown container", |it| it["container"] = json!("zip"), "unknown variant `zip`"),
+    ("another container", |it| it["container"] = json!("each"), "does not have this file"),
+    ("a way out", |it| it["files"][0]["name"] = json!("../../params"), "leads out"),
+    ("an absolute name", |it| it["files"][0]["name"] = json!("/etc/passwd"), "leads out"),
+    ("another name of a file", |it| it["files"][0]["name"] = json!("./params"), "by another name"),
+    ("a file twice", |it| it["files"][1]["name"] = json!("params"), "twice"),
+    ("no files", |it| it["files"] = json!([]), "does not have this file"),
+    ("a hole", |it| it["files"][0]["parts"][0]["offset"] = json!(1), "are not the whole file"),
+    ("another size", |it| it["files"][0]["size"] = json!(1), "bytes, not 1"),
+    ("no variables", |it| it["variables"] = json!([]), "expected 0 tensors"),
+    (
+        "a variable more",
+        |it| {
+            let variable = it["variables"][0].clone();
+            it["variables"].as_array_mut().unwrap().push(variable);
+        },
+        "tensors, as the manifest says",
+    ),
+    ("another kind", |it| it["variables"][0]["kind"] = json!("selected_rows"), "in record 0"),
+];
+
+#[test]
+fn what_lies_is_answered_and_nothing_is_restored() {
+    let dir = tempfile::tempdir().unwrap();
+    let training = Training::begin();
+    let serial = manager(dir.path(), 1).save(1, &training.snapshot()).unwrap().serial;
+    let path = serial.path().join("manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    manifest.as_object_mut().unwrap().remove("self");
+    write(&path, &manifest);
+    serial.restore(&mut Scope::default()).unwrap();
+    for (lie, tell, answer) in LIES {
+        let mut told = manifest.clone();
+        tell(&mut told);
+        write(&path, &told);
+        let mut scope = Scope::default();
+        let error = serial.restore(&mut scope).map(drop).unwrap_err().to_string();
+        assert!(error.contains(answer), "{lie}: {error}");
+        assert_eq!(scope.names().count(), 0, "{lie}");
+        let verified = serial.verify(&Progress::default());
+        assert!(verified.is_err() || verified.is_ok_and(|found| !found.is_empty()), "{lie}");
+        let verified = serial.verify(&Progress::default());
+        assert!(verified.is_err() || verified.is_ok_and(|found| !found.is_empty()), "{lie}");
+    }
+}
+
+#[test]
+fn what_is_no_manifest_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let training = Training::begin();
+    let serial = manager(dir.path(), 1).save(1, &training.snapshot()).unwrap().serial;
+    let path = serial.path().join("manifest.json");
+    let whole = std::fs::read(&path).unwrap();
+    let deep = ["[".repeat(100_000), "]".repeat(100_000)].concat();
+    let texts: [&[u8]; 5] = [b"", b"{}", &whole[..whole.len() / 2], deep.as_bytes(), b"\xff\xfe"];
+    for text in texts {
+        std::fs::write(&path, text).unwrap();
+        assert!(serial.restore(&mut Scope::default()).is_err());
+        assert!(serial.verify(&Progress::default()).is_err());
+    }
+    write(&path, &json!({ "schema": 1, "metadata": nested(1000) }));
+    assert!(serial.manifest().is_err());
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert!(Serial::named(dir.path(), 1).is_ok_and(|serial| serial.manifest().is_err()));
+}
+
+/// Lists in lists, as deep as that.
+fn nested(depth: usize) -> Value {
+    (0..depth).fold(Value::Null, |inner, _| Value::Array(vec![inner]))
+}

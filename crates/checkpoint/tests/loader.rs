@@ -1,0 +1,228 @@
+//! Checkpoints that the program that trains saves by itself, and the loaders that go with them.
+
+#![expect(clippy::disallowed_methods, reason = "looks with its own eyes")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+
+mod common;
+
+use std::path::Path;
+
+use common::{Data, digits, entries, forward, started, state};
+use lodstone_checkpoint::{
+    CheckpointOptions, Error, build_checkpoint_loader, check_loader, get_checkpoint_loader,
+    is_checkpointed, make_checkpoint,
+};
+use lodstone_model::{Program, Var};
+use lodstone_program::layers::{self, Fc};
+use lodstone_program::optimizer::{Optimizer, Sgd};
+use lodstone_program::{Network, Placement, Variable, for_test, inference, stale_saves};
+use lodstone_runtime::{Dirs, Executor, Prepared, Scope};
+
+/// Runs a program that trains so many times.
+fn train(main: &Program, scope: &mut Scope, data: &mut Data, steps: u64, dir: &Path) {
+    let run = Prepared::new(main, &[]).unwrap();
+    for _ in 0..steps {
+        run.run(scope, &data.next(), &Dirs::one(dir)).unwrap();
+    }
+}
+
+fn restored(dir: &Path) -> Scope {
+    let (mut scope, loader) = (Scope::default(), get_checkpoint_loader(dir).unwrap());
+    Executor::default().run(&loader, &mut scope, &[], &[], &Dirs::one(dir)).unwrap();
+    scope
+}
+
+/// What persists of a scope, without the state of random numbers, which no program has a variable for.
+fn lasting(scope: &Scope) -> Vec<(String, Vec<u8>)> {
+    let mut all = state(scope);
+    all.retain(|(name, _)| name != lodstone_checkpoint::RANDOM_STATE);
+    all
+}
+
+fn kinds(program: &Program) -> Vec<&str> {
+    program.blocks[0].ops.iter().map(|op| op.kind.as_str()).collect()
+}
+
+#[test]
+fn a_program_that_trains_saves_itself_and_its_loader_brings_it_back() {
+    let placements = [
+        Placement::Combined("params".to_owned()),
+        Placement::Each,
+        Placement::Merged("params".to_owned()),
+    ];
+    for placement in placements {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("a/checkpoint");
+        let (mut net, ..) = digits();
+        let options = CheckpointOptions { placement, ..CheckpointOptions::default() };
+        make_checkpoint(&dir, None, &mut net.startup, &mut net.main, &options).unwrap();
+        assert_eq!(stale_saves(&net.main), []);
+        let (mut scope, mut data) = (started(&net), Data::new());
+        train(&net.main, &mut scope, &mut data, 3, &dir);
+
+        let again = restored(&dir);
+        assert_eq!(lasting(&again), lasting(&scope), "{options:?}");
+        let wanted: Vec<&Var> = net.main.vars().filter(|var| is_checkpointed(var)).collect();
+        assert_eq!(again.names().count(), wanted.len());
+    }
+}
+
+#[test]
+fn it_saves_every_so_many_runs_and_goes_on_counting_when_it_is_resumed() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (mut net, ..) = digits();
+    let options = CheckpointOptions { every: 3, ..CheckpointOptions::default() };
+    make_checkpoint(dir, None, &mut net.startup, &mut net.main, &options).unwrap();
+    assert_eq!(net.main.blocks.len(), 2);
+    let (mut scope, mut data, mut saved) = (started(&net), Data::new(), Vec::new());
+    for run in 1..=7 {
+        train(&net.main, &mut scope, &mut data, 1, dir);
+        match run {
+            1 | 2 => assert_eq!(entries(dir), ["loader"]),
+            3 | 6 => saved = lasting(&scope),
+            _ => {}
+        }
+        if run >= 3 {
+            assert_eq!(lasting(&restored(dir)), saved, "run {run}");
+        }
+    }
+    // It was saved after 6: the third run from there saves again.
+    let mut scope = restored(dir);
+    train(&net.main, &mut scope, &mut data, 2, dir);
+    assert_eq!(lasting(&restored(dir)), saved);
+    train(&net.main, &mut scope, &mut data, 1, dir);
+    assert_eq!(lasting(&restored(dir)), lasting(&scope));
+}
+
+#[test]
+fn what_infers_is_left_without_the_operators_that_save() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut net, shares, _) = digits();
+    let options = CheckpointOptions { every: 3, ..CheckpointOptions::default() };
+    make_checkpoint(dir.path(), None, &mut net.startup, &mut net.main, &options).unwrap();
+    let inferring = inference(&net.main, &["image"], &[shares.name()]).unwrap();
+    let saves = |program: &Program| program.ops().any(|op| op.kind.starts_with("save"));
+    assert!(saves(&net.main));
+    assert!(!saves(&inferring) && !kinds(&inferring).contains(&"conditional_block"));
+    assert!(!kinds(&for_test(&net.main)).contains(&"increment"));
+}
+
+#[test]
+fn initialisers_of_what_is_not_loaded_come_first_and_loads_last() {
+    let (net, ..) = digits();
+    let is_weight = |var: &&Var| var.is_parameter;
+    let vars: Vec<Var> = net.main.vars().filter(is_weight).cloned().collect();
+    let placement = Placement::Combined("params".to_owned());
+    let loader = build_checkpoint_loader(&vars, Some(&net.startup), &placement).unwrap();
+    check_loader(&loader, &net.main).unwrap();
+    let kinds = kinds(&loader);
+    let (last, first) = kinds.split_last().unwrap();
+    assert_eq!(*last, "load_combine");
+    assert!(!first.is_empty() && first.iter().all(|kind| *kind == "fill_constant"), "{first:?}");
+    // No weight is drawn for nothing.
+    let drawn = |var: &Var| {
+        loader.blocks[0].ops[..first.len()]
+            .iter()
+            .any(|op| op.writes().any(|name| name == var.name))
+    };
+    assert!(!vars.iter().any(drawn));
+
+    let alone = build_checkpoint_loader(&vars, None, &Placement::Each).unwrap();
+    assert!(self::kinds(&alone).iter().all(|kind| *kind == "load"));
+    assert_eq!(alone.blocks[0].ops.len(), vars.len());
+}
+
+#[test]
+fn a_load_wins_where_an_initialiser_has_to_stay_for_another() {
+    let mut net = Network::new();
+    let x = layers::data(&mut net, "x", &[None, Some(2)], lodstone_model::DType::Float32);
+    layers::fc(&mut net, &x, &Fc::new(2)).unwrap();
+    // The bias begins as what the weight begins with, so that both are filled by what fills the weight.
+    let [weight, bias] = ["fc_0.w_0", "fc_0.b_0"].map(Variable::named);
+    let copy = lodstone_program::Operator::new("assign").input("X", [&weight]);
+    let ops = &mut net.startup.blocks[0].ops;
+    ops.retain(|op| op.writes().any(|name| name == weight.name()));
+    ops.push(copy.output("Out", [&bias]).finish().unwrap());
+
+    let is_weight = |var: &&Var| var.name == weight.name();
+    let vars: Vec<Var> = net.main.vars().filter(is_weight).cloned().collect();
+    let placement = Placement::Combined("params".to_owned());
+    let loader = build_checkpoint_loader(&vars, Some(&net.startup), &placement).unwrap();
+    let kinds = kinds(&loader);
+    assert_eq!(kinds.len(), 3, "{kinds:?}");
+    assert_eq!(kinds[1..], ["assign", "load_combine"]);
+}
+
+#[test]
+fn what_a_predicate_leaves_out_begins_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut net, ..) = digits();
+    let begun = started(&net);
+    let is_no_moment = |var: &Var| !var.name.contains("_moment");
+    let options = CheckpointOptions::default();
+    make_checkpoint(dir.path(), Some(&is_no_moment), &mut net.startup, &mut net.main, &options)
+        .unwrap();
+    let mut scope = started(&net);
+    train(&net.main, &mut scope, &mut Data::new(), 2, dir.path());
+    let again = restored(dir.path());
+    for (name, bytes) in lasting(&again) {
+        let from = if name.contains("_moment") { &begun } else { &scope };
+        assert_eq!(bytes, from.tensor(&name).unwrap().data.bytes().unwrap(), "{name}");
+    }
+    assert_eq!(lasting(&again).len(), lasting(&scope).len());
+}
+
+#[test]
+fn a_loader_that_misses_variables_is_refused_with_their_names_and_nothing_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut net, ..) = digits();
+    let is_rate = |var: &Var| var.name == "@LR_DECAY_COUNTER@";
+    let lost = |op: &lodstone_model::Op| op.writes().any(|name| name.contains("beta1_pow"));
+    net.startup.blocks[0].ops.retain(|op| !lost(op));
+    let before = net.clone();
+    let options = CheckpointOptions { every: 2, ..CheckpointOptions::default() };
+    let made =
+        make_checkpoint(dir.path(), Some(&is_rate), &mut net.startup, &mut net.main, &options);
+    let Err(Error::Incomplete { names }) = made else { panic!("{made:?}") };
+    assert_eq!(names.len(), 5, "{names:?}");
+    assert!(names.iter().all(|name| name.contains("beta1_pow")), "{names:?}");
+    let said = Error::Incomplete { names: names.clone() }.to_string();
+    assert!(names.iter().all(|name| said.contains(&format!("`{name}`"))), "{said}");
+    assert_eq!((&net.main, &net.startup), (&before.main, &before.startup));
+    assert_eq!(entries(dir.path()), [""; 0]);
+}
+
+#[test]
+fn saves_before_an_optimizer_are_told_with_what_it_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut net, _, loss) = forward();
+    let options = CheckpointOptions::default();
+    make_checkpoint(dir.path(), None, &mut net.startup, &mut net.main, &options).unwrap();
+    assert_eq!(stale_saves(&net.main), []);
+    Optimizer::new(Sgd, 0.1).minimize(&mut net, &loss).unwrap();
+    let stale = stale_saves(&net.main);
+    assert_eq!(stale.len(), 1);
+    assert_eq!(stale[0].path, "params");
+    let parameters = net.main.vars().filter(|var| var.is_parameter).map(|var| var.name.clone());
+    let mut parameters: Vec<String> = parameters.collect();
+    parameters.sort();
+    assert_eq!(stale[0].variables, parameters);
+    assert!(stale[0].to_string().contains("before an optimizer changes"));
+}
+
+#[test]
+fn variables_of_one_step_or_one_trainer_are_not_saved() {
+    let var = |name: &str| Var { name: name.to_owned(), persistable: true, ..Var::default() };
+    for (name, saved) in [
+        ("w", true),
+        ("w@GRAD", false),
+        ("w.trainer_1", false),
+        ("w.block0", false),
+        ("w.block0_moment", true),
+        ("stage.block1.w_0", true),
+        ("w.block", true),
+    ] {
+        assert_eq!(is_checkpointed(&var(name)), saved, "{name}");
+    }
+}

@@ -1,0 +1,213 @@
+//! `lodstone checkpoint`.
+
+pub(crate) mod args;
+
+use std::io::Write;
+
+use lodstone::checkpoint::{
+    Error, Manager, ManagerOptions, Manifest, SavedVariable, Serial, serials,
+};
+use lodstone::{ConvertOptions, Model, Progress, Target, WriteOptions};
+use serde::Serialize;
+
+use crate::say::{self, count, plain, size};
+use crate::{Failure, progress, table, yes};
+use args::{Checkpoint, Command, List, Prune, Restore, Show};
+
+/// A serial, for programs.
+#[derive(Serialize)]
+struct Listed {
+    step: u64,
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nbytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variables: Option<usize>,
+    /// Why nothing is known of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damage: Option<String>,
+}
+
+/// All of them.
+#[derive(Serialize)]
+struct Listing {
+    /// Version of this structure.
+    schema: u32,
+    serials: Vec<Listed>,
+}
+
+/// What was found of one.
+#[derive(Serialize)]
+struct Verified {
+    step: u64,
+    path: String,
+    whole: bool,
+    findings: Vec<String>,
+}
+
+/// What was found of all.
+#[derive(Serialize)]
+struct Verification {
+    /// Version of this structure.
+    schema: u32,
+    whole: bool,
+    serials: Vec<Verified>,
+}
+
+pub(crate) fn run(arguments: &Checkpoint) -> Result<bool, Failure> {
+    match &arguments.command {
+        Command::List(arguments) => list(arguments).map(yes),
+        Command::Show(arguments) => show(arguments).map(yes),
+        Command::Verify(arguments) => verify(arguments),
+        Command::Prune(arguments) => prune(arguments).map(yes),
+        Command::Restore(arguments) => restore(arguments).map(yes),
+    }
+}
+
+fn path_of(serial: &Serial) -> String {
+    serial.path().display().to_string()
+}
+
+fn list(arguments: &List) -> Result<(), Failure> {
+    let listed = |serial: &Serial| {
+        let (step, path) = (serial.step, path_of(serial));
+        match serial.manifest() {
+            Ok(manifest) => {
+                let (nbytes, variables) = (Some(manifest.nbytes()), Some(manifest.variables.len()));
+                Listed { step, path, nbytes, variables, damage: None }
+            }
+            Err(error) => {
+                let damage = Some(error.to_string());
+                Listed { step, path, nbytes: None, variables: None, damage }
+            }
+        }
+    };
+    let serials: Vec<Listed> = serials(&arguments.directory)?.iter().map(listed).collect();
+    if arguments.json {
+        return say::json(&Listing { schema: 1, serials });
+    }
+    let row = |serial: &Listed| {
+        let known = serial.nbytes.zip(serial.variables);
+        let (nbytes, variables) = known
+            .map_or(("?".to_owned(), "?".to_owned()), |known| (size(known.0), known.1.to_string()));
+        vec![serial.step.to_string(), nbytes, variables, serial.path.clone()]
+    };
+    say::to_stdout(|out| {
+        let header = ["step", "size", "variables", "path"];
+        Ok(table::write(out, &header, &[0, 1, 2], || serials.iter().map(row))?)
+    })?;
+    serials.iter().filter_map(|serial| serial.damage.as_ref()).for_each(|it| say::warning(it));
+    Ok(())
+}
+
+fn show(arguments: &Show) -> Result<(), Failure> {
+    let serial = Serial::find(&arguments.directory, arguments.step)?;
+    let manifest = serial.manifest()?;
+    if arguments.json {
+        return say::json(&manifest);
+    }
+    say::to_stdout(|out| {
+        describe(&manifest, &path_of(&serial), out)?;
+        let row = |var: &SavedVariable| {
+            let shape = var.shape.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+            vec![var.name.clone(), var.dtype.clone(), format!("[{shape}]"), var.kind.clone()]
+        };
+        let header = ["variable", "dtype", "shape", "kind"];
+        Ok(table::write(out, &header, &[], || manifest.variables.iter().map(row))?)
+    })
+}
+
+fn describe(manifest: &Manifest, path: &str, out: &mut impl Write) -> std::io::Result<()> {
+    let variables = count(manifest.variables.len(), "variable");
+    writeln!(out, "{}: step {}", plain(path), manifest.step)?;
+    writeln!(out, "  {variables}, {}", size(manifest.nbytes()))?;
+    writeln!(out, "  computed by {}", plain(&manifest.numerics.to_string()))?;
+    for (what, names) in [("random", &manifest.random), ("schedule", &manifest.schedule)] {
+        if !names.is_empty() {
+            writeln!(out, "  {what}: {}", plain(&names.join(", ")))?;
+        }
+    }
+    let programs = [("main", &manifest.programs.main), ("startup", &manifest.programs.startup)];
+    for (what, hash) in programs {
+        if let Some(hash) = hash {
+            writeln!(out, "  {what} program: {}", plain(hash))?;
+        }
+    }
+    for (key, value) in &manifest.metadata {
+        writeln!(out, "  {}: {}", plain(key), plain(&value.to_string()))?;
+    }
+    writeln!(out)
+}
+
+fn verify(arguments: &Show) -> Result<bool, Failure> {
+    let all = match arguments.step {
+        Some(step) => vec![Serial::named(&arguments.directory, step)?],
+        None => serials(&arguments.directory)?,
+    };
+    if all.is_empty() {
+        Serial::find(&arguments.directory, None)?;
+    }
+    let progress = Progress::default();
+    progress::cancel_when_asked(&progress)?;
+    let verified = |serial: &Serial| {
+        let findings = match serial.verify(&progress) {
+            // A manifest that cannot be used is damage, too.
+            Err(error @ (Error::Manifest { .. } | Error::Absent { .. })) => vec![error.to_string()],
+            found => found?,
+        };
+        let (step, path, whole) = (serial.step, path_of(serial), findings.is_empty());
+        Ok::<_, Error>(Verified { step, path, whole, findings })
+    };
+    let work = || all.iter().map(verified).collect::<Result<Vec<_>, _>>();
+    let serials = progress::show(&progress, None, work)?;
+    let whole = serials.iter().all(|serial| serial.whole);
+    if arguments.json {
+        say::json(&Verification { schema: 1, whole, serials })?;
+        return Ok(whole);
+    }
+    say::to_stdout(|out| {
+        for serial in &serials {
+            let verdict = if serial.whole { "whole" } else { "damaged" };
+            writeln!(out, "{}: {verdict}", plain(&serial.path))?;
+            for finding in &serial.findings {
+                writeln!(out, "  {}", plain(finding))?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(whole)
+}
+
+fn prune(arguments: &Prune) -> Result<(), Failure> {
+    // Making it would be no help to who misspelled it.
+    serials(&arguments.directory)?;
+    let mut manager = Manager::open(&arguments.directory, ManagerOptions::default())?;
+    let removed = manager.prune(arguments.keep)?;
+    let steps = removed.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let said = match removed.len() {
+        0 => "nothing to remove\n".to_owned(),
+        number => format!("removed {}: {steps}\n", count(number, "serial")),
+    };
+    say::out(said.as_bytes())
+}
+
+fn restore(arguments: &Restore) -> Result<(), Failure> {
+    let serial = Serial::find(&arguments.directory, arguments.step)?;
+    let model = Model { parameters: serial.tensors()?, ..Model::default() };
+    let (total, progress) = (model.nbytes(), Progress::default());
+    let options = ConvertOptions {
+        to: arguments.to.clone().map(Target::Format),
+        write: WriteOptions { progress: progress.clone(), ..WriteOptions::default() },
+        ..ConvertOptions::default()
+    };
+    progress::cancel_when_asked(&progress)?;
+    let convert = || lodstone::convert(model, &arguments.output, &options);
+    let done = progress::show(&progress, Some(total), convert)?;
+    done.report.warnings.iter().for_each(|warning| say::warning(warning));
+    let (tensors, nbytes) = (count(done.tensors, "tensor"), size(done.nbytes));
+    let mut said = format!("step {} -> {}: {tensors}, {nbytes}\n", serial.step, done.format);
+    for file in &done.files {
+        said += &format!("wrote {}\n", plain(&file.display().to_string()));
+    }
+    say::out(said.as_bytes())
+}

@@ -1,0 +1,65 @@
+//! Numbers of steps as a picture.
+
+use plotters::prelude::*;
+
+use crate::Failure;
+
+/// Width and height, in pixels.
+const SIZE: (u32, u32) = (800, 480);
+
+/// Most points of a line; more cannot be seen.
+const MOST: usize = 2000;
+
+/// A line for each name, over the number of the step, as SVG; `before` steps came before the first row. Numbers that are not finite have no place.
+pub(crate) fn plot(names: &[String], before: u64, rows: &[Vec<f64>]) -> Result<String, Failure> {
+    let lines: Vec<Vec<(f64, f64)>> =
+        (0..names.len()).map(|name| line(rows, name, before as f64)).collect();
+    let values = || lines.iter().flatten().map(|(_, value)| *value);
+    let low = values().fold(f64::INFINITY, f64::min);
+    let high = values().fold(f64::NEG_INFINITY, f64::max);
+    let (low, high) = if low > high { (0.0, 1.0) } else { (low, high) };
+    let space = ((high - low) * 0.05).max(f64::MIN_POSITIVE).max(high.abs() * 1e-6);
+    let first = before as f64 + 1.0;
+    let last = first + rows.len().max(2) as f64 - 1.0;
+
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&area)
+            .margin(16)
+            .x_label_area_size(36)
+            .y_label_area_size(64)
+            .build_cartesian_2d(first..last, low - space..high + space)?;
+        chart
+            .configure_mesh()
+            .max_light_lines(0)
+            .x_desc("step")
+            .x_label_formatter(&|step| format!("{step:.0}"))
+            .draw()?;
+        for (number, (name, line)) in names.iter().zip(lines).enumerate() {
+            let colour = Palette99::pick(number).to_rgba();
+            let drawn = chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
+            drawn.label(name).legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour));
+        }
+        chart.configure_series_labels().background_style(WHITE.mix(0.8)).draw()?;
+        area.present()?;
+    }
+    Ok(svg)
+}
+
+/// The numbers of one name; where there are too many, the mean of some.
+fn line(rows: &[Vec<f64>], name: usize, before: f64) -> Vec<(f64, f64)> {
+    let points = (1_u32..).zip(rows).filter_map(|(step, row)| {
+        let value = row.get(name).copied().filter(|value| value.is_finite())?;
+        Some((before + f64::from(step), value))
+    });
+    let points: Vec<(f64, f64)> = points.collect();
+    let several = points.len().div_ceil(MOST).max(1);
+    let mean = |points: &[(f64, f64)]| {
+        let (steps, values) =
+            points.iter().fold((0.0, 0.0), |(a, b), (step, value)| (a + step, b + value));
+        (steps / points.len() as f64, values / points.len() as f64)
+    };
+    points.chunks(several).map(mean).collect()
+}

@@ -1,0 +1,153 @@
+//! Steps of training beside PaddlePaddle, which runs the same programs from the same variables.
+//!
+//! Both have a process of their own and are asked in turns; what is told are the medians, and the median and the
+//! quartiles of the ratios of the same turn. Run by `cargo xtask bench --training`.
+
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a benchmark"
+)]
+
+mod networks;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use lodstone::program::{Form, Placement, SaveOptions, persistables, save, save_program};
+use lodstone::runtime::{Dirs, Executor, Prepared, Scope};
+use lodstone::{ConvertOptions, Model, Parameter};
+
+use networks::{Case, cases};
+
+fn main() {
+    let turns = std::env::var("LODSTONE_BENCH_TURNS").ok().and_then(|turns| turns.parse().ok());
+    let turns: usize = turns.unwrap_or(11);
+    let python = std::env::var("LODSTONE_BENCH_PADDLE").ok();
+    let mut table = format!(
+        "| median of {turns} | lodstone | PaddlePaddle 2.6.2 | ratio |\n|---|--:|--:|--:|\n"
+    );
+    let work = tempfile::tempdir().unwrap();
+    let only = std::env::var("LODSTONE_BENCH_ONLY").unwrap_or_default();
+    for case in cases().unwrap().into_iter().filter(|case| case.name.contains(&only)) {
+        let mut ours = Ours::new(&case);
+        let dir = work.path().join(case.name);
+        ours.write(&case, &dir);
+        let mut theirs = python.as_deref().map(|python| Theirs::new(python, &dir, &case));
+        let (mut mine, mut other, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        for turn in 0..=turns {
+            let (seconds, loss) = ours.run(&case);
+            let asked = theirs.as_mut().map(|theirs| theirs.run(case.steps));
+            let (there, loss_there) = asked.unwrap_or((seconds, loss));
+            assert!(
+                (loss - loss_there).abs() <= 0.02 * loss.abs() + 1e-3,
+                "{loss} and {loss_there}"
+            );
+            // The first turn is what makes ready.
+            if turn > 0 {
+                mine.push(seconds * 1e3);
+                other.push(there * 1e3);
+                ratios.push(there / seconds);
+            }
+        }
+        let [low, ratio, high] = [1, 2, 3].map(|quarter| quartile(&mut ratios, quarter));
+        let (mine, other) = (quartile(&mut mine, 2), quartile(&mut other, 2));
+        table += &format!(
+            "| {} | {mine:.2} ms | {other:.2} ms | **{ratio:.2}** ({low:.2} to {high:.2}) |\n",
+            case.name
+        );
+    }
+    println!("{table}");
+    if let Ok(path) = std::env::var("LODSTONE_BENCH_TABLES") {
+        std::fs::write(path, table).unwrap();
+    }
+}
+
+fn quartile(values: &mut [f64], quarter: usize) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[(values.len() - 1) * quarter / 4]
+}
+
+/// A program that is trained here.
+struct Ours {
+    step: Prepared,
+    scope: Scope,
+}
+
+impl Ours {
+    fn new(case: &Case) -> Self {
+        let mut scope = Scope::default();
+        let network = &case.network;
+        Executor::default().run(&network.startup, &mut scope, &[], &[], &Dirs::default()).unwrap();
+        Self { step: Prepared::new(&network.main, &[case.loss.name()]).unwrap(), scope }
+    }
+
+    /// Seconds a step, and the last loss.
+    fn run(&mut self, case: &Case) -> (f64, f64) {
+        let (begun, mut loss) = (Instant::now(), f32::NAN);
+        for _ in 0..case.steps {
+            let found = self.step.run(&mut self.scope, &case.feed, &Dirs::default()).unwrap();
+            let bytes = found[0].data.bytes().unwrap();
+            loss = f32::from_le_bytes(bytes[..4].try_into().unwrap());
+        }
+        (begun.elapsed().as_secs_f64() / f64::from(case.steps), f64::from(loss))
+    }
+
+    /// Writes what the other process begins with.
+    fn write(&mut self, case: &Case, dir: &Path) {
+        let main = &case.network.main;
+        let mut saver = main.clone();
+        saver.blocks.iter_mut().for_each(|block| block.ops.clear());
+        let placement = Placement::Combined("__params__".to_owned());
+        let options = SaveOptions { placement, ..SaveOptions::default() };
+        save(&mut saver, &persistables(main, |_| true), "", &options).unwrap();
+        std::fs::create_dir_all(dir).unwrap();
+        Executor::default().run(&saver, &mut self.scope, &[], &[], &Dirs::one(dir)).unwrap();
+        save_program(main, dir, Form::Binary).unwrap();
+        let fed = case
+            .feed
+            .iter()
+            .map(|(name, tensor)| Parameter { name: (*name).to_owned(), tensor: tensor.clone() });
+        let feed = Model { parameters: fed.collect(), ..Model::default() };
+        lodstone::convert(feed, &dir.join("feed.npz"), &ConvertOptions::default()).unwrap();
+    }
+}
+
+/// The same in PaddlePaddle.
+struct Theirs {
+    process: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Theirs {
+    fn new(python: &str, dir: &Path, case: &Case) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benchmarks/training.py");
+        let mut command = Command::new(python);
+        command.arg(script).arg(dir).arg(case.loss.name());
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let requests = process.stdin.take().unwrap();
+        let answers = BufReader::new(process.stdout.take().unwrap());
+        Self { process, requests, answers }
+    }
+
+    fn run(&mut self, steps: u32) -> (f64, f64) {
+        writeln!(self.requests, "{steps}").unwrap();
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).unwrap();
+        let mut numbers = answer.split_whitespace().map(|number| number.parse::<f64>().unwrap());
+        (numbers.next().unwrap() / f64::from(steps), numbers.next().unwrap())
+    }
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,124 @@
+//! Programs that are trained.
+
+use lodstone::program::layers::{self, Conv2d, Fc, Pooling};
+use lodstone::program::optimizer::{Adam, Optimizer, Sgd};
+use lodstone::program::{Network, Operator, Result, Variable};
+use lodstone::{Blob, DType, Tensor};
+
+/// A program with its loss, and what each step is fed.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) network: Network,
+    pub(crate) loss: Variable,
+    pub(crate) feed: Vec<(&'static str, Tensor)>,
+    /// How many steps are timed at once.
+    pub(crate) steps: u32,
+}
+
+/// All of them.
+pub(crate) fn cases() -> Result<Vec<Case>> {
+    Ok(vec![perceptron()?, digits()?, transformer()?])
+}
+
+/// 784-512-10, 64 images a step.
+fn perceptron() -> Result<Case> {
+    let mut net = Network::new();
+    let image = layers::data(&mut net, "image", &[None, Some(784)], DType::Float32);
+    let label = layers::data(&mut net, "label", &[None, Some(1)], DType::Int64);
+    let hidden = layers::fc(&mut net, &image, &Fc::new(512).act("relu"))?;
+    let logits = layers::fc(&mut net, &hidden, &Fc::new(10))?;
+    let losses = layers::softmax_with_cross_entropy(&mut net, &logits, &label)?;
+    let loss = layers::mean(&mut net, &losses)?;
+    Optimizer::new(Sgd, 0.01).minimize(&mut net, &loss)?;
+    let feed = vec![("image", singles(&[64, 784])), ("label", classes(64, 10))];
+    let name = "perceptron 784-512-10, 64 rows, SGD";
+    Ok(Case { name, network: net, loss, feed, steps: 200 })
+}
+
+/// The network of `examples/train_digits.rs`, without dropout, 32 images a step.
+fn digits() -> Result<Case> {
+    let mut net = Network::new();
+    let image = layers::data(&mut net, "image", &[None, Some(1), Some(8), Some(8)], DType::Float32);
+    let label = layers::data(&mut net, "label", &[None, Some(1)], DType::Int64);
+    let mut x = image;
+    for filters in [16, 32] {
+        let conv = Conv2d { padding: [1, 1], bias: None, ..Conv2d::new(filters, 3) };
+        x = layers::conv2d(&mut net, &x, &conv)?;
+        x = layers::batch_norm(&mut net, &x, false)?;
+        x = layers::relu(&mut net, &x)?;
+        x = layers::pool2d(&mut net, &x, Pooling::Max, [2, 2], [2, 2], [0, 0])?;
+    }
+    let logits = layers::fc(&mut net, &x, &Fc::new(10))?;
+    let losses = layers::softmax_with_cross_entropy(&mut net, &logits, &label)?;
+    let loss = layers::mean(&mut net, &losses)?;
+    Optimizer::new(Adam::default(), 0.004).minimize(&mut net, &loss)?;
+    let feed = vec![("image", singles(&[32, 1, 8, 8])), ("label", classes(32, 10))];
+    let name = "digits, two convolutions, 32 images, Adam";
+    Ok(Case { name, network: net, loss, feed, steps: 100 })
+}
+
+/// Rows of a sequence, extents of a row, and heads.
+const LENGTH: u64 = 64;
+const WIDTH: u64 = 128;
+const HEADS: i32 = 4;
+
+/// A block of attention and one of two layers, each with its norm, over 8 sequences.
+fn transformer() -> Result<Case> {
+    let mut net = Network::new();
+    let shape = [Some(8), Some(LENGTH), Some(WIDTH)];
+    let x = layers::data(&mut net, "x", &shape, DType::Float32);
+    let wanted = layers::data(&mut net, "wanted", &shape, DType::Float32);
+    let dense = |net: &mut Network, x: &Variable, size: u64, act: Option<&'static str>| {
+        layers::fc(net, x, &Fc { num_flatten_dims: 2, act, ..Fc::new(size) })
+    };
+    let normed = layers::layer_norm(&mut net, &x, 2)?;
+    let mut parts = Vec::new();
+    for _ in 0..3 {
+        let all = dense(&mut net, &normed, WIDTH, None)?;
+        let heads = layers::reshape(&mut net, &all, &[0, 0, HEADS, WIDTH as i32 / HEADS])?;
+        parts.push(transposed(&mut net, &heads)?);
+    }
+    let scores = layers::matmul(&mut net, &parts[0], &parts[1], [false, true])?;
+    let scores =
+        layers::scale(&mut net, &scores, (WIDTH as f32 / HEADS as f32).sqrt().recip(), 0.0)?;
+    let shares = layers::softmax(&mut net, &scores)?;
+    let mixed = layers::matmul(&mut net, &shares, &parts[2], [false, false])?;
+    let mixed = transposed(&mut net, &mixed)?;
+    let mixed = layers::reshape(&mut net, &mixed, &[0, 0, WIDTH as i32])?;
+    let mixed = dense(&mut net, &mixed, WIDTH, None)?;
+    let x = layers::elementwise(&mut net, "add", &x, &mixed, -1)?;
+    let normed = layers::layer_norm(&mut net, &x, 2)?;
+    let wide = dense(&mut net, &normed, 4 * WIDTH, Some("gelu"))?;
+    let narrow = dense(&mut net, &wide, WIDTH, None)?;
+    let x = layers::elementwise(&mut net, "add", &x, &narrow, -1)?;
+    let cost = layers::square_error_cost(&mut net, &x, &wanted)?;
+    let loss = layers::mean(&mut net, &cost)?;
+    Optimizer::new(Adam::default(), 0.001).minimize(&mut net, &loss)?;
+    let shape = [8, LENGTH, WIDTH];
+    let feed = vec![("x", singles(&shape)), ("wanted", singles(&shape))];
+    let name = "transformer block, 8 x 64 x 128, 4 heads, Adam";
+    Ok(Case { name, network: net, loss, feed, steps: 50 })
+}
+
+/// Heads before rows, or rows before heads.
+fn transposed(net: &mut Network, x: &Variable) -> Result<Variable> {
+    let name = net.name("transpose2");
+    let shapes = Variable::named(&net.name(&format!("{name}.tmp")));
+    let transpose = Operator::new("transpose2").input("X", [x]).output("XShape", [&shapes]);
+    net.call(&name, "Out", transpose.attribute("axis", vec![0, 2, 1, 3]))
+}
+
+/// Numbers from -1 to 1 that look like any.
+fn singles(shape: &[u64]) -> Tensor {
+    let count = shape.iter().product::<u64>();
+    let bytes = (0..count).flat_map(|place| {
+        let mixed = place.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+        (mixed as f32 / (1 << 23) as f32 - 1.0).to_le_bytes()
+    });
+    Tensor::dense(DType::Float32, shape.to_vec(), Blob::memory(bytes.collect::<Vec<u8>>()))
+}
+
+fn classes(rows: u64, classes: u64) -> Tensor {
+    let bytes: Vec<u8> = (0..rows).flat_map(|row| (row % classes).to_le_bytes()).collect();
+    Tensor::dense(DType::Int64, vec![rows, 1], Blob::memory(bytes))
+}

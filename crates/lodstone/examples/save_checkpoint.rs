@@ -1,0 +1,41 @@
+//! Trains, and saves a checkpoint while it trains: operators of the program do that, every so many steps.
+//!
+//!     cargo run --release --package lodstone --example save_checkpoint -- OUT
+//!
+//! `OUT` gets the directories `main` and `startup` with the programs, and `checkpoint` with the loader and what it
+//! loads. `load_checkpoint` goes on from there; so does PaddlePaddle 2.6.2 (`interop/paddle_checkpoint.py`).
+
+#![expect(clippy::print_stdout, reason = "tells what it does")]
+
+mod digits;
+
+use std::path::Path;
+
+use digits::{Failure, network, train};
+use lodstone::checkpoint::{CheckpointOptions, make_checkpoint};
+use lodstone::program::optimizer::{Adam, Optimizer};
+use lodstone::program::{Form, layers, save_program};
+use lodstone::runtime::{Dirs, Executor, Scope};
+
+const STEPS: u64 = 100;
+
+fn main() -> Result<(), Failure> {
+    let out = std::env::args().nth(1).ok_or("usage: save_checkpoint OUT")?;
+    let (out, checkpoint) = (Path::new(&out), Path::new(&out).join("checkpoint"));
+    let (mut net, _, loss) = network()?;
+    let rate = layers::exponential_decay(&mut net, 0.004, 100, 0.9, false)?;
+    Optimizer::new(Adam::default(), &rate).minimize(&mut net, &loss)?;
+    // Behind the optimizer, so that all that it needs to go on is saved, and as it is after each step.
+    let options = CheckpointOptions { every: 20, ..CheckpointOptions::default() };
+    make_checkpoint(&checkpoint, None, &mut net.startup, &mut net.main, &options)?;
+    save_program(&net.main, &out.join("main"), Form::Binary)?;
+    save_program(&net.startup, &out.join("startup"), Form::Binary)?;
+
+    let mut scope = Scope::default();
+    Executor::default().run(&net.startup, &mut scope, &[], &[], &Dirs::default())?;
+    // Steps 100 to 110 are lost: the checkpoint is of step 100.
+    let dirs = Dirs::one(&checkpoint);
+    let mean = train(&net.main, loss.name(), &mut scope, (0, STEPS + 10), &dirs)?;
+    println!("{STEPS} steps and 10 more, loss {mean:.4}: {}", loss.name());
+    Ok(())
+}

@@ -1,0 +1,360 @@
+//! Models that are trained.
+
+mod samples;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use lodstone_checkpoint::{Contents, RestoreOptions, Restored, Serial, Snapshot};
+use lodstone_formats::paddle_stream::{self, Layout};
+use lodstone_formats::{OpenOptions, paddle_program};
+use lodstone_model::{DType, Model, Program, Tensor, TensorType, ValueType, Var, VarKind, some};
+use lodstone_program::{Network, loss};
+use lodstone_runtime::{Dirs, Executor, Prepared, RANDOM_STATE, Scope};
+use lodstone_schema::paddle::{interface, needed, saved};
+use lodstone_store::{Commit, Output, Progress, is_dir, is_there};
+
+use crate::numbers::decoder;
+use crate::{Error, Inputs, Renames, Result, dirs_beside};
+use samples::Samples;
+
+/// The files of a program that trains, in its directory: what each step does, and what comes before the first.
+const MAIN: &str = "main_program";
+const STARTUP: &str = "startup_program";
+
+/// What metadata of checkpoints call which samples a step is given.
+const SAMPLES: &str = "samples";
+
+/// The file of its variables.
+const PARAMS: &str = "__params__";
+
+/// How a model is trained.
+#[derive(Clone, Debug, Default)]
+pub struct TrainOptions {
+    /// The program that gives variables their first values, where the model has none of them.
+    pub startup: Option<Program>,
+    /// The variable that is the loss; what the program begins its gradients with if not given.
+    pub loss: Option<String>,
+    /// Other variables of one number each to watch.
+    pub watch: Vec<String>,
+    /// What a step is given.
+    pub samples: SampleOptions,
+    /// Fails at the first operator that gives an infinite number or none (NaN).
+    pub check_finite: bool,
+    /// Where operators of the program may load and save.
+    pub dirs: Dirs,
+    /// The checkpoint that it goes on from.
+    pub resume: Option<Serial>,
+    /// Whether what fits of it is loaded, where not all does.
+    pub partial: bool,
+    /// What the program calls variables of it that have other names there.
+    pub renames: Renames,
+}
+
+/// Which samples a step is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SampleOptions {
+    /// How many; as many as the program declares, or all, if not given.
+    pub batch: Option<u64>,
+    /// What their order comes of, another one for each time that all are gone through; they come as they lie if not
+    /// given.
+    pub shuffle: Option<u64>,
+}
+
+/// A model while it is trained.
+#[derive(Debug)]
+pub struct Training {
+    program: Program,
+    startup: Option<Program>,
+    step: Prepared,
+    scope: Scope,
+    samples: Samples,
+    options: SampleOptions,
+    dirs: Dirs,
+    done: u64,
+    contents: Option<Contents>,
+    restored: Option<Restored>,
+}
+
+impl Training {
+    /// Begins to train a model of PaddlePaddle, whose program computes gradients and changes parameters. Its variables
+    /// are those that it was opened with; where some are missing, the startup program is run before.
+    ///
+    /// `data` is what the program is fed; names that it does not know are left out.
+    ///
+    /// # Errors
+    /// If the model has no program, it cannot be run, or trains nothing; an input or a variable is missing, or
+    /// is not what the program declares.
+    pub fn new(model: &Model, data: Inputs, options: TrainOptions) -> Result<Self> {
+        let program = model.program.as_ref();
+        let mut program = program.ok_or_else(|| absent("the model has no program"))?.clone();
+        // It is declared when it is saved, and nothing of the program.
+        for block in &mut program.blocks {
+            block.vars.retain(|var| var.name != RANDOM_STATE);
+        }
+        let loss = match options.loss.as_deref().or_else(|| loss(&program)) {
+            Some(loss) => loss.to_owned(),
+            None => return Err(absent("the program computes no gradients: it does not train")),
+        };
+        let mut fetch = vec![loss.as_str()];
+        fetch.extend(options.watch.iter().map(String::as_str));
+        let prepared = Prepared::new(&program, &fetch)?;
+        let step = if options.check_finite { prepared.checking_finite() } else { prepared };
+
+        let inputs = interface(&program).inputs;
+        let mut fed = data.named(&inputs)?;
+        fed.retain(|(name, _)| inputs.contains(&name.as_str()));
+        check_reads(&program, &fed)?;
+        let samples = Samples::new(&program, fed, options.samples)?;
+
+        let mut scope = first_values(model, &program, &options)?;
+        let resume = |serial: &Serial| resume(serial, &program, &mut scope, &options);
+        let restored = options.resume.as_ref().map(resume).transpose()?;
+        check_variables(&program, &scope)?;
+        Ok(Self {
+            program,
+            startup: options.startup,
+            step,
+            scope,
+            samples,
+            options: options.samples,
+            dirs: options.dirs,
+            done: restored.as_ref().map_or(0, |restored| restored.step),
+            contents: None,
+            restored,
+        })
+    }
+
+    /// What was restored of the checkpoint that it goes on from.
+    pub fn restored(&self) -> Option<&Restored> {
+        self.restored.as_ref()
+    }
+
+    /// What a checkpoint has to have for it to go on from here.
+    ///
+    /// # Errors
+    /// If a variable has no value.
+    pub fn snapshot(&mut self) -> Result<Snapshot> {
+        let contents = match self.contents.take() {
+            Some(contents) => contents,
+            None => {
+                let empty = Network::new().startup;
+                Contents::of(&self.program, self.startup.as_ref().unwrap_or(&empty), None)?
+            }
+        };
+        let snapshot = contents.snapshot(&self.scope)?;
+        self.contents = Some(contents);
+        Ok(snapshot.with(SAMPLES, said(self.options)))
+    }
+
+    /// The variables that are watched, the loss first.
+    pub fn watched(&self) -> &[String] {
+        self.step.fetched()
+    }
+
+    /// How many steps have been done.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Does a step; gives the numbers that are watched.
+    ///
+    /// # Errors
+    /// If an operator fails, or what is watched is more than a number. Variables are then as they were.
+    pub fn step(&mut self) -> Result<Vec<f64>> {
+        let fed = self.samples.of_step(self.done)?;
+        let found = self.step.run(&mut self.scope, &fed, &self.dirs)?;
+        self.done += 1;
+        let named = self.watched().iter().zip(&found);
+        named.map(|(name, tensor)| number(tensor).or_else(|what| wrong(name, what))).collect()
+    }
+
+    /// The variables.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// Writes the program with its variables as they are now, and other files with them, into a directory: all of it
+    /// or nothing. It can be opened, and trained on: the state of random numbers is one of the variables.
+    ///
+    /// # Errors
+    /// If a variable has no value, or the disk does not take it.
+    pub fn save(&self, dir: &Path, files: &[(&str, &[u8])]) -> Result<()> {
+        let program = self.with_random();
+        let mut tensors = Vec::new();
+        for var in saved(&program) {
+            let Some(tensor) = self.scope.tensor(&var.name) else {
+                return wrong(&var.name, "it has no value".to_owned());
+            };
+            tensors.push((var.name.as_str(), tensor));
+        }
+        let mut commit = match is_dir(dir) {
+            true => Commit::existing(dir, Progress::default())?,
+            false => Commit::directory(dir, Progress::default())?,
+        };
+        for (name, bytes) in files {
+            commit.write(name, |out: &mut Output| out.put(bytes))?;
+        }
+        commit.write(PARAMS, |out: &mut Output| {
+            paddle_stream::write(out, tensors, Layout::default())
+        })?;
+        if let Some(startup) = &self.startup {
+            let startup = paddle_program::write(startup)?;
+            commit.write(STARTUP, |out: &mut Output| out.put(&startup))?;
+        }
+        let main = paddle_program::write(&program)?;
+        commit.write(MAIN, |out: &mut Output| out.put(&main))?;
+        Ok(commit.publish()?)
+    }
+
+    /// The program; it declares the state of random numbers if there is one.
+    fn with_random(&self) -> Program {
+        let mut program = self.program.clone();
+        let is_declared = program.vars().any(|var| var.name == RANDOM_STATE);
+        if let Some(state) = self.scope.tensor(RANDOM_STATE).filter(|_| !is_declared)
+            && let Some(block) = program.blocks.first_mut()
+        {
+            let value = ValueType::tensor(TensorType::of(state));
+            let name = RANDOM_STATE.to_owned();
+            block.vars.push(Var { name, value, persistable: true, ..Var::default() });
+        }
+        program
+    }
+}
+
+/// The values that variables have before the first step: those of the model, and, where some of them are missing, what
+/// the startup program gives.
+fn first_values(model: &Model, program: &Program, options: &TrainOptions) -> Result<Scope> {
+    let mut scope = Scope::default();
+    let is_missing = |name: &&str| model.parameter(name).is_none();
+    if let Some(startup) = &options.startup
+        && needed(program).iter().any(is_missing)
+    {
+        Executor::default().run(startup, &mut scope, &[], &[], &options.dirs)?;
+    }
+    let mut known = model.clone();
+    known.load()?;
+    for parameter in known.parameters {
+        scope.set(&parameter.name, parameter.tensor);
+    }
+    Ok(scope)
+}
+
+/// Restores a checkpoint, which has to have been trained with the same samples in the same order.
+fn resume(
+    serial: &Serial,
+    program: &Program,
+    scope: &mut Scope,
+    options: &TrainOptions,
+) -> Result<Restored> {
+    let names = serial.manifest()?.variables.into_iter().map(|variable| variable.name);
+    let renamed = names.filter_map(|name| options.renames.of(&name).map(|new| (name, new)));
+    let how = RestoreOptions { partial: options.partial, renames: renamed.collect() };
+    let restored = serial.restore_for(program, scope, &how)?;
+    let (now, then) = (said(options.samples), restored.metadata.get(SAMPLES));
+    match then.filter(|then| **then != now) {
+        Some(then) => {
+            Err(absent(&format!("the checkpoint was trained with samples {then}, not {now}")))
+        }
+        None => Ok(restored),
+    }
+}
+
+/// Which samples a step is given, as checkpoints say it.
+fn said(options: SampleOptions) -> serde_json::Value {
+    serde_json::json!({ "batch": options.batch, "shuffle": options.shuffle })
+}
+
+/// The program that gives the variables of the one at a path their first values: `startup_program` in its directory.
+///
+/// # Errors
+/// If it is there, and cannot be read.
+pub fn startup_beside(path: &Path, options: &OpenOptions) -> Result<Option<Program>> {
+    match dirs_beside(path).read.map(|dir| dir.join(STARTUP)) {
+        Some(path) if is_there(&path)? => open_program(&path, options).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// A program alone, whatever lies beside it.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn open_program(path: &Path, options: &OpenOptions) -> Result<Program> {
+    let blob = options.file(path)?;
+    Ok(paddle_program::open(&blob, &path.display().to_string(), &options.limits)?)
+}
+
+/// Fails if operators read what nobody has written, and nobody feeds.
+fn check_reads(program: &Program, fed: &[(String, Tensor)]) -> Result<()> {
+    let Some(block) = program.blocks.first() else { return Ok(()) };
+    let vars = block.vars.iter().map(|var| (var.name.as_str(), var));
+    let vars: BTreeMap<&str, &Var> = vars.collect();
+    let mut known: BTreeSet<&str> = fed.iter().map(|(name, _)| name.as_str()).collect();
+    for (number, op) in block.ops.iter().enumerate() {
+        // What a block reads may be what it writes itself.
+        let reads = op.reads().filter(|_| op.blocks().next().is_none());
+        for name in reads.filter(|name| !known.contains(name)) {
+            let is_tensor = |var: &&Var| var.value.kind == VarKind::Tensor && !var.persistable;
+            if vars.get(name).is_some_and(is_tensor) {
+                let what = format!(
+                    "operator {number} (`{}`) reads it, and none before writes it",
+                    op.kind
+                );
+                return wrong(name, what);
+            }
+        }
+        known.extend(op.writes());
+    }
+    Ok(())
+}
+
+/// Fails if variables that a program reads are missing, or are not what it declares: with all of them.
+fn check_variables(program: &Program, scope: &Scope) -> Result<()> {
+    let needed: BTreeSet<&str> = needed(program).into_iter().collect();
+    let (mut missing, mut others) = (Vec::new(), Vec::new());
+    for var in saved(program) {
+        let declared = var.value.tensors.first();
+        match (scope.tensor(&var.name), declared) {
+            (None, _) if needed.contains(var.name.as_str()) => {
+                missing.push(format!("`{}`", var.name));
+            }
+            (Some(found), Some(declared))
+                if found.dtype != declared.dtype || !declared.admits(&found.shape) =>
+            {
+                let found = format!("{}{:?}", found.dtype, found.shape);
+                others.push(format!("`{}` is {found}, not {declared}", var.name));
+            }
+            _ => {}
+        }
+    }
+    if !missing.is_empty() {
+        let what = "variables have no value, and no startup program gives them one";
+        return Err(absent(&format!("{what}: {}", some(missing))));
+    }
+    match others.is_empty() {
+        true => Ok(()),
+        false => Err(absent(&format!("variables are not as declared: {}", some(others)))),
+    }
+}
+
+/// The number that a tensor of one element is.
+fn number(tensor: &Tensor) -> Result<f64, String> {
+    let found = || format!("expected one number, found {}{:?}", tensor.dtype, tensor.shape);
+    if tensor.shape.iter().product::<u64>() != 1 || tensor.dtype == DType::String {
+        return Err(found());
+    }
+    let decoder = decoder(tensor.dtype).ok_or_else(found)?;
+    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+    Ok((decoder.number)(&bytes))
+}
+
+fn absent(what: &str) -> Error {
+    Error::Absent(what.to_owned())
+}
+
+fn wrong<T>(name: &str, what: String) -> Result<T> {
+    Err(Error::Absent(format!("`{name}`: {what}")))
+}

@@ -1,0 +1,297 @@
+//! Training programs that are not what they should be: each is an error that names what is wrong, and changes nothing.
+
+use lodstone::checkpoint::{Manager, ManagerOptions};
+use lodstone::program::Network;
+use lodstone::program::layers::{self, Fc};
+use lodstone::program::optimizer::{Adam, Optimizer};
+use lodstone::{
+    DType, Inputs, Model, OpenOptions, Operand, Program, SampleOptions, Tensor, TrainOptions,
+    Training,
+};
+
+/// What PaddlePaddle 2.6.2 made, with its variables, and what it is fed.
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/training");
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/train.npz");
+
+fn model() -> Model {
+    lodstone::open(PROGRAM).unwrap()
+}
+
+fn data() -> Inputs {
+    let mut inputs = Inputs::default();
+    inputs.read(None, DATA.as_ref(), &OpenOptions::default()).unwrap();
+    inputs
+}
+
+fn options() -> TrainOptions {
+    let samples = SampleOptions { batch: Some(4), shuffle: None };
+    TrainOptions { samples, ..TrainOptions::default() }
+}
+
+/// Two steps of a model with a program that somebody changed: what went wrong, if anything did. Where the first
+/// step fails, no variable is another than before.
+fn train(change: impl FnOnce(&mut Program)) -> Result<Vec<f64>, String> {
+    let mut model = model();
+    change(model.program.as_mut().unwrap());
+    train_model(&model)
+}
+
+fn train_model(model: &Model) -> Result<Vec<f64>, String> {
+    let mut training =
+        Training::new(model, data(), options()).map_err(|error| error.to_string())?;
+    let bytes = |tensor: &Tensor| tensor.data.bytes().unwrap();
+    match training.step() {
+        Ok(_) => training.step().map_err(|error| error.to_string()),
+        Err(error) => {
+            assert_eq!(training.done(), 0);
+            for parameter in &model.parameters {
+                let now = training.scope().tensor(&parameter.name).unwrap();
+                assert_eq!(bytes(now), bytes(&parameter.tensor), "{} changed", parameter.name);
+            }
+            Err(error.to_string())
+        }
+    }
+}
+
+/// The place of the first operator of a kind.
+fn place(program: &Program, kind: &str) -> usize {
+    program.blocks[0].ops.iter().position(|op| op.kind == kind).unwrap()
+}
+
+#[test]
+fn the_program_itself_trains() {
+    assert_eq!(train(|_| ()).unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_wrong_with_a_training_program_is_named() {
+    type Change = Box<dyn FnOnce(&mut Program)>;
+    let op = |kind: &'static str, change: fn(&mut lodstone::Op)| -> Change {
+        Box::new(move |program| {
+            let at = place(program, kind);
+            change(&mut program.blocks[0].ops[at]);
+        })
+    };
+    let cases: Vec<(&str, Change, &[&str])> = vec![
+        (
+            "a gradient without the operator whose it is",
+            Box::new(|program| {
+                let at = place(program, "relu");
+                program.blocks[0].ops.remove(at);
+            }),
+            &["conv2d_0.tmp_2", "pool2d", "none before writes it"],
+        ),
+        (
+            "a gradient that nobody computes",
+            Box::new(|program| {
+                let at = place(program, "relu_grad");
+                program.blocks[0].ops.remove(at);
+            }),
+            &["conv2d_1.tmp_1@GRAD", "elementwise_add_grad", "none before writes it"],
+        ),
+        (
+            "an operator before what it reads",
+            Box::new(|program| {
+                let (first, last) = (place(program, "relu"), place(program, "adam"));
+                program.blocks[0].ops.swap(first, last);
+            }),
+            &["none before writes it"],
+        ),
+        (
+            "a circle",
+            Box::new(|program| {
+                let at = place(program, "relu");
+                let out = program.blocks[0].ops[at].output("Out")[0].clone();
+                let before = &mut program.blocks[0].ops[at - 1];
+                before.inputs[0].args = vec![out];
+            }),
+            &["conv2d_0.tmp_2", "elementwise_add", "none before writes it"],
+        ),
+        (
+            "a gradient in a slot that is none",
+            op("relu_grad", |op| {
+                op.inputs.iter_mut().for_each(|operand| operand.slot = "Nothing".to_owned());
+            }),
+            &["relu_grad"],
+        ),
+        (
+            "a gradient by a variable that nobody declares",
+            op("adam", |op| {
+                let grad = op.inputs.iter_mut().find(|operand| operand.slot == "Grad").unwrap();
+                grad.args = vec!["nowhere".to_owned()];
+            }),
+            &["nowhere"],
+        ),
+        (
+            "the gradient of another parameter",
+            op("adam", |op| {
+                let grad = op.inputs.iter_mut().find(|operand| operand.slot == "Grad").unwrap();
+                grad.args = vec!["fc_0.w_0@GRAD".to_owned()];
+            }),
+            &["adam", "`Grad`"],
+        ),
+        (
+            "an optimizer without a learning rate",
+            op("adam", |op| op.inputs.retain(|operand| operand.slot != "LearningRate")),
+            &["adam", "LearningRate"],
+        ),
+        (
+            "a gradient by two numbers at once",
+            op("softmax_with_cross_entropy_grad", |op| {
+                let slot = |operand: &&mut Operand| operand.slot == "Loss@GRAD";
+                let loss = op.inputs.iter_mut().find(slot).unwrap();
+                loss.args.push("image".to_owned());
+            }),
+            &["softmax_with_cross_entropy_grad"],
+        ),
+        (
+            "an operator of no release",
+            op("relu_grad", |op| op.kind = "rely_grad".to_owned()),
+            &["rely_grad"],
+        ),
+    ];
+    for (name, change, wanted) in cases {
+        let said = train(change).expect_err(name);
+        for wanted in wanted {
+            assert!(said.contains(wanted), "{name}: {said}");
+        }
+    }
+}
+
+#[test]
+fn accumulators_of_other_extents_are_named_before_the_first_step() {
+    let mut model = model();
+    let moment = model.parameters.iter_mut().find(|one| one.name == "conv2d_0.w_0_moment1_0");
+    let tensor = &mut moment.unwrap().tensor;
+    tensor.shape.reverse();
+    let said = Training::new(&model, data(), options()).unwrap_err().to_string();
+    assert!(
+        said.contains("`conv2d_0.w_0_moment1_0` is float32[3, 3, 1, 8], not float32[8, 1, 3, 3]"),
+        "{said}"
+    );
+    // Declared so, too.
+    for var in &mut model.program.as_mut().unwrap().blocks[0].vars {
+        if var.name == "conv2d_0.w_0_moment1_0" {
+            var.value.tensors[0].shape.as_mut().unwrap().reverse();
+        }
+    }
+    let said = train_model(&model).unwrap_err();
+    assert!(said.contains("adam") && said.contains("Moment1"), "{said}");
+}
+
+#[test]
+fn missing_variables_are_all_named() {
+    let mut model = model();
+    model.parameters.retain(|parameter| !parameter.name.contains("moment1"));
+    let said = Training::new(&model, data(), options()).unwrap_err().to_string();
+    for name in ["conv2d_0.w_0_moment1_0", "fc_0.b_0_moment1_0", "no startup program"] {
+        assert!(said.contains(name), "{said}");
+    }
+}
+
+#[test]
+fn the_first_number_that_is_none_is_named_with_its_operator() {
+    let mut model = model();
+    let weight = model.parameters.iter_mut().find(|one| one.name == "conv2d_0.w_0").unwrap();
+    let mut bytes = weight.tensor.data.bytes().unwrap().to_vec();
+    bytes[..4].copy_from_slice(&f32::NAN.to_le_bytes());
+    weight.tensor.data = lodstone::Blob::memory(bytes);
+    let checked = TrainOptions { check_finite: true, ..options() };
+    let said = Training::new(&model, data(), checked).unwrap().step().unwrap_err().to_string();
+    assert!(said.contains("conv2d") && said.contains("NaN"), "{said}");
+    let mut unchecked = Training::new(&model, data(), options()).unwrap();
+    assert!(unchecked.step().unwrap()[0].is_nan());
+}
+
+/// A network that is initialized and drops out at random.
+fn random_network() -> Network {
+    let mut net = Network::new();
+    let image = layers::data(&mut net, "image", &[None, Some(1), Some(8), Some(8)], DType::Float32);
+    let label = layers::data(&mut net, "label", &[None, Some(1)], DType::Int64);
+    let hidden = layers::fc(&mut net, &image, &Fc::new(16).act("relu")).unwrap();
+    let hidden = layers::dropout(&mut net, &hidden, 0.5, false).unwrap();
+    let logits = layers::fc(&mut net, &hidden, &Fc::new(10)).unwrap();
+    let losses = layers::softmax_with_cross_entropy(&mut net, &logits, &label).unwrap();
+    let loss = layers::mean(&mut net, &losses).unwrap();
+    let rate = layers::exponential_decay(&mut net, 0.01, 2, 0.5, false).unwrap();
+    Optimizer::new(Adam::default(), &rate).minimize(&mut net, &loss).unwrap();
+    net
+}
+
+#[test]
+fn what_is_saved_goes_on_with_the_same_random_numbers_and_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let saved = dir.path().join("saved");
+    let net = random_network();
+    let model = Model { program: Some(net.main), ..Model::default() };
+    let samples = SampleOptions { batch: Some(7), shuffle: Some(5) };
+    let options = TrainOptions { startup: Some(net.startup), samples, ..TrainOptions::default() };
+    let mut training = Training::new(&model, data(), options.clone()).unwrap();
+    for _ in 0..3 {
+        training.step().unwrap();
+    }
+    training.save(&saved, &[("notes.txt", b"as they were")]).unwrap();
+    assert_eq!(lodstone::startup_beside(&saved, &OpenOptions::default()).unwrap(), options.startup);
+
+    let mut manager =
+        Manager::open(&dir.path().join("serials"), ManagerOptions::default()).unwrap();
+    let serial = manager.save(training.done(), &training.snapshot().unwrap()).unwrap().serial;
+    // What the model begins with does not count.
+    let again = TrainOptions { resume: Some(serial), ..options };
+    let mut resumed = Training::new(&model, data(), again.clone()).unwrap();
+    assert_eq!(resumed.done(), 3);
+    let reopened = lodstone::open(&saved).unwrap();
+    let mut reopened = Training::new(&reopened, data(), again.clone()).unwrap();
+    for _ in 0..3 {
+        let runs = [&mut training, &mut resumed, &mut reopened];
+        let [whole, resumed, reopened] = runs.map(|one| one.step().unwrap());
+        assert_eq!([&resumed, &reopened], [&whole, &whole]);
+    }
+    let other = SampleOptions { batch: Some(8), ..samples };
+    let said = Training::new(&model, data(), TrainOptions { samples: other, ..again }).unwrap_err();
+    assert!(said.to_string().contains(r#"{"batch":7,"shuffle":5}"#), "{said}");
+}
+
+/// Each operator left out, done twice, swapped with the next, without each of its slots, with each of them doubled or
+/// emptied: it trains, or what is said names something of it.
+#[test]
+fn damaged_operators_are_refused_or_trained_and_nothing_else() {
+    let program = model().program.unwrap();
+    let count = program.blocks[0].ops.len();
+    let (mut refused, mut trained) = (0, 0);
+    let mut tried = |result: Result<Vec<f64>, String>| match result {
+        Ok(_) => trained += 1,
+        Err(said) => {
+            let is_named = said.contains('`') || said.contains("does not train");
+            assert!(is_named && !said.contains("internal error"), "{said}");
+            refused += 1;
+        }
+    };
+    for at in 0..count {
+        tried(train(|program| drop(program.blocks[0].ops.remove(at))));
+        tried(train(|program| {
+            let op = program.blocks[0].ops[at].clone();
+            program.blocks[0].ops.insert(at, op);
+        }));
+        tried(train(|program| program.blocks[0].ops.swap(at, (at + 1) % count)));
+        let op = &program.blocks[0].ops[at];
+        for slot in 0..op.inputs.len() {
+            tried(train(|program| drop(program.blocks[0].ops[at].inputs.remove(slot))));
+            tried(train(|program| {
+                let args = &mut program.blocks[0].ops[at].inputs[slot].args;
+                args.extend(args.clone());
+            }));
+            tried(train(|program| program.blocks[0].ops[at].inputs[slot].args.clear()));
+            tried(train(|program| {
+                program.blocks[0].ops[at].inputs[slot].args = vec!["image".to_owned()];
+            }));
+        }
+        for slot in 0..op.outputs.len() {
+            tried(train(|program| drop(program.blocks[0].ops[at].outputs.remove(slot))));
+            tried(train(|program| {
+                program.blocks[0].ops[at].outputs[slot].args = vec!["conv2d_0.w_0".to_owned()];
+            }));
+        }
+    }
+    assert!(refused > 100 && trained > 10, "{refused} refused, {trained} trained");
+}
