@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use lodstone::checkpoint::Error as CheckpointError;
 use lodstone::{Error, FormatError, StoreError};
 use pyo3::prelude::*;
 
@@ -14,6 +15,19 @@ pub(crate) fn raise(py: Python<'_>, error: Error) -> PyErr {
 /// The exception of an error of the model's bytes.
 pub(crate) fn raise_store(py: Python<'_>, error: StoreError) -> PyErr {
     raise(py, Error::Format(error.into()))
+}
+
+/// The exception of an error of a checkpoint.
+pub(crate) fn raise_checkpoint(py: Python<'_>, error: CheckpointError) -> PyErr {
+    let message = error.to_string();
+    let known = match error {
+        CheckpointError::Store(error) => return raise_store(py, error),
+        CheckpointError::Format(error) => return raise(py, error.into()),
+        CheckpointError::Manifest { path, .. } => named(py, "DamagedError", &message, Some(&path)),
+        CheckpointError::Absent { path, .. } => named(py, "NoModelError", &message, Some(&path)),
+        _ => named(py, "UnsupportedError", &message, None),
+    };
+    known.unwrap_or_else(|broken| broken)
 }
 
 /// The exception of elements that are in no file.

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod buffer;
+mod checkpoint;
 mod dlpack;
 mod errors;
 mod functions;
@@ -21,6 +22,10 @@ mod _lodstone {
 
     #[pymodule_export]
     use crate::buffer::Buffer;
+    #[pymodule_export]
+    use crate::checkpoint::{
+        Manager, checkpoint_load, checkpoint_manifest, checkpoint_steps, checkpoint_verify,
+    };
     #[pymodule_export]
     use crate::functions::{convert, diff, main, open, save, scan, seal, verify};
     #[pymodule_export]

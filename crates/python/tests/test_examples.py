@@ -11,7 +11,14 @@ from conftest import ROOT
 import lodstone
 
 # Those for PyTorch and PaddlePaddle are tested with them.
-MODULES = ["lodstone", "lodstone._files", "lodstone._model", "lodstone._work", "lodstone.numpy"]
+MODULES = [
+    "lodstone",
+    "lodstone._files",
+    "lodstone._model",
+    "lodstone._work",
+    "lodstone.checkpoint",
+    "lodstone.numpy",
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -14,6 +14,7 @@ What is about a model as a whole (`inspect`, `verify`, `diff`, `scan`, ...) is t
 as a dictionary.
 """
 
+from . import checkpoint
 from ._errors import (
     DamagedError,
     LodstoneError,
@@ -38,6 +39,7 @@ __all__ = [
     "UnknownFormatError",
     "UnsupportedError",
     "__version__",
+    "checkpoint",
     "convert",
     "diff",
     "load",

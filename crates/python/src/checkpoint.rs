@@ -1,0 +1,170 @@
+//! Checkpoints of arrays: serials in a directory.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use lodstone::checkpoint::{Container, Error, ManagerOptions, Saved, Serial, Snapshot, serials};
+use lodstone::{Blob, Parameter};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+
+use crate::errors::raise_checkpoint;
+use crate::model::{Model, json};
+use crate::tensor::Tensor;
+use crate::work::run;
+
+/// What makes serials, and has their directory for itself.
+#[pyclass(frozen, module = "lodstone.checkpoint")]
+#[derive(Debug)]
+pub(crate) struct Manager(Mutex<Option<lodstone::checkpoint::Manager>>);
+
+/// What Python is given of a serial that the disk has.
+fn told(saved: &Saved) -> Value {
+    json!({
+        "step": saved.serial.step,
+        "path": saved.serial.path(),
+        "removed": saved.removed,
+        "warnings": saved.warnings,
+    })
+}
+
+impl Manager {
+    /// Does work with the manager, without the interpreter's lock.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut lodstone::checkpoint::Manager) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        let done = run(py, None, |_| {
+            let mut manager = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            manager.as_mut().map(work)
+        })?;
+        let closed = || PyValueError::new_err("the manager is closed");
+        done.ok_or_else(closed)?.map_err(|error| raise_checkpoint(py, error))
+    }
+}
+
+#[pymethods]
+impl Manager {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        directory: PathBuf,
+        keep: Option<usize>,
+        container: &str,
+    ) -> PyResult<Self> {
+        let container = match container {
+            "combined" => Container::Combined,
+            "each" => Container::Each,
+            "sized" => Container::Sized,
+            "safetensors" => Container::Safetensors,
+            other => return Err(PyValueError::new_err(format!("`{other}` is no container"))),
+        };
+        let options = ManagerOptions { keep, container, ..ManagerOptions::default() };
+        let opened = py.detach(|| lodstone::checkpoint::Manager::open(&directory, options));
+        let manager = opened.map_err(|error| raise_checkpoint(py, error))?;
+        Ok(Self(Mutex::new(Some(manager))))
+    }
+
+    /// Saves; in the background, what is given is copied first, and the outcome of the save before is given.
+    fn save<'py>(
+        &self,
+        py: Python<'py>,
+        step: u64,
+        tensors: Vec<Bound<'py, Tensor>>,
+        metadata: &str,
+        background: bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let facts: BTreeMap<String, Value> = serde_json::from_str(metadata)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let parameter = |tensor: &Bound<'py, Tensor>| {
+            let tensor = tensor.get();
+            Parameter { name: tensor.name().into_owned(), tensor: tensor.tensor().clone() }
+        };
+        let mut tensors: Vec<Parameter> = tensors.iter().map(parameter).collect();
+        let saved = self.with(py, move |manager| {
+            if background {
+                // Arrays may be written to while they are saved.
+                tensors.iter_mut().try_for_each(own)?;
+            }
+            let snapshot = Snapshot::of_tensors(tensors)?;
+            let snapshot =
+                facts.into_iter().fold(snapshot, |it, (key, value)| it.with(&key, value));
+            match background {
+                true => manager.save_in_background(step, snapshot).transpose(),
+                false => manager.save(step, &snapshot).map(Some),
+            }
+        })?;
+        saved.map(|saved| json(py, &told(&saved))).transpose()
+    }
+
+    fn wait<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let saved = self.with(py, lodstone::checkpoint::Manager::wait)?;
+        saved.map(|saved| json(py, &told(&saved))).transpose()
+    }
+
+    fn prune(&self, py: Python<'_>, keep: usize) -> PyResult<Vec<u64>> {
+        self.with(py, |manager| manager.prune(keep))
+    }
+
+    fn rewind(&self, py: Python<'_>, step: u64) -> PyResult<Vec<u64>> {
+        self.with(py, |manager| manager.rewind(step))
+    }
+
+    /// Gives the directory back, after what is being saved.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let closed = run(py, None, |_| {
+            let manager = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+            manager.map_or(Ok(()), |mut manager| manager.wait().map(drop))
+        })?;
+        closed.map_err(|error| raise_checkpoint(py, error))
+    }
+}
+
+/// Copies what a tensor has.
+fn own(Parameter { tensor, .. }: &mut Parameter) -> Result<(), Error> {
+    tensor.data = Blob::memory(tensor.data.bytes()?.to_vec());
+    Ok(())
+}
+
+#[pyfunction]
+pub(crate) fn checkpoint_steps(py: Python<'_>, directory: PathBuf) -> PyResult<Vec<u64>> {
+    let found = py.detach(|| serials(&directory)).map_err(|error| raise_checkpoint(py, error))?;
+    Ok(found.iter().map(|serial| serial.step).collect())
+}
+
+#[pyfunction]
+pub(crate) fn checkpoint_load(
+    py: Python<'_>,
+    directory: PathBuf,
+    step: Option<u64>,
+) -> PyResult<Model> {
+    let opened = py.detach(|| Serial::find(&directory, step)?.tensors());
+    let parameters = opened.map_err(|error| raise_checkpoint(py, error))?;
+    let format = "checkpoint".to_owned();
+    Ok(Model::new(lodstone::Model { format, parameters, ..lodstone::Model::default() }))
+}
+
+#[pyfunction]
+pub(crate) fn checkpoint_manifest(
+    py: Python<'_>,
+    directory: PathBuf,
+    step: Option<u64>,
+) -> PyResult<Bound<'_, PyAny>> {
+    let manifest = py.detach(|| Serial::find(&directory, step)?.manifest());
+    json(py, &manifest.map_err(|error| raise_checkpoint(py, error))?)
+}
+
+#[pyfunction]
+pub(crate) fn checkpoint_verify(
+    py: Python<'_>,
+    directory: PathBuf,
+    step: Option<u64>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Vec<String>> {
+    let work = |progress: &_| Serial::find(&directory, step)?.verify(progress);
+    let found = run(py, progress.as_ref(), work)?;
+    found.map_err(|error| raise_checkpoint(py, error))
+}
