@@ -7,11 +7,13 @@
 //! | `paddle.save` of `state_dict()` | `.pdparams`, `.pdopt` | by the parameters' own names, which the pickle has beside the structured ones |
 //!
 //! A scheduler on the side of Python (`LR_Scheduler` in `.pdopt`) has no variables: its state is given back as it
-//! was, and its last rate becomes the learning rate that the program keeps, if the checkpoint has none itself.
+//! was. The steps that it has counted go on in the [counter](COUNTER) of a program that has its schedule itself, and
+//! its last rate becomes the learning rate of one that keeps a rate alone, if the checkpoint has none of these.
 
 use std::collections::BTreeMap;
 
 use lodstone_model::{DType, Model, Parameter, Program, Tensor};
+use lodstone_program::layers::COUNTER;
 use lodstone_runtime::Scope;
 use lodstone_schema::paddle::saved;
 use lodstone_store::Blob;
@@ -48,8 +50,9 @@ pub fn restore_models(
     }
     renames.extend(options.renames.clone());
     let mut tensors = fit::rename(tensors, &renames)?;
-    if let Some(rate) = main.and_then(|main| last_rate(main, &metadata, &tensors)) {
-        tensors.push(rate);
+    if let Some(main) = main {
+        let scheduled = scheduled(main, &metadata, &tensors);
+        tensors.extend(scheduled);
     }
     let (fitting, mismatch) = match main {
         Some(main) => fit::split(tensors, main, |_| false),
@@ -117,31 +120,41 @@ fn table(text: &str) -> BTreeMap<String, String> {
     table
 }
 
-/// The last rate of a scheduler as the learning rate of a program, if it keeps one alone and the checkpoint does not
-/// have it.
-fn last_rate(
+/// What a scheduler tells of the variables that a program keeps and the checkpoint does not have: how many steps it
+/// has counted, and its last rate, if the program keeps one alone.
+fn scheduled(
     main: &Program,
     metadata: &BTreeMap<String, Value>,
     tensors: &[Parameter],
-) -> Option<Parameter> {
-    let rate = metadata.get(SCHEDULER)?.get("last_lr")?.as_f64()?;
-    let kept = |name: &&String| main.vars().any(|var| var.name == **name && is_checkpointed(var));
-    let mut rates: Vec<&String> =
-        main.ops().flat_map(|op| op.input("LearningRate")).filter(kept).collect();
+) -> Vec<Parameter> {
+    let Some(scheduler) = metadata.get(SCHEDULER) else { return Vec::new() };
+    let declared = |name: &str, dtype| {
+        let var = main.vars().find(|var| var.name == name && is_checkpointed(var))?;
+        let declared = var.value.tensors.first()?;
+        let rank = declared.shape.as_ref().map_or(0, Vec::len);
+        let is_there = tensors.iter().any(|tensor| tensor.name == name);
+        (!is_there && declared.dtype == dtype && rank <= 1).then(|| vec![1; rank])
+    };
+    let made = |name: &str, dtype, bytes: Vec<u8>| {
+        let tensor = Tensor::dense(dtype, declared(name, dtype)?, Blob::memory(bytes));
+        Some(Parameter { name: name.to_owned(), tensor })
+    };
+    // A program counts a step before it computes the rate of that step, a scheduler after it.
+    let count = scheduler.get("last_epoch").and_then(Value::as_i64);
+    let count = count.and_then(|count| {
+        made(COUNTER, DType::Int64, count.saturating_sub(1).to_le_bytes().to_vec())
+    });
+    let mut rates: Vec<&String> = main.ops().flat_map(|op| op.input("LearningRate")).collect();
     rates.sort();
     rates.dedup();
-    let [name] = rates.as_slice() else { return None };
-    let declared = main.vars().find(|var| var.name == **name)?.value.tensors.first()?;
-    let rank = declared.shape.as_ref().map_or(0, Vec::len);
-    let is_there = tensors.iter().any(|tensor| tensor.name == **name);
-    if is_there || declared.dtype != DType::Float32 || rank > 1 {
-        return None;
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "rates of programs are of single precision"
-    )]
-    let bytes = (rate as f32).to_le_bytes().to_vec();
-    let tensor = Tensor::dense(DType::Float32, vec![1; rank], Blob::memory(bytes));
-    Some(Parameter { name: (*name).clone(), tensor })
+    let rate = scheduler.get("last_lr").and_then(Value::as_f64).zip(rates.first());
+    let rate = rate.filter(|_| rates.len() == 1).and_then(|(rate, name)| {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "rates of programs are of single precision"
+        )]
+        let rate = rate as f32;
+        made(name, DType::Float32, rate.to_le_bytes().to_vec())
+    });
+    count.into_iter().chain(rate).collect()
 }
