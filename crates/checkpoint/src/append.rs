@@ -8,9 +8,11 @@ use lodstone_model::{
 use lodstone_program::{
     Form, OPTIMIZES, Operator, Placement, SaveOptions, Variable, save, save_program, set_role,
 };
+use lodstone_runtime::{RANDOM_STATE, draws};
 use lodstone_store::{Commit, Progress, is_dir};
 
 use crate::container::PARAMS;
+use crate::contents::random_state;
 use crate::error::Result;
 use crate::loader::{LOADER, build_checkpoint_loader, check_loader, is_checkpointed};
 
@@ -41,8 +43,8 @@ const COUNTER: &str = "checkpoint_counter";
 /// called before it, what infers. Runs are counted in a variable that is saved too, so that a run that is resumed
 /// saves when the other would have. All operators are standard ones, which PaddlePaddle 2.6.2 runs.
 ///
-/// Random numbers that the runtime draws have their state beside the program; only [`Manager`](crate::Manager)
-/// saves it.
+/// Where the main program draws random numbers, both programs get a variable for their [state](RANDOM_STATE), so that
+/// they go on too: the startup program begins it with 0 and 0, seed and counter, before it draws.
 ///
 /// # Errors
 /// [`Error::Incomplete`](crate::Error::Incomplete) if there is a variable that is neither saved nor begins with the
@@ -55,6 +57,7 @@ pub fn make_checkpoint(
     options: &CheckpointOptions,
 ) -> Result<()> {
     let (mut begun, mut trained) = (startup.clone(), main.clone());
+    keep_random(&mut begun, &mut trained)?;
     let counter = (options.every > 1).then(|| counter(&mut begun, &mut trained)).transpose()?;
     let is_counter = |var: &Var| counter.as_ref().is_some_and(|it| it.name() == var.name);
     let takes = |var: &Var| is_counter(var) || predicate.is_none_or(|predicate| predicate(var));
@@ -106,11 +109,27 @@ fn counter(startup: &mut Program, main: &mut Program) -> Result<Variable> {
     for program in [&mut *startup, main] {
         declare(program, &counter, DType::Int64, true);
     }
-    let op = constant(0, &counter)?;
+    let op = constant(0, &[1], &counter)?;
     if let Some(block) = startup.blocks.first_mut() {
         block.ops.push(op);
     }
     Ok(counter)
+}
+
+/// Declares the state of random numbers, if the main program draws any, and lets the startup program begin with it.
+fn keep_random(startup: &mut Program, main: &mut Program) -> Result<()> {
+    if !main.ops().any(draws) || main.vars().any(|var| var.name == RANDOM_STATE) {
+        return Ok(());
+    }
+    for program in [&mut *startup, main] {
+        if let Some(block) = program.blocks.first_mut() {
+            block.vars.push(random_state());
+        }
+    }
+    if let Some(block) = startup.blocks.first_mut() {
+        block.ops.insert(0, constant(0, &[2], &Variable::named(RANDOM_STATE))?);
+    }
+    Ok(())
 }
 
 /// Operators that run others every so many runs.
@@ -136,13 +155,13 @@ fn guarded(
     main.blocks.push(Block { index, parent: 0, ops: inner, ..Block::default() });
     Ok(vec![
         Operator::new("increment").input("X", [counter]).output("Out", [counter]).finish()?,
-        constant(every, &number)?,
+        constant(every, &[1], &number)?,
         Operator::new("elementwise_mod")
             .input("X", [counter])
             .input("Y", [&number])
             .output("Out", [&rest])
             .finish()?,
-        constant(0, &zero)?,
+        constant(0, &[1], &zero)?,
         Operator::new("equal")
             .input("X", [&rest])
             .input("Y", [&zero])
@@ -159,12 +178,12 @@ fn guarded(
     ])
 }
 
-/// One whole number.
-fn constant(value: u64, out: &Variable) -> Result<Op> {
+/// A whole number, as often as the extents say.
+fn constant(value: u64, shape: &[i64], out: &Variable) -> Result<Op> {
     #[expect(clippy::cast_precision_loss, reason = "the text beside it is exact")]
     let single = value as f32;
     Ok(Operator::new("fill_constant")
-        .attribute("shape", vec![1_i64])
+        .attribute("shape", shape.to_vec())
         .dtype("dtype", DType::Int64)
         .attribute("value", single)
         .attribute("str_value", value.to_string().as_str())

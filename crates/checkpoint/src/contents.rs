@@ -48,8 +48,12 @@ impl Contents {
         startup: &Program,
         predicate: Option<&dyn Fn(&Var) -> bool>,
     ) -> Result<Self> {
-        let takes =
-            |var: &&Var| is_checkpointed(var) && predicate.is_none_or(|predicate| predicate(var));
+        // The state of random numbers is in it whether or not the program has a variable for it.
+        let takes = |var: &&Var| {
+            is_checkpointed(var)
+                && var.name != RANDOM_STATE
+                && predicate.is_none_or(|predicate| predicate(var))
+        };
         let vars: BTreeMap<&str, &Var> =
             main.vars().filter(takes).map(|var| (var.name.as_str(), var)).collect();
         let found = Found {
@@ -110,7 +114,7 @@ fn initialisers(vars: &[Var], startup: &Program) -> Result<Program> {
 }
 
 /// The state of random numbers, as a program declares it: seed and counter.
-fn random_state() -> Var {
+pub(crate) fn random_state() -> Var {
     let shape = Some(vec![Dim::Known(2)]);
     let value = ValueType::tensor(TensorType { dtype: DType::Int64, shape, lod_level: 0 });
     let (name, persistable) = (RANDOM_STATE.to_owned(), true);

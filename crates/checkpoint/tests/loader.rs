@@ -32,13 +32,6 @@ fn restored(dir: &Path) -> Scope {
     scope
 }
 
-/// What persists of a scope, without the state of random numbers, which no program has a variable for.
-fn lasting(scope: &Scope) -> Vec<(String, Vec<u8>)> {
-    let mut all = state(scope);
-    all.retain(|(name, _)| name != lodstone_checkpoint::RANDOM_STATE);
-    all
-}
-
 fn kinds(program: &Program) -> Vec<&str> {
     program.blocks[0].ops.iter().map(|op| op.kind.as_str()).collect()
 }
@@ -61,10 +54,26 @@ fn a_program_that_trains_saves_itself_and_its_loader_brings_it_back() {
         train(&net.main, &mut scope, &mut data, 3, &dir);
 
         let again = restored(&dir);
-        assert_eq!(lasting(&again), lasting(&scope), "{options:?}");
+        assert_eq!(state(&again), state(&scope), "{options:?}");
         let wanted: Vec<&Var> = net.main.vars().filter(|var| is_checkpointed(var)).collect();
         assert_eq!(again.names().count(), wanted.len());
     }
+}
+
+#[test]
+fn who_is_resumed_by_the_loader_goes_on_as_who_never_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut net, ..) = digits();
+    let options = CheckpointOptions::default();
+    make_checkpoint(dir.path(), None, &mut net.startup, &mut net.main, &options).unwrap();
+    let (mut scope, mut data) = (started(&net), Data::new());
+    train(&net.main, &mut scope, &mut data, 3, dir.path());
+    // Dropout and all: its random numbers go on, too.
+    let (mut again, mut same) = (restored(dir.path()), Data::new());
+    same.order = data.order;
+    train(&net.main, &mut scope, &mut data, 3, dir.path());
+    train(&net.main, &mut again, &mut same, 3, dir.path());
+    assert_eq!(state(&again), state(&scope));
 }
 
 #[test]
@@ -80,19 +89,19 @@ fn it_saves_every_so_many_runs_and_goes_on_counting_when_it_is_resumed() {
         train(&net.main, &mut scope, &mut data, 1, dir);
         match run {
             1 | 2 => assert_eq!(entries(dir), ["loader"]),
-            3 | 6 => saved = lasting(&scope),
+            3 | 6 => saved = state(&scope),
             _ => {}
         }
         if run >= 3 {
-            assert_eq!(lasting(&restored(dir)), saved, "run {run}");
+            assert_eq!(state(&restored(dir)), saved, "run {run}");
         }
     }
     // It was saved after 6: the third run from there saves again.
     let mut scope = restored(dir);
     train(&net.main, &mut scope, &mut data, 2, dir);
-    assert_eq!(lasting(&restored(dir)), saved);
+    assert_eq!(state(&restored(dir)), saved);
     train(&net.main, &mut scope, &mut data, 1, dir);
-    assert_eq!(lasting(&restored(dir)), lasting(&scope));
+    assert_eq!(state(&restored(dir)), state(&scope));
 }
 
 #[test]
@@ -166,11 +175,11 @@ fn what_a_predicate_leaves_out_begins_again() {
     let mut scope = started(&net);
     train(&net.main, &mut scope, &mut Data::new(), 2, dir.path());
     let again = restored(dir.path());
-    for (name, bytes) in lasting(&again) {
+    for (name, bytes) in state(&again) {
         let from = if name.contains("_moment") { &begun } else { &scope };
         assert_eq!(bytes, from.tensor(&name).unwrap().data.bytes().unwrap(), "{name}");
     }
-    assert_eq!(lasting(&again).len(), lasting(&scope).len());
+    assert_eq!(state(&again).len(), state(&scope).len());
 }
 
 #[test]

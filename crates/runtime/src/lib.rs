@@ -22,7 +22,7 @@ mod value;
 
 pub use error::{Error, Place, Result};
 pub use files::Dirs;
-pub use native::RANDOM_STATE;
+pub use native::{RANDOM_STATE, draws};
 pub use run::{Executor, Prepared};
 pub use scope::Scope;
 pub use value::{Rounds, Value};

@@ -11,7 +11,7 @@ use lodstone_schema::paddle::EMPTY;
 use crate::error::{Error, Place, Result};
 use crate::files;
 use crate::lowered::Lowered;
-use crate::native::{self, Run};
+use crate::native::{self, RANDOM_STATE, Run};
 
 /// Most blocks that may lie in each other.
 const DEEPEST: usize = 64;
@@ -31,6 +31,8 @@ pub(crate) struct Plan {
     inner_names: Vec<HashMap<String, Slot>>,
     /// Variables by which gradients ask what blocks left.
     pub(crate) left: HashSet<Slot>,
+    /// The variable that the state of random numbers is, if the program has it.
+    pub(crate) random: Option<Slot>,
 }
 
 /// A variable.
@@ -143,6 +145,7 @@ impl Plan {
             names: HashMap::new(),
             inner_names: Vec::new(),
             left: HashSet::new(),
+            random: None,
         };
         let mut scopes = plan.declare(program)?;
         for number in 0..program.blocks.len() {
@@ -152,6 +155,8 @@ impl Plan {
         plan.names = scopes.first_mut().map(std::mem::take).unwrap_or_default();
         plan.inner_names = scopes;
         plan.left = plan.left_for_gradients();
+        let lasts = |slot: &Slot| plan.vars.get(*slot).is_some_and(|var| var.persistable);
+        plan.random = plan.names.get(RANDOM_STATE).copied().filter(lasts);
         for name in fetch {
             if !plan.names.contains_key(name) {
                 let what = "the program has no such variable".to_owned();

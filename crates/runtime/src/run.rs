@@ -303,6 +303,7 @@ impl Frame<'_> {
         let plan = self.plan;
         let Some(op) = op_of(&plan.program, &step.place) else { return Ok(()) };
         let failed = |what: String| Error::Operator { place: step.place.clone(), what };
+        let random = self.random;
         let outcome = match &step.does {
             Does::Native(run) => run(self, step, op),
             Does::Either(run, _) if !self.reads_dense(step) => run(self, step, op),
@@ -315,9 +316,21 @@ impl Frame<'_> {
             Err(Failure::Here(what)) => return Err(failed(what)),
             Err(Failure::Inside(error)) => return Err(error),
         }
+        self.follow_random(random);
         match self.checks_finite {
             true => self.check_finite(op, step).map_err(failed),
             false => Ok(()),
+        }
+    }
+
+    /// Brings the variable that the state of random numbers is, if the program has it, and the state together: an
+    /// operator has drawn since `before`, or may have written to the variable.
+    fn follow_random(&mut self, before: Random) {
+        let Some(slot) = self.plan.random else { return };
+        if self.random != before {
+            self.set(slot, Value::Tensor(self.random.tensor()));
+        } else if let Some(told) = self.tensor(slot).ok().and_then(Random::told) {
+            self.random = told;
         }
     }
 

@@ -89,11 +89,7 @@ impl Training {
     /// is not what the program declares.
     pub fn new(model: &Model, data: Inputs, options: TrainOptions) -> Result<Self> {
         let program = model.program.as_ref();
-        let mut program = program.ok_or_else(|| absent("the model has no program"))?.clone();
-        // It is declared when it is saved, and nothing of the program.
-        for block in &mut program.blocks {
-            block.vars.retain(|var| var.name != RANDOM_STATE);
-        }
+        let program = program.ok_or_else(|| absent("the model has no program"))?.clone();
         let loss = match options.loss.as_deref().or_else(|| loss(&program)) {
             Some(loss) => loss.to_owned(),
             None => return Err(absent("the program computes no gradients: it does not train")),

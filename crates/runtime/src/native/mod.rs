@@ -14,8 +14,8 @@ mod rows;
 mod sequences;
 mod sums;
 
-pub use random::RANDOM_STATE;
 pub(crate) use random::Random;
+pub use random::{RANDOM_STATE, draws};
 
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::onnx::infer::ValueInfo;

@@ -15,7 +15,8 @@ use crate::plan::Step;
 use crate::run::Frame;
 use crate::scope::Scope;
 
-/// The variable of a scope that the state of random numbers is: seed and counter, two `int64`.
+/// The variable of a scope that the state of random numbers is: seed and counter, two `int64`. A program that
+/// declares it reads and writes the state by it.
 pub const RANDOM_STATE: &str = "@RANDOM_STATE@";
 
 /// Most elements that are drawn at once.
@@ -34,6 +35,11 @@ pub(super) fn of(kind: &str, op: &Op) -> Option<Run> {
     })
 }
 
+/// Whether an operator draws random numbers.
+pub fn draws(op: &Op) -> bool {
+    of(&op.kind, op).is_some()
+}
+
 /// A generator that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Random {
@@ -44,20 +50,28 @@ pub(crate) struct Random {
 impl Random {
     /// That of a scope.
     pub(crate) fn of(scope: &Scope) -> Self {
-        let state = scope.tensor(RANDOM_STATE).and_then(|tensor| tensor.data.bytes().ok());
-        let state = state.and_then(|bytes| {
-            let (seed, counter) = bytes.split_at_checked(8)?;
-            let long = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_le_bytes);
-            Some(Self { seed: long(seed)?, counter: long(counter)? })
-        });
-        state.unwrap_or(Self { seed: 0, counter: 0 })
+        let told = scope.tensor(RANDOM_STATE).and_then(Self::told);
+        told.unwrap_or(Self { seed: 0, counter: 0 })
+    }
+
+    /// What a tensor says, if it is a state.
+    pub(crate) fn told(tensor: &Tensor) -> Option<Self> {
+        let bytes = tensor.data.bytes().ok()?;
+        let (seed, counter) = bytes.split_at_checked(8)?;
+        let long = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_le_bytes);
+        Some(Self { seed: long(seed)?, counter: long(counter)? })
+    }
+
+    /// The state as a tensor.
+    pub(crate) fn tensor(self) -> Tensor {
+        let bytes = [self.seed.to_le_bytes(), self.counter.to_le_bytes()].concat();
+        Tensor::dense(DType::Int64, vec![2], Blob::memory(bytes))
     }
 
     /// Keeps the state in a scope, if anything was drawn.
     pub(crate) fn keep(self, scope: &mut Scope) {
         if self != Self::of(scope) {
-            let bytes = [self.seed.to_le_bytes(), self.counter.to_le_bytes()].concat();
-            scope.set(RANDOM_STATE, Tensor::dense(DType::Int64, vec![2], Blob::memory(bytes)));
+            scope.set(RANDOM_STATE, self.tensor());
         }
     }
 
