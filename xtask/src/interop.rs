@@ -16,7 +16,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::python::{environment, python_3_11};
-use crate::run::{Outcome, cannot, cargo, root, run, target};
+use crate::run::{Outcome, build, cannot, root, run, target};
 
 /// The release of each environment, and whether it knows the eight-bit floats.
 const RELEASES: [(&str, bool); 2] = [("2.6.2", false), ("3.3.1", true)];
@@ -33,7 +33,7 @@ pub(crate) fn interop(names: &[String]) -> Result<(), Outcome> {
         let usage = "interop [paddle] [mxnet] [onnx] [package]";
         return Err(Outcome::CouldNotRun(format!("`{other}`? usage: {usage}")));
     }
-    cargo(&["build", "--quiet", "--package", "lodstone-cli"], &[])?;
+    build(&["--bin", "lodstone"])?;
     let python = python_3_11()?;
     let asked = |suite: &str| names.is_empty() || names.iter().any(|name| name == suite);
     let suites = SUITES.iter().filter(|(name, _)| asked(name));

@@ -20,6 +20,11 @@ pub(crate) fn cargo(arguments: &[&str], rest: &[String]) -> Result<(), Outcome> 
     run(&mut command)
 }
 
+/// Builds something of the workspace, with what the tests of all of it were built with.
+pub(crate) fn build(what: &[&str]) -> Result<(), Outcome> {
+    cargo(&[&["build", "--quiet", "--workspace"], what].concat(), &[])
+}
+
 /// Runs a command that has to succeed.
 pub(crate) fn run(command: &mut Command) -> Result<(), Outcome> {
     let name = command.get_program().to_string_lossy().into_owned();

@@ -108,7 +108,8 @@ pub(super) fn kernels_compute(python: &Path) -> Result<(), Outcome> {
     let script = root().join("crates/runtime/tests/golden/onnx_nodes/make_onnx_nodes.py");
     run(Command::new(python).arg("-B").arg(script).arg(&directory))?;
     let mut tests = Command::new(env!("CARGO"));
-    tests.args(["test", "--quiet", "--package", "lodstone-runtime", "--lib", "all_node_tests"]);
+    // As they were built with all others.
+    tests.args(["test", "--quiet", "--workspace", "--lib", "all_node_tests"]);
     run(tests.env("LODSTONE_ONNX_NODE_TESTS", &directory).current_dir(root()))
 }
 

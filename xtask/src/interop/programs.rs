@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::Work;
-use crate::run::{Outcome, cargo, root, run};
+use crate::run::{Outcome, build, root, run, target};
 
 pub(super) fn programs(python: &Path) -> Result<(), Outcome> {
     exchanged(python, "write_programs", "paddle_programs.py")?;
@@ -16,8 +16,9 @@ pub(super) fn programs(python: &Path) -> Result<(), Outcome> {
 fn exchanged(python: &Path, example: &str, script: &str) -> Result<(), Outcome> {
     let work = Work::new(example)?;
     let out = work.directory.display().to_string();
-    let example = ["run", "--quiet", "--package", "lodstone", "--example", example, "--"];
-    let ours = |more: &[&str]| cargo(&[&example, [out.as_str()].as_slice(), more].concat(), &[]);
+    build(&["--example", example])?;
+    let example = target().join("debug/examples").join(example);
+    let ours = |more: &[&str]| run(Command::new(&example).arg(&out).args(more).current_dir(root()));
     ours(&[])?;
     let script = root().join("interop").join(script);
     run(Command::new(python).arg("-B").arg(script).arg(&out))?;
