@@ -121,6 +121,14 @@ const SEEDS: &[(&str, &[Seeds])] = &[
         "archive",
         &[Below("hostile/archive", &["pt", "npz", "bin", "txt"]), Below("golden/numpy", &["npz"])],
     ),
+    (
+        "checkpoint",
+        &[Together(&[
+            "../../checkpoint/tests/golden/serials/step-00000003/manifest.json",
+            "../../checkpoint/tests/golden/serials/step-00000003/params",
+            "../../checkpoint/tests/golden/serials/step-00000003/loader/__model__",
+        ])],
+    ),
 ];
 
 /// Runs the targets that are named, or all.

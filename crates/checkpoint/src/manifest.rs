@@ -28,6 +28,7 @@ use serde_json::Value;
 
 use crate::container::Container;
 use crate::error::{Error, Result};
+use crate::loader::LOADER;
 use crate::numerics::Numerics;
 
 /// The file of the manifest in the directory of its serial.
@@ -156,6 +157,9 @@ impl Manifest {
                 return fail(format!("it has `{name}` twice, or by another name"));
             }
         }
+        if manifest.programs.main.is_some() && !manifest.has_loader() {
+            return fail("it was saved from a program, and has no loader".to_owned());
+        }
         Ok(manifest)
     }
 
@@ -174,10 +178,20 @@ impl Manifest {
         Ok(text)
     }
 
+    /// Whether there is a loader among the files.
+    pub(crate) fn has_loader(&self) -> bool {
+        self.files.iter().any(|file| is_loader(&file.name))
+    }
+
     /// Size of all files that it knows, in bytes.
     pub fn nbytes(&self) -> u64 {
         self.files.iter().map(|file| file.checks.len()).sum()
     }
+}
+
+/// Whether a file is one of the loader.
+pub(crate) fn is_loader(name: &str) -> bool {
+    name.split('/').next() == Some(LOADER)
 }
 
 /// The version alone: what else there is, only that version knows.

@@ -13,8 +13,8 @@ use lodstone_store::{
 use crate::container::{Container, PARAMS};
 use crate::error::{Error, Result};
 use crate::fit::{self, Mismatch, RestoreOptions, Restored};
-use crate::loader::{LOADER, get_checkpoint_loader};
-use crate::manifest::{MANIFEST, Manifest};
+use crate::loader::get_checkpoint_loader;
+use crate::manifest::{MANIFEST, Manifest, is_loader};
 use crate::numerics::Numerics;
 
 /// What names of serials begin with.
@@ -188,14 +188,14 @@ impl Serial {
         let tensors = loaded(self.read(&manifest)?)?;
         let mut restored = self.found(&manifest);
         restored.loaded = tensors.iter().map(|tensor| tensor.name.clone()).collect();
-        if has_loader(&manifest) {
+        if manifest.has_loader() {
             let loader = self.checked_loader(&manifest)?;
             let given = given(manifest.container, &tensors);
             restored.initialised = initialised(&loader, &restored.loaded);
             let dirs = Dirs { given, ..Dirs::default() };
             Executor::default().run(&loader, scope, &[], &[], &dirs)?;
         }
-        if manifest.container.placement().is_none() || !has_loader(&manifest) {
+        if manifest.container.placement().is_none() || !manifest.has_loader() {
             tensors.into_iter().for_each(|it| scope.set(&it.name, it.tensor));
         }
         forget_random(&manifest, scope);
@@ -218,7 +218,7 @@ impl Serial {
         let tensors = fit::rename(self.read(&manifest)?, &options.renames)?;
         let mut restored = self.found(&manifest);
         let mut begins = None;
-        if has_loader(&manifest) {
+        if manifest.has_loader() {
             let mut loader = self.checked_loader(&manifest)?;
             without_loads(&mut loader);
             restored.initialised = initialised(&loader, &[]);
@@ -286,14 +286,6 @@ pub(crate) fn loaded(parameters: Vec<Parameter>) -> Result<Vec<Parameter>> {
     Ok(model.parameters)
 }
 
-fn is_loader(name: &str) -> bool {
-    name.split('/').next() == Some(LOADER)
-}
-
-fn has_loader(manifest: &Manifest) -> bool {
-    manifest.files.iter().any(|file| is_loader(&file.name))
-}
-
 /// Tensors as the files that operators load.
 fn given(container: Container, tensors: &[Parameter]) -> BTreeMap<String, Vec<(String, Tensor)>> {
     let pair = |Parameter { name, tensor }: &Parameter| (name.clone(), tensor.clone());
@@ -330,7 +322,7 @@ fn is_other(hash: &str, main: &Program) -> bool {
 
 /// Random numbers begin anew where nothing had been drawn.
 fn forget_random(manifest: &Manifest, scope: &mut Scope) {
-    if has_loader(manifest) && manifest.random.is_empty() {
+    if manifest.has_loader() && manifest.random.is_empty() {
         scope.remove(RANDOM_STATE);
     }
 }

@@ -9,13 +9,16 @@
 use std::fs;
 use std::path::Path;
 
+use lodstone::checkpoint::{RestoreOptions, Serial};
+use lodstone::runtime::Scope;
 use lodstone::{
     Blob, ConvertOptions, Dialect, DiffOptions, Error, FORMATS, InspectOptions, Kind, Loss, Model,
-    OpenOptions, Parameter, Progress, Target as To, convert, diff, inspect, open_with, scan,
-    verify, write_text,
+    OpenOptions, Parameter, Program, Progress, Target as To, convert, diff, inspect, open_with,
+    scan, verify, write_text,
 };
 use lodstone_formats::{Effort, Format, named, pickle, pickles};
 use lodstone_model::Limits;
+use serde_json::{Value, json};
 
 use crate::support::counting::peak_of;
 use crate::support::subjects::subject;
@@ -36,6 +39,8 @@ pub struct Target {
     pub repair: fn(&mut Vec<u8>),
     /// Whether its files are looked through for pickles at any offset, which takes long.
     pub scans: bool,
+    /// Whether it is a checkpoint, which is restored rather than opened.
+    pub restores: bool,
 }
 
 /// What is between the files of an input.
@@ -49,6 +54,7 @@ const PLAIN: Target = Target {
     subjects: &[],
     repair: |_| {},
     scans: false,
+    restores: false,
 };
 
 /// Every target. A new format joins one, or is one.
@@ -206,6 +212,18 @@ pub const TARGETS: &[Target] = &[
         repair: sum_seal,
         ..PLAIN
     },
+    Target {
+        name: "checkpoint",
+        files: &[
+            "step-00000003/manifest.json",
+            "step-00000003/params",
+            "step-00000003/loader/__model__",
+        ],
+        open: "",
+        repair: sum_manifest,
+        restores: true,
+        ..PLAIN
+    },
 ];
 
 /// What is held while a model is opened, listed or written: this many times the bytes, since programs
@@ -233,17 +251,31 @@ pub fn check(target: &Target, input: &[u8]) {
     }
     with_scratch(|scratch| {
         let directory = scratch.join("in");
-        let mut rest = &input[..];
-        for (number, name) in target.files.iter().enumerate() {
-            let last = number + 1 == target.files.len();
-            let end = rest.windows(MARK.len()).position(|window| window == MARK);
-            let end = end.filter(|_| !last).unwrap_or(rest.len());
-            fs::write(directory.join(name), &rest[..end]).expect("a file");
-            rest = rest.get(end + MARK.len()..).unwrap_or_default();
+        let mut files = split(&input, target.files.len());
+        for name in target.files {
+            let path = directory.join(name);
+            fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+            fs::write(path, files.next().unwrap_or_default()).expect("a file");
+        }
+        if target.restores {
+            return use_checkpoint(&directory, input.len());
         }
         let path = directory.join(target.open);
         use_file(target, &path, &scratch.join("out"), input.len());
     });
+}
+
+/// The files of an input, at most so many.
+fn split(input: &[u8], most: usize) -> impl Iterator<Item = &[u8]> {
+    let (mut rest, mut left) = (Some(input), most);
+    std::iter::from_fn(move || {
+        let here = rest?;
+        left -= 1;
+        let end = here.windows(MARK.len()).position(|window| window == MARK);
+        let end = end.filter(|_| left > 0);
+        rest = end.and_then(|end| here.get(end + MARK.len()..));
+        here.get(..end.unwrap_or(here.len()))
+    })
 }
 
 /// What `work` gives, if it does not hold more than an input of so many bytes justifies.
@@ -299,6 +331,33 @@ fn use_file(target: &Target, path: &Path, out: &Path, bytes: usize) {
         bounded("same", bytes, || write_back(&model, path, out));
         bounded("convert", bytes, || write_as_another(&model, path, out));
     }
+}
+
+/// Most bytes that the variables of a restored checkpoint take.
+const RESTORED: u64 = 16 << 20;
+
+/// A checkpoint is whole and comes back, or it is refused and nothing of it does.
+fn use_checkpoint(directory: &Path, bytes: usize) {
+    let Ok(serial) = Serial::find(directory, None) else { return };
+    let says_enough = |error: lodstone::checkpoint::Error| says_enough(&error.into());
+    let found = bounded("verify", bytes, || serial.verify(&Progress::default()));
+    // A file that nobody needs may be away.
+    let is_away = |damage: &String| damage.ends_with("is not there");
+    let is_whole = found.as_ref().is_ok_and(|found| found.iter().all(is_away));
+    found.err().map(says_enough);
+    let mut scope = Scope::default().with_memory(RESTORED);
+    match bounded("restore", bytes, || serial.restore(&mut scope)) {
+        Ok(_) => assert!(is_whole),
+        Err(error) => {
+            says_enough(error);
+            assert_eq!(scope.names().count(), 0);
+        }
+    }
+    let none = Program { dialect: Dialect::Paddle, ..Program::default() };
+    let partial = RestoreOptions { partial: true, ..RestoreOptions::default() };
+    bounded("fit", bytes, || serial.restore_for(&none, &mut scope, &partial))
+        .err()
+        .map(says_enough);
 }
 
 /// An error says something, and not the whole file.
@@ -462,4 +521,38 @@ fn sum_seal(input: &mut Vec<u8>) {
     let sum = lodstone_store::checksum(input);
     input.extend(format!("\"self\": \"{sum:016x}\"}}\n").bytes());
     input.extend(rest);
+}
+
+/// Gives a manifest the checksums that its files and itself should have: where it is one, what there is
+/// beyond them is what is tried.
+fn sum_manifest(input: &mut Vec<u8>) {
+    let files: Vec<&[u8]> = split(input, 3).collect();
+    let Some((manifest, others)) = files.split_first() else { return };
+    let Ok(mut manifest) = serde_json::from_slice::<Value>(manifest) else { return };
+    for (name, file) in ["params", "loader/__model__"].iter().zip(others) {
+        let sealed = manifest.get_mut("files").and_then(Value::as_array_mut);
+        for sealed in sealed.into_iter().flatten().filter(|sealed| sealed["name"] == *name) {
+            let parts = sealed.get_mut("parts").and_then(Value::as_array_mut);
+            for part in parts.into_iter().flatten().filter_map(Value::as_object_mut) {
+                let number =
+                    |key: &str| part.get(key)?.as_u64().and_then(|it| usize::try_from(it).ok());
+                let (offset, size) = (number("offset"), number("size"));
+                let bytes =
+                    offset.zip(size).and_then(|(offset, size)| file.get(offset..)?.get(..size));
+                if let Some(bytes) = bytes {
+                    let sum = format!("{:016x}", lodstone_store::checksum(bytes));
+                    part.insert("checksums".to_owned(), json!([sum]));
+                }
+            }
+        }
+    }
+    let Some(fields) = manifest.as_object_mut() else { return };
+    fields.remove("self");
+    let mut text = serde_json::to_vec_pretty(&manifest).expect("JSON");
+    text.truncate(text.len() - "\n}".len());
+    text.extend(b",\n");
+    let sum = lodstone_store::checksum(&text);
+    text.extend(format!("  \"self\": \"{sum:016x}\"\n}}\n").bytes());
+    let repaired = std::iter::once(text.as_slice()).chain(others.iter().copied());
+    *input = repaired.collect::<Vec<_>>().join(MARK);
 }
