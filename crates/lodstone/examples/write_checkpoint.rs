@@ -74,12 +74,14 @@ fn check(out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A network of two layers that Adam trains, at a rate that falls.
+/// A network of two layers that Adam trains, at a rate that falls. It draws random numbers, to drop nothing: those of
+/// others are others.
 fn network() -> Result<Network, Failure> {
     let mut net = Network::new();
     let x = layers::data(&mut net, "x", &[None, Some(4)], DType::Float32);
     let y = layers::data(&mut net, "y", &[None, Some(2)], DType::Float32);
     let hidden = layers::fc(&mut net, &x, &Fc::new(8).act("tanh"))?;
+    let hidden = layers::dropout(&mut net, &hidden, 0.0, false)?;
     let out = layers::fc(&mut net, &hidden, &Fc::new(2))?;
     let loss = layers::square_error_cost(&mut net, &out, &y)?;
     let loss = layers::mean(&mut net, &loss)?;
