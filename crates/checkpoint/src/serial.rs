@@ -171,8 +171,17 @@ impl Serial {
     }
 
     fn read(&self, manifest: &Manifest) -> Result<Vec<Parameter>> {
+        self.read_with(manifest, |file| Ok(Blob::file(Arc::new(file))))
+    }
+
+    /// The tensors in what `bytes` makes of files.
+    fn read_with(
+        &self,
+        manifest: &Manifest,
+        bytes: impl Fn(SourceFile) -> Result<Blob>,
+    ) -> Result<Vec<Parameter>> {
         let dir = Dir::open(&self.path, Links::Confined, false)?;
-        let open = |name: &str| Ok(Blob::file(Arc::new(checked(&dir, manifest, name)?)));
+        let open = |name: &str| bytes(checked(&dir, manifest, name)?);
         let variables = &manifest.variables;
         let known: Vec<_> = variables.iter().map(|var| (var.name.as_str(), var.expect())).collect();
         manifest.container.read(&known, open)
@@ -185,7 +194,13 @@ impl Serial {
     /// If something is damaged, or the loader cannot be run.
     pub fn restore(&self, scope: &mut Scope) -> Result<Restored> {
         let manifest = self.manifest()?;
-        let tensors = loaded(self.read(&manifest)?)?;
+        let tensors = match manifest.container {
+            // Tensors are where they should be in memory if the file is.
+            Container::Combined => {
+                self.read_with(&manifest, |file| Ok(Blob::memory(file.read_all()?)))?
+            }
+            _ => loaded(self.read(&manifest)?)?,
+        };
         let mut restored = self.found(&manifest);
         restored.loaded = tensors.iter().map(|tensor| tensor.name.clone()).collect();
         if manifest.has_loader() {

@@ -187,6 +187,13 @@ impl Blob {
         }
     }
 
+    /// Asks the system to have bytes in memory soon.
+    pub(crate) fn fetch(&self, offset: u64, len: usize) {
+        if let Repr::File { file, offset: base, .. } = &self.0 {
+            file.fetch(base + offset, len);
+        }
+    }
+
     /// Fills `buffer` with the bytes from `offset` unless they would have to come from a disk; says
     /// whether it did. A file with checks is read in any case.
     ///

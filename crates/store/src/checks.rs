@@ -6,9 +6,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::blob::{CHUNK, to_usize};
+use crate::memory::Memory;
 use crate::{Blob, Error, Progress, Result, SourceFile, parallel};
 
 /// Most bytes under one checksum.
@@ -116,12 +118,13 @@ impl Part {
             parts.push(Self { tensor, offset, len, checksums: Vec::new() });
             offset += len;
         }
-        let pieces = parts.iter().flat_map(|part| pieces(part.offset, part.len)).collect();
+        let pieces: Vec<_> = parts.iter().flat_map(|part| pieces(part.offset, part.len)).collect();
         let read = |offset, buffer: &mut [u8]| {
             progress.advance(buffer.len() as u64)?;
             file.read_at(offset, buffer)
         };
-        let mut checksums = checksums(pieces, &read)?.into_iter();
+        let source = Source { read: &read, fetch: &|offset, len| file.fetch(offset, len) };
+        let mut checksums = checksums(&pieces, &source, &mut [])?.into_iter();
         for part in &mut parts {
             let count = to_usize(part.len.div_ceil(PIECE));
             part.checksums = checksums.by_ref().take(count).collect();
@@ -143,24 +146,45 @@ fn pieces(offset: u64, len: u64) -> impl Iterator<Item = Piece> {
     starts.map(move |start| Piece { offset: offset + start, len: PIECE.min(len - start) })
 }
 
-/// The checksums of pieces, in their order: those of chunks, put together.
-fn checksums(
-    pieces: Vec<Piece>,
-    read: &(dyn Fn(u64, &mut [u8]) -> Result<()> + Sync),
-) -> Result<Vec<u64>> {
-    let (chunks, shares) = chunks(&pieces);
+/// How many chunks the system fetches before they are read.
+const AHEAD: usize = 32;
+
+/// What checksums are computed of.
+struct Source<'a> {
+    read: &'a (dyn Fn(u64, &mut [u8]) -> Result<()> + Sync),
+    /// Asks the system to have bytes in memory soon.
+    fetch: &'a (dyn Fn(u64, usize) + Sync),
+}
+
+/// The checksums of pieces, in their order: those of chunks, put together. The bytes are left in `memory`, as much as
+/// there is of it: all pieces or nothing.
+fn checksums(pieces: &[Piece], source: &Source<'_>, memory: &mut [u8]) -> Result<Vec<u64>> {
+    let (chunks, shares) = chunks(pieces);
     let mut of_shares = vec![0; shares.len()];
     let (mut work, mut left, mut rest) = (Vec::new(), shares.as_slice(), &mut *of_shares);
-    for chunk in chunks {
+    let mut room = memory;
+    for (number, chunk) in chunks.iter().enumerate() {
         let (shares, later) = left.split_at(chunk.shares);
         let (checksums, of_later) = rest.split_at_mut(chunk.shares);
-        work.push((chunk, shares, checksums));
-        (left, rest) = (later, of_later);
+        let (here, room_of_later) = room.split_at_mut(chunk.len.min(room.len()));
+        // They are begun in order: the first fetches for those that begin with it.
+        let first = if number == 0 { 0 } else { number + AHEAD };
+        let soon = chunks.get(first..).unwrap_or_default();
+        let soon = soon.get(..number + AHEAD + 1 - first).unwrap_or(soon);
+        work.push((chunk, shares, checksums, here, soon));
+        (left, rest, room) = (later, of_later, room_of_later);
     }
-    parallel::for_each(work, Vec::new, |buffer, (chunk, shares, checksums)| {
-        buffer.resize(chunk.len, 0);
-        read(chunk.offset, buffer)?;
-        let mut rest = buffer.as_slice();
+    parallel::for_each(work, Vec::new, |buffer, (chunk, shares, checksums, here, soon)| {
+        soon.iter().for_each(|soon| (source.fetch)(soon.offset, soon.len));
+        let bytes = match here.is_empty() {
+            true => {
+                buffer.resize(chunk.len, 0);
+                buffer.as_mut_slice()
+            }
+            false => here,
+        };
+        (source.read)(chunk.offset, bytes)?;
+        let mut rest = &*bytes;
         for (share, of_share) in shares.iter().zip(checksums) {
             let (now, later) = rest.split_at(share.len);
             *of_share = checksum(now);
@@ -307,11 +331,30 @@ impl Checks {
     /// # Errors
     /// [`Error::Damaged`] for the first piece that is not what it was, or what reading gives.
     pub(crate) fn check(&self, file: &SourceFile, offset: u64, len: u64) -> Result<()> {
-        let unproven = self.unproven(offset, len);
+        self.prove_all(file, &self.unproven(offset, len), &mut [])
+    }
+
+    /// Reads places, and compares them; the bytes are left in `memory`, if there is any.
+    fn prove_all(&self, file: &SourceFile, places: &[Place<'_>], memory: &mut [u8]) -> Result<()> {
         let read = |at, buffer: &mut [u8]| file.read_plain(at, buffer);
-        let checksums = checksums(pieces_in(&unproven), &read)?;
-        let mut proven = unproven.iter().zip(checksums);
+        let source = Source { read: &read, fetch: &|at, len| file.fetch(at, len) };
+        let checksums = checksums(&pieces_in(places), &source, memory)?;
+        let mut proven = places.iter().zip(checksums);
         proven.try_for_each(|(place, checksum)| self.prove(file, place, checksum))
+    }
+
+    /// All bytes of the file, each of which is compared, whatever was compared before.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] for the first piece that is not what it was, what reading gives, or if there is not so much
+    /// memory.
+    pub(crate) fn read_all(&self, file: &SourceFile) -> Result<Bytes> {
+        let (mut memory, begin) = Memory::aligned(self.len)?;
+        let end = begin + to_usize(self.len);
+        if let Some(memory) = memory.get_mut(begin..end) {
+            self.prove_all(file, &self.places(0, self.len), memory)?;
+        }
+        Ok(memory.freeze().slice(begin..end))
     }
 
     /// Fills `buffer` from `offset` with what the checksums say that it should be: pieces that it
@@ -359,34 +402,37 @@ impl Checks {
             progress.advance(buffer.len() as u64)?;
             file.read_plain(at, buffer)
         };
-        let checksums = checksums(pieces_in(&unproven), &read)?;
+        let source = Source { read: &read, fetch: &|at, len| file.fetch(at, len) };
+        let checksums = checksums(&pieces_in(&unproven), &source, &mut [])?;
         let found = unproven.iter().zip(checksums);
         Ok(found.filter_map(|(place, checksum)| self.compare(place, checksum)).collect())
     }
 
     /// The pieces that have bytes among the `len` from `offset` and were not found to be right yet.
     fn unproven(&self, offset: u64, len: u64) -> Vec<Place<'_>> {
+        let mut places = self.places(offset, len);
+        places.retain(|place| !place.right.load(Ordering::Relaxed));
+        places
+    }
+
+    /// The pieces that have bytes among the `len` from `offset`.
+    fn places(&self, offset: u64, len: u64) -> Vec<Place<'_>> {
         let end = offset.saturating_add(len);
         let begin = self.parts.partition_point(|part| part.offset + part.len <= offset);
         // Slices, rather than `skip`: there may be millions of parts.
         let (parts, first) = (self.parts.get(begin..), self.first.get(begin..));
         let parts = parts.unwrap_or_default().iter().zip(first.unwrap_or_default());
-        let mut unproven = Vec::new();
+        let mut places = Vec::new();
         for (part, first) in parts.take_while(|(part, _)| part.offset < end) {
             // Pieces before the range are of equal size and can be passed over at once.
             let passed = to_usize(offset.saturating_sub(part.offset) / PIECE);
             let right = self.right.get(first + passed..).unwrap_or_default();
             let pieces = pieces(part.offset, part.len).enumerate().skip(passed);
             let inside = pieces.take_while(|(_, piece)| piece.offset < end).zip(right);
-            let unknown = inside.filter(|(_, right)| !right.load(Ordering::Relaxed));
-            unproven.extend(unknown.map(|((number, piece), right)| Place {
-                part,
-                number,
-                piece,
-                right,
-            }));
+            let place = |((number, piece), right)| Place { part, number, piece, right };
+            places.extend(inside.map(place));
         }
-        unproven
+        places
     }
 
     /// Remembers that a piece is right, or fails if it is not.

@@ -8,6 +8,8 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::ErrorKind;
 #[cfg(target_os = "linux")]
 use std::io::IoSliceMut;
+#[cfg(target_os = "linux")]
+use std::num::NonZero;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +21,7 @@ use crate::checks::SEAL;
 use crate::commit::waiting::{check_path, is_expected, is_expected_beside, waiting_entries};
 use crate::commit::{attributes, is_hidden};
 use crate::memory::Memory;
-use crate::{Checks, Error, Result};
+use crate::{Blob, Checks, Error, Result};
 
 /// A regular file that is read.
 ///
@@ -182,6 +184,35 @@ impl SourceFile {
             }
         }
         self.read_at(offset, buffer).map(|()| true)
+    }
+
+    /// Asks the system to have a stretch of the file in memory soon, if its beginning is not there. What several
+    /// threads read in turns is no sequence to the system, which would not read ahead of them.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(unused_variables, reason = "they read as they may")
+    )]
+    pub(crate) fn fetch(&self, offset: u64, len: usize) {
+        #[cfg(target_os = "linux")]
+        let _ = self.with(|file| {
+            let flags = rustix::io::ReadWriteFlags::NOWAIT;
+            let first = rustix::io::preadv2(file, &mut [IoSliceMut::new(&mut [0])], offset, flags);
+            if first == Err(rustix::io::Errno::AGAIN) {
+                let len = NonZero::new(len as u64);
+                let _ = rustix::fs::fadvise(file, offset, len, rustix::fs::Advice::WillNeed);
+            }
+        });
+    }
+
+    /// All its bytes. Those that are compared with checksums are read once, in order, on all processors.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at), or if there is not so much memory.
+    pub fn read_all(self) -> Result<Bytes> {
+        match self.checks.clone() {
+            Some(checks) => checks.read_all(&self),
+            None => Blob::file(Arc::new(self)).read(),
+        }
     }
 
     /// Calls `work` with the file, opened again if it was not kept open.

@@ -43,6 +43,16 @@ impl Memory {
         Ok(Self(Repr::Pages(pages)))
     }
 
+    /// Zeros, so many of them from a place on that is at a multiple of 64.
+    ///
+    /// # Errors
+    /// If there is not so much memory.
+    pub(crate) fn aligned(len: u64) -> Result<(Self, usize)> {
+        let memory = Self::new(len.saturating_add(ALIGNMENT))?;
+        let begin = memory.as_ptr().align_offset(to_usize(ALIGNMENT));
+        Ok((memory, begin))
+    }
+
     /// All the bytes of several blobs, read into one stretch, and where each of them is in it: at an
     /// address that is a multiple of 64.
     ///
@@ -51,8 +61,7 @@ impl Memory {
     pub fn read(blobs: &[Blob], progress: &Progress) -> Result<(Self, Vec<Range<usize>>)> {
         let room = |blob: &Blob| blob.len().checked_next_multiple_of(ALIGNMENT);
         let len = blobs.iter().try_fold(0_u64, |sum, blob| sum.checked_add(room(blob)?));
-        let mut memory = Self::new(len.unwrap_or(u64::MAX).saturating_add(ALIGNMENT))?;
-        let begin = memory.as_ptr().align_offset(to_usize(ALIGNMENT));
+        let (mut memory, begin) = Self::aligned(len.unwrap_or(u64::MAX))?;
         let (_, mut rest) = memory.split_at_mut(begin);
         let mut pieces = Vec::new();
         for blob in blobs {
