@@ -2,10 +2,11 @@
 
     peer.py lodstone.numpy | lodstone.torch | safetensors | torch | torch.dcp | orbax | paddle | mxnet | onnx
 
-A request is `{"operation": "open_alone" | "open" | "load" | "check" | "save" | "stall" | "restore", "path": ...,
-"out": ..., "tensors": ..., "shape": [...]}`, an answer `{"seconds": ..., "resident": ...}`, the latter in bytes. What is timed is what
-a user of the framework calls (`stall`: until a save that goes on beside lets the caller go on); `save` ends with an fsync, which none of them does itself. What was
-loaded is freed outside of the time.
+A request is `{"operation": "open_alone" | "open" | "load" | "check" | "save" | "stall" | "slower" | "restore",
+"path": ..., "out": ..., "tensors": ..., "shape": [...]}`, an answer `{"seconds": ..., "resident": ...}`, the latter in
+bytes. What is timed is what a user of the framework calls (`stall`: until a save that goes on beside lets the caller go
+on; `slower`: that, and how much longer the step behind it takes than others); `save` ends with an fsync, which none of
+them does itself. What was loaded is freed outside of the time.
 """
 
 import gc
@@ -110,7 +111,7 @@ class Dcp(Checkpointer):
         # Without a group nothing is saved in the background.
         store = torch.distributed.HashStore()
         torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=store)
-        self.like = {}
+        self.like, self.gradients = {}, None
 
     def load(self, request):
         # It maps the file; what is saved is in memory.
@@ -123,6 +124,11 @@ class Dcp(Checkpointer):
 
     def stall(self, loaded, path):
         return self.dcp.async_save(loaded, checkpoint_id=path).result
+
+    def step(self, loaded):
+        parameters = list(loaded.values())
+        self.gradients = self.gradients or [parameter.clone() for parameter in parameters]
+        self.torch._foreach_add_(parameters, self.gradients, alpha=-1e-3)
 
     def restored(self, path):
         state = {name: self.torch.empty(shape, dtype=dtype) for name, (shape, dtype) in self.like.items()}
@@ -137,6 +143,8 @@ class Orbax(Checkpointer):
         import safetensors.numpy
 
         self.version, self.put = orbax.checkpoint.__version__, jax.numpy.asarray
+        self.wait, self.gradients = jax.block_until_ready, None
+        self.moved = jax.jit(lambda tree, by: jax.tree.map(lambda a, b: a - 1e-3 * b, tree, by))
         self.read = safetensors.numpy.load_file
         self.checkpointer = orbax.checkpoint.StandardCheckpointer()
 
@@ -149,6 +157,10 @@ class Orbax(Checkpointer):
     def stall(self, loaded, path):
         self.checkpointer.save(path, loaded)
         return self.checkpointer.wait_until_finished
+
+    def step(self, loaded):
+        self.gradients = self.gradients or dict(loaded)
+        loaded.update(self.wait(self.moved(loaded, self.gradients)))
 
     def restored(self, path):
         return self.checkpointer.restore(path)
@@ -242,9 +254,15 @@ def written(path):
     return [os.path.join(above, name) for above, _, names in os.walk(path) for name in names]
 
 
+def timed(work, *arguments):
+    start = time.perf_counter()
+    work(*arguments)
+    return time.perf_counter() - start
+
+
 def seconds(peer, request):
     operation = request["operation"]
-    saves = operation in ("save", "stall")
+    saves = operation in ("save", "stall", "slower")
     if isinstance(peer, Checkpointer):
         request["out"] += ".checkpoint"
         if saves:
@@ -260,6 +278,15 @@ def seconds(peer, request):
             file = os.open(path, os.O_RDONLY)
             os.fsync(file)
             os.close(file)
+    elif operation == "slower":
+        alone = sorted(timed(peer.step, loaded) for _ in range(5))[2]
+        start = time.perf_counter()
+        finish = peer.stall(loaded, request["out"])
+        peer.step(loaded)
+        beside = time.perf_counter() - start
+        finish()
+        peer.gradients = None
+        return max(beside - alone, 0.0)
     elif operation == "stall":
         finish = peer.stall(loaded, request["out"])
         stalled = time.perf_counter() - start

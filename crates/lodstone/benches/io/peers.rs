@@ -73,7 +73,7 @@ impl Peer {
     pub(crate) fn does(&self, operation: &str, is_checkpoint: bool) -> bool {
         match self.name.as_str() {
             "torch.dcp" | "orbax" => is_checkpoint,
-            "torch" | "paddle" if is_checkpoint => operation != "stall",
+            "torch" | "paddle" if is_checkpoint => matches!(operation, "save" | "restore"),
             "onnx" => !is_checkpoint,
             _ => !is_checkpoint && operation != "check",
         }

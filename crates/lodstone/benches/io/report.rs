@@ -70,7 +70,7 @@ impl Report {
             let gib = row["mib"].as_f64().unwrap_or(f64::NAN) / 1024.0 / seconds;
             // What opens a file does not move its bytes, nor does who leaves it to another thread.
             let rests = |what: &str| text_of(&row["operation"]).starts_with(what);
-            let moves = !rests("open") && !rests("stall");
+            let moves = !rests("open") && !rests("stall") && !rests("background");
             let speed = if moves { format!("{gib:.2}") } else { String::new() };
             let system = match text_of(&row["role"]) {
                 "lodstone" => format!("**Lodstone**, {}", text_of(&row["system"])),

@@ -181,7 +181,10 @@ impl Operation {
         let mut systems: Vec<System> = limits.chain(ours).collect();
         for (index, peer) in peers.iter().enumerate() {
             let Some(operation) = self.asked else { continue };
-            if !peer.does(operation, self.name.contains("checkpoint") || operation == "stall") {
+            if !peer.does(
+                operation,
+                self.name.contains("checkpoint") || self.name.contains("background"),
+            ) {
                 continue;
             }
             let name = format!("{} {}", peer.name, peer.version);
@@ -380,7 +383,7 @@ pub(crate) const WRITE_LIMITS: &[Limit] = &[("write + fsync", &[SAFETENSORS], |f
     timed(|| limits::write(&files.at("out/raw"), &bytes))
 })];
 
-pub(crate) const LOAD_LIMITS: &[Limit] = &[
+const LOAD_LIMITS: &[Limit] = &[
     ("read into memory", &[PADDLE], |files| timed(|| limits::read(&files.at(PADDLE)))),
     ("read into large pages", &[PADDLE], |files| timed(|| limits::read_large(&files.at(PADDLE)))),
     ("read through 1 MiB", &[PADDLE], |files| timed(|| limits::read_through(&files.at(PADDLE)))),
