@@ -186,8 +186,8 @@ impl SourceFile {
         self.read_at(offset, buffer).map(|()| true)
     }
 
-    /// Asks the system to have a stretch of the file in memory soon, if its beginning is not there. What several
-    /// threads read in turns is no sequence to the system, which would not read ahead of them.
+    /// Asks the system to have a stretch of the file in memory soon. What several threads read in turns is no sequence
+    /// to the system, which would not read ahead of them.
     #[cfg_attr(
         not(target_os = "linux"),
         expect(unused_variables, reason = "they read as they may")
@@ -195,12 +195,8 @@ impl SourceFile {
     pub(crate) fn fetch(&self, offset: u64, len: usize) {
         #[cfg(target_os = "linux")]
         let _ = self.with(|file| {
-            let flags = rustix::io::ReadWriteFlags::NOWAIT;
-            let first = rustix::io::preadv2(file, &mut [IoSliceMut::new(&mut [0])], offset, flags);
-            if first == Err(rustix::io::Errno::AGAIN) {
-                let len = NonZero::new(len as u64);
-                let _ = rustix::fs::fadvise(file, offset, len, rustix::fs::Advice::WillNeed);
-            }
+            let len = NonZero::new(len as u64);
+            rustix::fs::fadvise(file, offset, len, rustix::fs::Advice::WillNeed)
         });
     }
 

@@ -201,9 +201,9 @@ impl System {
         files: &Files,
         peers: &mut [Peer],
     ) -> Duration {
-        if operation.name.starts_with("load") || operation.name.starts_with("restore") {
-            // For what is loaded, and for the pages of a file that was made cold.
-            limits::warm_memory(2 * files.nbytes());
+        if ["load", "restore", "background"].iter().any(|what| operation.name.starts_with(what)) {
+            // For what is loaded or computed, and for the pages of a file that was made cold or is written.
+            limits::warm_memory(3 * files.nbytes());
         }
         limits::settle(&files.at("out"));
         let prepare = |path: &Path| {
