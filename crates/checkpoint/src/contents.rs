@@ -11,7 +11,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::loader::{build_checkpoint_loader, check_loader, is_checkpointed};
+use crate::loader::{build_checkpoint_loader, check_ends, check_loader, is_checkpointed};
 use crate::manifest::Programs;
 
 /// What checkpoints of a program contain: found out once, and then saved again and again.
@@ -42,7 +42,8 @@ impl Contents {
     /// [outlive runs](is_checkpointed) and that the predicate says yes to, and the state of the random numbers.
     ///
     /// # Errors
-    /// [`Error::Incomplete`] if there is a variable that is neither saved nor begins with the startup program.
+    /// [`Error::Incomplete`] if there is a variable that is neither saved nor begins with the startup program;
+    /// [`Error::Loop`] if what is left of that has a loop.
     pub fn of(
         main: &Program,
         startup: &Program,
@@ -63,7 +64,9 @@ impl Contents {
             schedule: schedule(main),
         };
         let all = Placement::Combined(String::from("all"));
-        check_loader(&build_checkpoint_loader(&found.vars, Some(startup), &all)?, main)?;
+        let loader = build_checkpoint_loader(&found.vars, Some(startup), &all)?;
+        check_ends(&loader)?;
+        check_loader(&loader, main)?;
         Ok(Self(Arc::new(found)))
     }
 

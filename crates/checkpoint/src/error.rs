@@ -29,6 +29,9 @@ pub enum Error {
         /// The variables, sorted.
         names: Vec<String>,
     },
+    /// A loader that may never end.
+    #[error("its loader has a loop, which may not end: a serial is restored without any")]
+    Loop,
     /// Variables of a checkpoint that are not those of the program.
     #[error("the checkpoint does not fit the program: {0}")]
     Mismatch(Mismatch),

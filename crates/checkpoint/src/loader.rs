@@ -77,6 +77,14 @@ pub fn check_loader(loader: &Program, main: &Program) -> Result<()> {
     }
 }
 
+/// Fails if a loader has a loop: who restores a checkpoint runs a program that he has not seen.
+pub(crate) fn check_ends(loader: &Program) -> Result<()> {
+    match loader.ops().any(|op| op.kind == "while") {
+        true => Err(Error::Loop),
+        false => Ok(()),
+    }
+}
+
 /// A program of no operators.
 pub(crate) fn empty() -> Program {
     Network::new().main

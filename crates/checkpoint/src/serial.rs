@@ -13,7 +13,7 @@ use lodstone_store::{
 use crate::container::{Container, PARAMS};
 use crate::error::{Error, Result};
 use crate::fit::{self, Mismatch, RestoreOptions, Restored};
-use crate::loader::get_checkpoint_loader;
+use crate::loader::{check_ends, get_checkpoint_loader};
 use crate::manifest::{MANIFEST, Manifest, is_loader};
 use crate::numerics::Numerics;
 
@@ -273,14 +273,16 @@ impl Serial {
         Restored { step: self.step, loaded, initialised, mismatch, warnings, metadata }
     }
 
-    /// The loader, if it is what was written.
+    /// The loader, if it is what was written, and ends.
     fn checked_loader(&self, manifest: &Manifest) -> Result<Program> {
         let dir = Dir::open(&self.path, Links::Confined, false)?;
         for file in manifest.files.iter().filter(|file| is_loader(&file.name)) {
             let blob = Blob::file(Arc::new(checked(&dir, manifest, &file.name)?));
             blob.for_each_chunk::<StoreError>(|_| Ok(()))?;
         }
-        self.loader()
+        let loader = self.loader()?;
+        check_ends(&loader)?;
+        Ok(loader)
     }
 }
 

@@ -9,6 +9,8 @@ use std::path::Path;
 
 use common::{Training, manager};
 use lodstone_checkpoint::Serial;
+use lodstone_model::{AttributeValue, Block};
+use lodstone_program::{Form, Operator, save_program};
 use lodstone_runtime::Scope;
 use lodstone_store::{Progress, checksum};
 use serde_json::{Value, json};
@@ -73,6 +75,33 @@ fn what_lies_is_answered_and_nothing_is_restored() {
         let verified = serial.verify(&Progress::default());
         assert!(verified.is_err() || verified.is_ok_and(|found| !found.is_empty()), "{lie}");
     }
+}
+
+#[test]
+fn a_loader_that_may_never_end_is_not_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let training = Training::begin();
+    let serial = manager(dir.path(), 1).save(1, &training.snapshot()).unwrap().serial;
+    let mut loader = serial.loader().unwrap();
+    let goes_on = Operator::new("while").attribute("sub_block", AttributeValue::Block(1));
+    loader.blocks[0].ops.insert(0, goes_on.finish().unwrap());
+    loader.blocks.push(Block { index: 1, parent: 0, ..Block::default() });
+    save_program(&loader, &serial.path().join("loader"), Form::Binary).unwrap();
+    let bytes = std::fs::read(serial.path().join("loader/__model__")).unwrap();
+
+    let path = serial.path().join("manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    manifest.as_object_mut().unwrap().remove("self");
+    let files = manifest["files"].as_array_mut().unwrap();
+    let file = files.iter_mut().find(|file| file["name"] == "loader/__model__").unwrap();
+    file["size"] = json!(bytes.len());
+    file["parts"] = json!([{
+        "offset": 0, "size": bytes.len(), "checksums": [format!("{:016x}", checksum(&bytes))],
+    }]);
+    write(&path, &manifest);
+    assert_eq!(serial.verify(&Progress::default()).unwrap(), Vec::<String>::new());
+    let error = serial.restore(&mut Scope::default()).unwrap_err().to_string();
+    assert!(error.contains("loop, which may not end"), "{error}");
 }
 
 #[test]
