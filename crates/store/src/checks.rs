@@ -167,10 +167,11 @@ fn checksums(pieces: &[Piece], source: &Source<'_>, memory: &mut [u8]) -> Result
         let (shares, later) = left.split_at(chunk.shares);
         let (checksums, of_later) = rest.split_at_mut(chunk.shares);
         let (here, room_of_later) = room.split_at_mut(chunk.len.min(room.len()));
-        // They are begun in order: the first fetches for those that begin with it.
-        let first = if number == 0 { 0 } else { number + AHEAD };
-        let soon = chunks.get(first..).unwrap_or_default();
-        let soon = soon.get(..number + AHEAD + 1 - first).unwrap_or(soon);
+        // They are begun in order: the first has those behind it fetched, each other one a chunk more. One alone is
+        // read at once.
+        let first = if number == 0 { 1 } else { number + AHEAD };
+        let end = chunks.len().min(number + AHEAD + 1);
+        let soon = chunks.get(first..end).unwrap_or_default();
         work.push((chunk, shares, checksums, here, soon));
         (left, rest, room) = (later, of_later, room_of_later);
     }
@@ -352,7 +353,7 @@ impl Checks {
         let (mut memory, begin) = Memory::aligned(self.len)?;
         let end = begin + to_usize(self.len);
         if let Some(memory) = memory.get_mut(begin..end) {
-            self.prove_all(file, &self.places(0, self.len), memory)?;
+            self.prove_all(file, &self.places(0, self.len).collect::<Vec<_>>(), memory)?;
         }
         Ok(memory.freeze().slice(begin..end))
     }
@@ -410,29 +411,24 @@ impl Checks {
 
     /// The pieces that have bytes among the `len` from `offset` and were not found to be right yet.
     fn unproven(&self, offset: u64, len: u64) -> Vec<Place<'_>> {
-        let mut places = self.places(offset, len);
-        places.retain(|place| !place.right.load(Ordering::Relaxed));
-        places
+        self.places(offset, len).filter(|place| !place.right.load(Ordering::Relaxed)).collect()
     }
 
     /// The pieces that have bytes among the `len` from `offset`.
-    fn places(&self, offset: u64, len: u64) -> Vec<Place<'_>> {
+    fn places(&self, offset: u64, len: u64) -> impl Iterator<Item = Place<'_>> {
         let end = offset.saturating_add(len);
         let begin = self.parts.partition_point(|part| part.offset + part.len <= offset);
         // Slices, rather than `skip`: there may be millions of parts.
         let (parts, first) = (self.parts.get(begin..), self.first.get(begin..));
         let parts = parts.unwrap_or_default().iter().zip(first.unwrap_or_default());
-        let mut places = Vec::new();
-        for (part, first) in parts.take_while(|(part, _)| part.offset < end) {
+        parts.take_while(move |(part, _)| part.offset < end).flat_map(move |(part, first)| {
             // Pieces before the range are of equal size and can be passed over at once.
             let passed = to_usize(offset.saturating_sub(part.offset) / PIECE);
             let right = self.right.get(first + passed..).unwrap_or_default();
             let pieces = pieces(part.offset, part.len).enumerate().skip(passed);
-            let inside = pieces.take_while(|(_, piece)| piece.offset < end).zip(right);
-            let place = |((number, piece), right)| Place { part, number, piece, right };
-            places.extend(inside.map(place));
-        }
-        places
+            let inside = pieces.take_while(move |(_, piece)| piece.offset < end).zip(right);
+            inside.map(move |((number, piece), right)| Place { part, number, piece, right })
+        })
     }
 
     /// Remembers that a piece is right, or fails if it is not.
