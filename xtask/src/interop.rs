@@ -8,6 +8,7 @@ mod mxnet;
 mod onnx;
 mod package;
 mod programs;
+mod sweep;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,23 +22,51 @@ use crate::run::{Outcome, build, cannot, root, run, target};
 /// The release of each environment, and whether it knows the eight-bit floats.
 const RELEASES: [(&str, bool); 2] = [("2.6.2", false), ("3.3.1", true)];
 
+/// How much of what is long is run.
+#[derive(Clone, Copy)]
+struct Extent {
+    /// Everything, not a sample.
+    all: bool,
+    /// What the random choices of a sweep come from.
+    seed: u64,
+}
+
 /// Lets the frameworks of a family load what we write.
-type Suite = fn(&Path) -> Result<(), Outcome>;
+type Suite = fn(&Path, Extent) -> Result<(), Outcome>;
 
-const SUITES: [(&str, Suite); 4] =
-    [("paddle", paddle), ("mxnet", mxnet), ("onnx", onnx), ("package", package::package)];
+const SUITES: [(&str, Suite); 5] = [
+    ("paddle", paddle),
+    ("sweep", sweep::sweep),
+    ("mxnet", mxnet),
+    ("onnx", onnx),
+    ("package", |python, _| package::package(python)),
+];
 
-/// Runs the suites that are named, or all; one that fails does not keep the others from it.
-pub(crate) fn interop(names: &[String]) -> Result<(), Outcome> {
-    if let Some(other) = names.iter().find(|name| SUITES.iter().all(|(suite, _)| suite != name)) {
-        let usage = "interop [paddle] [mxnet] [onnx] [package]";
-        return Err(Outcome::CouldNotRun(format!("`{other}`? usage: {usage}")));
+/// Runs the suites that are named, or all; one that fails does not keep the others from it. Of long ones a sample is
+/// run, of the same seed each time, unless `--all` or `--seed` says otherwise.
+pub(crate) fn interop(arguments: &[String]) -> Result<(), Outcome> {
+    let (mut names, mut extent) = (Vec::new(), Extent { all: false, seed: 0 });
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--all" => extent.all = true,
+            "--seed" => {
+                let seed = arguments.next().and_then(|seed| seed.parse().ok());
+                extent.seed = seed.ok_or_else(|| usage("--seed"))?;
+            }
+            name if SUITES.iter().any(|(suite, _)| *suite == name) => names.push(name),
+            other => return Err(usage(other)),
+        }
     }
     build(&["--bin", "lodstone"])?;
     let python = python_3_11()?;
-    let asked = |suite: &str| names.is_empty() || names.iter().any(|name| name == suite);
-    let suites = SUITES.iter().filter(|(name, _)| asked(name));
-    first_failure(suites.map(|(_, suite)| suite(&python)).collect())
+    let suites = SUITES.iter().filter(|(name, _)| names.is_empty() || names.contains(name));
+    first_failure(suites.map(|(_, suite)| suite(&python, extent)).collect())
+}
+
+fn usage(found: &str) -> Outcome {
+    let usage = "interop [--all] [--seed NUMBER] [paddle] [sweep] [mxnet] [onnx] [package]";
+    Outcome::CouldNotRun(format!("`{found}`? usage: {usage}"))
 }
 
 /// The first of the failures, after all have been tried.
@@ -45,7 +74,7 @@ fn first_failure(outcomes: Vec<Result<(), Outcome>>) -> Result<(), Outcome> {
     outcomes.into_iter().collect()
 }
 
-fn paddle(python: &Path) -> Result<(), Outcome> {
+fn paddle(python: &Path, _: Extent) -> Result<(), Outcome> {
     let mut outcomes = Vec::new();
     for (release, eight_bit_floats) in RELEASES {
         let python = environment(python, &format!("interop/requirements-paddle-{release}.txt"))?;
@@ -65,14 +94,14 @@ fn paddle(python: &Path) -> Result<(), Outcome> {
     first_failure(outcomes)
 }
 
-fn mxnet(python: &Path) -> Result<(), Outcome> {
+fn mxnet(python: &Path, _: Extent) -> Result<(), Outcome> {
     let python = environment(python, "interop/requirements-mxnet-1.9.1.txt")?;
     let mut work = Work::new("mxnet")?;
     work.write_mxnet()?;
     work.check(&python, "mxnet_load.py")
 }
 
-fn onnx(python: &Path) -> Result<(), Outcome> {
+fn onnx(python: &Path, _: Extent) -> Result<(), Outcome> {
     let python = environment(python, "interop/requirements-onnx-1.23.2.txt")?;
     let infers = onnx_infers(&python);
     let computes = onnx::kernels_compute(&python);

@@ -3,6 +3,7 @@
 //! | task | what it does |
 //! |---|---|
 //! | `test` | all tests, those of the Python package too (or alone: `test python`) |
+//! | `steps` | counts the steps that files take, and compares them with those of files twice as large |
 //! | `interop` | writes files with `lodstone` and loads them with the real frameworks |
 //! | `fuzz` | runs the fuzz targets, or one of them, for a while |
 //! | `bench` | the benchmarks, beside their physical limits and the other libraries |
@@ -17,23 +18,28 @@ mod fuzz;
 mod interop;
 mod python;
 mod run;
+mod steps;
 
 use std::process::ExitCode;
 
 use run::{Outcome, cargo};
 
 fn main() -> ExitCode {
+    if steps::is_compiler() {
+        return steps::compile();
+    }
     let mut arguments = std::env::args().skip(1);
     let task = arguments.next().unwrap_or_default();
     let rest: Vec<String> = arguments.collect();
     let outcome = match task.as_str() {
         "test" => test(&rest),
+        "steps" => steps::steps(&rest),
         "interop" => interop::interop(&rest),
         "fuzz" => fuzz::fuzz(&rest),
         "bench" => bench::bench(&rest),
-        _ => {
-            Err(Outcome::CouldNotRun("usage: cargo xtask test | interop | fuzz | bench".to_owned()))
-        }
+        _ => Err(Outcome::CouldNotRun(
+            "usage: cargo xtask test | steps | interop | fuzz | bench".to_owned(),
+        )),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,6 +60,7 @@ fn test(rest: &[String]) -> Result<(), Outcome> {
     match rest {
         [] => {
             cargo(&["test", "--workspace"], rest)?;
+            steps::steps(&[])?;
             python::test_package()
         }
         [only] if only == "python" => python::test_package(),

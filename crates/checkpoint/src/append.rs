@@ -6,7 +6,8 @@ use lodstone_model::{
     AttributeValue, Block, DType, Dim, Op, Program, TensorType, ValueType, Var, VarKind,
 };
 use lodstone_program::{
-    Form, OPTIMIZES, Operator, Placement, SaveOptions, Variable, save, save_program, set_role,
+    Form, LoadOptions, OPTIMIZES, Operator, Placement, SaveOptions, Variable, save, save_program,
+    set_role,
 };
 use lodstone_runtime::{RANDOM_STATE, draws};
 use lodstone_store::{Commit, Progress, is_dir};
@@ -63,15 +64,17 @@ pub fn make_checkpoint(
     let takes = |var: &Var| is_counter(var) || predicate.is_none_or(|predicate| predicate(var));
     let vars: Vec<Var> =
         trained.vars().filter(|var| is_checkpointed(var) && takes(var)).cloned().collect();
-    let loader = build_checkpoint_loader(&vars, Some(&begun), &options.placement)?;
-    check_loader(&loader, &trained)?;
-
     let names: Vec<Variable> = vars.iter().map(|var| Variable::named(&var.name)).collect();
     let before = trained.blocks.first().map_or(0, |block| block.ops.len());
     let files = SaveOptions { placement: options.placement.clone(), ..SaveOptions::default() };
     save(&mut trained, &names, "", &files)?;
     let first = trained.blocks.first_mut();
     let mut saves = first.map(|block| block.ops.split_off(before)).unwrap_or_default();
+    let records = Some(saves.iter().flat_map(Op::reads).map(str::to_owned).collect());
+    let files =
+        LoadOptions { placement: options.placement.clone(), records, ..LoadOptions::default() };
+    let loader = build_checkpoint_loader(&vars, Some(&begun), &files)?;
+    check_loader(&loader, &trained)?;
     if let Some(counter) = counter {
         saves = guarded(&mut trained, saves, &names, &counter, options.every)?;
     }

@@ -133,6 +133,10 @@ fn sorted(blob: &Blob, known: &[Known<'_>], model: Model) -> Result<Vec<Paramete
         let tensor = tensors.remove(*name);
         tensor.ok_or_else(|| blob.malformed(0, format!("a tensor `{name}`"), "none").into())
     };
-    let tensors = known.iter().map(take).collect::<Result<Vec<_>, FormatError>>()?;
-    named(blob, known, tensors)
+    let found = known.iter().map(take).collect::<Result<Vec<_>, FormatError>>()?;
+    if let Some(name) = tensors.keys().next() {
+        let found = format!("`{name}`, which it does not name");
+        return Err(blob.malformed(0, "the tensors that the manifest names", found).into());
+    }
+    named(blob, known, found)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lodstone_formats::paddle_program;
 use lodstone_model::{DType, Dim, Op, Parameter, Program, TensorType, ValueType, Var};
-use lodstone_program::{Placement, SCHEDULES, role};
+use lodstone_program::{LoadOptions, Placement, SCHEDULES, role};
 use lodstone_runtime::{RANDOM_STATE, Scope};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -63,8 +63,7 @@ impl Contents {
             programs: Programs { main: Some(hash(main)?), startup: Some(hash(startup)?) },
             schedule: schedule(main),
         };
-        let all = Placement::Combined(String::from("all"));
-        let loader = build_checkpoint_loader(&found.vars, Some(startup), &all)?;
+        let loader = build_checkpoint_loader(&found.vars, Some(startup), &LoadOptions::default())?;
         check_ends(&loader)?;
         check_loader(&loader, main)?;
         Ok(Self(Arc::new(found)))
@@ -95,23 +94,27 @@ impl Contents {
         &self.0
     }
 
-    /// The loader of these variables, and of the random numbers if they have a state.
-    pub(crate) fn loader(&self, is_random: bool, placement: Option<&Placement>) -> Result<Program> {
+    /// The loader of these variables, and of the random state if the records of the file include it.
+    pub(crate) fn loader(
+        &self,
+        records: Vec<String>,
+        placement: Option<Placement>,
+    ) -> Result<Program> {
         let mut vars = self.0.vars.clone();
-        if is_random {
+        if records.iter().any(|record| record == RANDOM_STATE) {
             vars.push(random_state());
         }
         let Some(placement) = placement else {
             return initialisers(&vars, &self.0.startup);
         };
-        build_checkpoint_loader(&vars, Some(&self.0.startup), placement)
+        let options = LoadOptions { placement, records: Some(records), ..LoadOptions::default() };
+        build_checkpoint_loader(&vars, Some(&self.0.startup), &options)
     }
 }
 
 /// What a loader does before it loads.
 fn initialisers(vars: &[Var], startup: &Program) -> Result<Program> {
-    let all = Placement::Combined(String::from("all"));
-    let mut loader = build_checkpoint_loader(vars, Some(startup), &all)?;
+    let mut loader = build_checkpoint_loader(vars, Some(startup), &LoadOptions::default())?;
     crate::serial::without_loads(&mut loader);
     Ok(loader)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 use lodstone_model::{Block, Op, Program, Var};
-use lodstone_program::{Network, Placement, SaveOptions, Variable, load, load_program};
+use lodstone_program::{LoadOptions, Network, Variable, load, load_program};
 use lodstone_schema::paddle::is_saved;
 
 use crate::error::{Error, Result};
@@ -30,14 +30,16 @@ pub fn is_checkpointed(var: &Var) -> bool {
 /// operators that load these. A load is behind every initialiser, so that it always wins.
 ///
 /// Names of files are relative to the directory that the loader is run in. Without a startup program it loads, and
-/// does nothing else.
+/// does nothing else. A subset of the variables in a merged file is loaded by the names of all its records:
+/// [`saved_records`](lodstone_program::saved_records) of the program that saves it.
 ///
 /// # Errors
-/// If a variable does not outlive runs, or its file would lie elsewhere.
+/// If a variable does not outlive runs, or its file would lie elsewhere; if the order of records in a merged file is
+/// not given, or a file with several variables has other records than these.
 pub fn build_checkpoint_loader(
     vars: &[Var],
     startup: Option<&Program>,
-    placement: &Placement,
+    options: &LoadOptions,
 ) -> Result<Program> {
     let loaded: HashSet<&str> = vars.iter().map(|var| var.name.as_str()).collect();
     let mut loader = startup.map_or_else(empty, |startup| initialisers(startup, &loaded));
@@ -49,8 +51,7 @@ pub fn build_checkpoint_loader(
         block.vars = vars.to_vec();
     }
     let names: Vec<Variable> = vars.iter().map(|var| Variable::named(&var.name)).collect();
-    let options = SaveOptions { placement: placement.clone(), ..SaveOptions::default() };
-    load(&mut loader, &names, &from, "", &options)?;
+    load(&mut loader, &names, &from, "", options)?;
     Ok(loader)
 }
 

@@ -222,8 +222,8 @@ impl Inner {
             let is_saved = |name: &&String| snapshot.tensors.iter().any(|it| it.name == **name);
             manifest.schedule = found.schedule.iter().filter(is_saved).cloned().collect();
             manifest.programs = found.programs.clone();
-            let placement = container.placement();
-            let loader = contents.loader(is_random, placement.as_ref())?;
+            let records = snapshot.tensors.iter().map(|tensor| tensor.name.clone()).collect();
+            let loader = contents.loader(records, container.placement())?;
             let (bytes, name) = (paddle_program::write(&loader)?, format!("{LOADER}/__model__"));
             commit.write(&name, |out: &mut Output| out.put(&bytes))?;
             self.seal(commit, &mut manifest, &[name])?;

@@ -132,7 +132,9 @@ impl Manifest {
         let fail = |what: String| Err(Error::Manifest { path: path.clone(), what });
         let blob = Blob::open(&path, false)?;
         if blob.len() > LARGEST {
-            return fail(format!("it has {} bytes, and at most {LARGEST} are read", blob.len()));
+            return Err(blob
+                .over_limit(0, format!("at most {LARGEST} bytes of a manifest"))
+                .into());
         }
         let bytes = blob.read()?;
         let length = last_line(0).len();

@@ -1,10 +1,12 @@
 //! Serials that are there: found, verified, read, restored.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lodstone_model::{Model, Op, Parameter, Program, Tensor};
+use lodstone_formats::Error as FormatError;
+use lodstone_model::{AttributeValue, Model, Op, Parameter, Program, Tensor};
+use lodstone_program::record_position;
 use lodstone_runtime::{Dirs, Executor, RANDOM_STATE, Scope};
 use lodstone_store::{
     Blob, Dir, Error as StoreError, Links, Progress, SourceFile, is_dir, is_there, list_dir, plain,
@@ -14,7 +16,7 @@ use crate::container::{Container, PARAMS};
 use crate::error::{Error, Result};
 use crate::fit::{self, Mismatch, RestoreOptions, Restored};
 use crate::loader::{check_ends, get_checkpoint_loader};
-use crate::manifest::{MANIFEST, Manifest, is_loader};
+use crate::manifest::{MANIFEST, Manifest, SavedVariable, is_loader};
 use crate::numerics::Numerics;
 
 /// What names of serials begin with.
@@ -156,7 +158,14 @@ impl Serial {
         }
         if found.is_empty() {
             // What they say has to be what the manifest says.
-            self.read(&manifest)?;
+            found = match self.read_any(&manifest, |file| Ok(Blob::file(Arc::new(file)))) {
+                Ok(tensors) => contradicted(&manifest, &tensors),
+                Err(Error::Format(error)) if is_damage(&error) => vec![error.to_string()],
+                Err(error) => return Err(error),
+            };
+            if manifest.has_loader() {
+                found.extend(misloaded(&manifest, &self.loader()?));
+            }
         }
         Ok(found)
     }
@@ -174,8 +183,33 @@ impl Serial {
         self.read_with(manifest, |file| Ok(Blob::file(Arc::new(file))))
     }
 
-    /// The tensors in what `bytes` makes of files.
+    /// The tensors in what `bytes` makes of files, if they are what the manifest says.
     fn read_with(
+        &self,
+        manifest: &Manifest,
+        bytes: impl Fn(SourceFile) -> Result<Blob>,
+    ) -> Result<Vec<Parameter>> {
+        let tensors = self.read_any(manifest, bytes)?;
+        self.expect_none(contradicted(manifest, &tensors))?;
+        // Tensors are there for those who need no loader, even if it is damaged.
+        if manifest.has_loader()
+            && let Ok(loader) = self.loader()
+        {
+            self.expect_none(misloaded(manifest, &loader))?;
+        }
+        Ok(tensors)
+    }
+
+    /// Fails if the files are not what the manifest says.
+    fn expect_none(&self, contradictions: Vec<String>) -> Result<()> {
+        match contradictions.into_iter().next() {
+            Some(what) => Err(Error::Manifest { path: self.path.join(MANIFEST), what }),
+            None => Ok(()),
+        }
+    }
+
+    /// The tensors in what `bytes` makes of files, with the names that the manifest has for them.
+    fn read_any(
         &self,
         manifest: &Manifest,
         bytes: impl Fn(SourceFile) -> Result<Blob>,
@@ -284,6 +318,68 @@ impl Serial {
         check_ends(&loader)?;
         Ok(loader)
     }
+}
+
+/// How the tensors of the files are not what the manifest says: each that is of another kind, type or shape.
+fn contradicted(manifest: &Manifest, tensors: &[Parameter]) -> Vec<String> {
+    let show = |var: &SavedVariable| format!("{} {}{:?}", var.kind, var.dtype, var.shape);
+    let pairs = manifest.variables.iter().zip(tensors);
+    let contradicted = pairs.filter_map(|(said, tensor)| {
+        let found = SavedVariable::of(tensor);
+        let (expected, is) = (show(said), show(&found));
+        (*said != found)
+            .then(|| format!("`{}` is {is} in its file, and {expected} in the manifest", said.name))
+    });
+    let mut names = HashSet::new();
+    let known: HashSet<&str> = manifest.variables.iter().map(|var| var.name.as_str()).collect();
+    let twice = manifest.variables.iter().filter(|var| !names.insert(&var.name));
+    let twice = twice.map(|var| format!("the manifest has `{}` twice", var.name));
+    let named = manifest.random.iter().chain(&manifest.schedule);
+    let absent = named.filter(|name| !known.contains(name.as_str()));
+    let absent = absent.map(|name| format!("the manifest has no variable `{name}`, and names it"));
+    contradicted.chain(twice).chain(absent).collect()
+}
+
+/// Where the loader loads what the manifest has by another name.
+fn misloaded(manifest: &Manifest, loader: &Program) -> Vec<String> {
+    let names = manifest.variables.iter().map(|var| var.name.as_str());
+    let records: Vec<&str> = names.clone().collect();
+    let files: HashMap<String, &str> = names.map(|name| (plain(name), name)).collect();
+    let mut found = Vec::new();
+    for op in loader.ops() {
+        for (number, name) in op.output("Out").iter().enumerate() {
+            let known = match (op.kind.as_str(), manifest.container) {
+                ("load_combine", Container::Combined) => records.get(number),
+                ("load", Container::Sized) => usize::try_from(record_position(op))
+                    .ok()
+                    .and_then(|position| records.get(position)),
+                ("load", Container::Each) => file_of(op).and_then(|file| files.get(&file)),
+                _ => continue,
+            };
+            if known.is_none_or(|known| known != name) {
+                let what = known.map_or("what it does not have".to_owned(), |it| format!("`{it}`"));
+                found.push(format!("the loader loads `{name}` from {what} in the manifest"));
+            }
+        }
+    }
+    found
+}
+
+/// The file that an operator loads.
+fn file_of(op: &Op) -> Option<String> {
+    match op.attribute("file_path") {
+        Some(AttributeValue::String(path)) => Some(plain(&path.to_string())),
+        _ => None,
+    }
+}
+
+/// Whether a file is not what its format says, rather than one that cannot be read.
+fn is_damage(error: &FormatError) -> bool {
+    let cause = error.cause();
+    matches!(
+        cause,
+        FormatError::Store(StoreError::Malformed { .. } | StoreError::OutOfRange { .. })
+    )
 }
 
 /// A file of a serial, whose bytes are compared with their checksums when they are read.

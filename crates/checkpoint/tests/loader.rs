@@ -15,7 +15,9 @@ use lodstone_checkpoint::{
 use lodstone_model::{Program, Var};
 use lodstone_program::layers::{self, Fc};
 use lodstone_program::optimizer::{Optimizer, Sgd};
-use lodstone_program::{Network, Placement, Variable, for_test, inference, stale_saves};
+use lodstone_program::{
+    LoadOptions, Network, Placement, Variable, for_test, inference, saved_records, stale_saves,
+};
 use lodstone_runtime::{Dirs, Executor, Prepared, Scope};
 
 /// Runs a program that trains so many times.
@@ -30,6 +32,11 @@ fn restored(dir: &Path) -> Scope {
     let (mut scope, loader) = (Scope::default(), get_checkpoint_loader(dir).unwrap());
     Executor::default().run(&loader, &mut scope, &[], &[], &Dirs::one(dir)).unwrap();
     scope
+}
+
+fn combined() -> LoadOptions {
+    let placement = Placement::Combined("params".to_owned());
+    LoadOptions { placement, ..LoadOptions::default() }
 }
 
 fn kinds(program: &Program) -> Vec<&str> {
@@ -122,8 +129,7 @@ fn initialisers_of_what_is_not_loaded_come_first_and_loads_last() {
     let (net, ..) = digits();
     let is_weight = |var: &&Var| var.is_parameter;
     let vars: Vec<Var> = net.main.vars().filter(is_weight).cloned().collect();
-    let placement = Placement::Combined("params".to_owned());
-    let loader = build_checkpoint_loader(&vars, Some(&net.startup), &placement).unwrap();
+    let loader = build_checkpoint_loader(&vars, Some(&net.startup), &combined()).unwrap();
     check_loader(&loader, &net.main).unwrap();
     let kinds = kinds(&loader);
     let (last, first) = kinds.split_last().unwrap();
@@ -137,9 +143,38 @@ fn initialisers_of_what_is_not_loaded_come_first_and_loads_last() {
     };
     assert!(!vars.iter().any(drawn));
 
-    let alone = build_checkpoint_loader(&vars, None, &Placement::Each).unwrap();
+    let alone = build_checkpoint_loader(&vars, None, &LoadOptions::default()).unwrap();
     assert!(self::kinds(&alone).iter().all(|kind| *kind == "load"));
     assert_eq!(alone.blocks[0].ops.len(), vars.len());
+}
+
+#[test]
+fn a_subset_of_a_merged_file_is_loaded_by_the_names_of_its_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut net, ..) = digits();
+    let placement = Placement::Merged("params".to_owned());
+    let options = CheckpointOptions { placement, ..CheckpointOptions::default() };
+    make_checkpoint(dir.path(), None, &mut net.startup, &mut net.main, &options).unwrap();
+    let (mut scope, mut data) = (started(&net), Data::new());
+    train(&net.main, &mut scope, &mut data, 2, dir.path());
+
+    let vars: Vec<Var> = net.main.vars().filter(|var| is_checkpointed(var)).cloned().collect();
+    for part in vars.chunks(3) {
+        let unknown = LoadOptions { placement: options.placement.clone(), ..combined() };
+        let error = build_checkpoint_loader(part, Some(&net.startup), &unknown).unwrap_err();
+        assert!(error.to_string().contains("order"), "{error}");
+
+        let records = saved_records(&net.main, "params").unwrap();
+        let known = LoadOptions { records, ..unknown };
+        let loader = build_checkpoint_loader(part, Some(&net.startup), &known).unwrap();
+        let mut again = Scope::default();
+        Executor::default().run(&loader, &mut again, &[], &[], &Dirs::one(dir.path())).unwrap();
+        for var in part {
+            let (saved, loaded) = (scope.tensor(&var.name), again.tensor(&var.name));
+            let bytes = |tensor: &lodstone_model::Tensor| tensor.data.read().unwrap();
+            assert_eq!(saved.map(bytes), loaded.map(bytes), "{}", var.name);
+        }
+    }
 }
 
 #[test]
@@ -156,8 +191,7 @@ fn a_load_wins_where_an_initialiser_has_to_stay_for_another() {
 
     let is_weight = |var: &&Var| var.name == weight.name();
     let vars: Vec<Var> = net.main.vars().filter(is_weight).cloned().collect();
-    let placement = Placement::Combined("params".to_owned());
-    let loader = build_checkpoint_loader(&vars, Some(&net.startup), &placement).unwrap();
+    let loader = build_checkpoint_loader(&vars, Some(&net.startup), &combined()).unwrap();
     let kinds = kinds(&loader);
     assert_eq!(kinds.len(), 3, "{kinds:?}");
     assert_eq!(kinds[1..], ["assign", "load_combine"]);

@@ -35,8 +35,11 @@ pub(crate) enum Command {
     Diff(Diff),
     /// Run a model once: its outputs as text, or in a file
     Run(Run),
-    /// Say what a model could do, or tell, if its own framework opened it; exit 0 nothing,
-    /// 1 something, 2 could not tell
+    /// List code-execution and information-leak risks without loading the model; exit 0 clean,
+    /// 1 findings, 2 unknown
+    ///
+    /// A file is clean if every byte of it was understood and nothing was found: models, arrays, pickles of
+    /// plain values, archives of them, text. Every other file is unknown, and listed.
     Scan(Scan),
     /// Write checksums beside a model, so that any change of it is found
     Seal(Seal),
@@ -209,7 +212,10 @@ pub(crate) struct Convert {
     /// Transpose matrices with names like this; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) transpose: Vec<String>,
-    /// Cast floating-point tensors
+    /// Write the tensors without the program
+    #[arg(long)]
+    pub(crate) weights_only: bool,
+    /// Cast floating-point tensors; a program is not cast, see --weights-only
     #[arg(long, value_name = "DTYPE", value_parser = CASTS)]
     pub(crate) cast: Option<String>,
     /// Make the operators of an ONNX program ones of this version, not older than theirs, or of the
@@ -294,11 +300,16 @@ pub(crate) struct Diff {
 Examples:
   lodstone scan model.pdparams
   lodstone scan downloaded/                      every file below it
+  lodstone scan downloaded/ --ignore '*.png'     accept pictures, which are not understood
   lodstone scan checkpoint.pt --json")]
 pub(crate) struct Scan {
     /// A file, a directory, or the prefix that the files of a model share
     pub(crate) path: PathBuf,
-    /// Print JSON (schema 1)
+    /// Accept unknown files whose path below PATH, or name, matches (`*`, `?`, `[..]`, `{a,b}`);
+    /// findings in them still count; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) ignore: Vec<String>,
+    /// Print JSON (schema 2)
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -421,6 +432,13 @@ pub(crate) struct Run {
     /// Let the program load and save files outside of these directories too
     #[arg(long)]
     pub(crate) allow_outside_paths: bool,
+    /// Memory that tensors of the run may take (512MiB, 8GiB); by default what is available, within the limits of
+    /// the process and its control group
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) max_memory: Option<u64>,
+    /// Stop with an error after so many operators; those in loops count each time
+    #[arg(long, value_name = "N")]
+    pub(crate) max_steps: Option<u64>,
     #[command(flatten)]
     pub(crate) open: Open,
 }

@@ -1,17 +1,18 @@
 //! `lodstone cat`.
 
-use lodstone::{ConvertOptions, Model, Parameter, Target};
+use lodstone::{ConvertOptions, Model, One, Parameter, Target};
 
 use crate::args::Cat;
 use crate::{Failure, say};
 
 pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
     let options = arguments.open.options();
-    let (name, tensor) = match (&arguments.name, arguments.index) {
+    let One { name, tensor, warnings } = match (&arguments.name, arguments.index) {
         (Some(name), _) => lodstone::open_named(&arguments.path, name, &options)?,
         (None, Some(index)) => lodstone::open_record(&arguments.path, index, &options)?,
         (None, None) => lodstone::open_only(&arguments.path, &options)?,
     };
+    warnings.iter().for_each(|warning| say::warning(warning));
     let Some(output) = &arguments.output else {
         return say::to_stdout(|out| Ok(lodstone::write_text(&tensor, out)?));
     };

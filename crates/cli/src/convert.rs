@@ -27,6 +27,7 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
         opset: arguments.opset,
         input_shapes: arguments.input_shape.clone(),
         allow: Loss::ALL.iter().copied().filter(allowed).collect(),
+        weights_only: arguments.weights_only,
         strip_source: arguments.strip_source,
         write: WriteOptions {
             align: arguments.align,

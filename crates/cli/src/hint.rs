@@ -19,6 +19,9 @@ pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
         Lodstone::Lower(error) if error.findings.told.iter().any(leaves_open) => {
             Some("--input-shape NAME:1,3,224,224 declares the shape of an input".to_owned())
         }
+        Lodstone::NoLowering { .. } | Lodstone::CastProgram => {
+            Some("pass --weights-only to write the tensors without the program".to_owned())
+        }
         Lodstone::Format(error) => of_format(error),
         _ => None,
     }
@@ -32,9 +35,9 @@ fn leaves_open(finding: &impl ToString) -> bool {
 fn of_format(error: &lodstone::FormatError) -> Option<String> {
     use lodstone::FormatError as F;
     use lodstone::StoreError as S;
-    Some(match error {
+    Some(match error.cause() {
         F::Mismatch { .. } => "name other parameters with --params PATH".to_owned(),
-        F::Inside { source, .. } | F::InRecord { source, .. } => return of_format(source),
+        F::AmbiguousParams { .. } => "select one with --params PATH".to_owned(),
         F::Store(S::Escapes { why, .. }) if why.contains("link") => {
             "--follow-links, if you trust where it leads".to_owned()
         }
@@ -46,9 +49,6 @@ fn of_format(error: &lodstone::FormatError) -> Option<String> {
         F::Unsealed { .. } => {
             "`lodstone seal` seals it with the others; `--no-verify` reads it nevertheless"
                 .to_owned()
-        }
-        F::Store(S::Malformed { found, .. }) if found.ends_with("left") => {
-            "the file looks truncated: compare its size with the original".to_owned()
         }
         _ => return None,
     })

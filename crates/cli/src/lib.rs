@@ -1,6 +1,6 @@
 //! The `lodstone` command, for whoever else begins it: the Python package does.
 //!
-//! Data goes to stdout, everything else to stderr. Exit codes: 0 yes, 1 no, 2 error.
+//! Data goes to stdout, everything else to stderr. Exit codes: 0 yes, 1 no, 2 unknown or an error.
 
 mod args;
 mod cat;
@@ -30,9 +30,24 @@ use args::{Arguments, Command};
 /// What ends a command early.
 type Failure = Box<dyn std::error::Error>;
 
+/// What a command answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Yes,
+    No,
+    /// It cannot be told, and the output says why.
+    Unknown,
+}
+
+impl From<bool> for Answer {
+    fn from(is: bool) -> Self {
+        if is { Self::Yes } else { Self::No }
+    }
+}
+
 /// The answer of a command that asks nothing.
-fn yes((): ()) -> bool {
-    true
+fn yes((): ()) -> Answer {
+    Answer::Yes
 }
 
 /// Does what the arguments after the name of the command ask for; gives the exit status. Arguments that are
@@ -45,12 +60,12 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Inspect(arguments) => inspect::run(&arguments).map(yes),
         Command::Cat(arguments) => cat::run(&arguments).map(yes),
         Command::Convert(arguments) => convert::run(&arguments).map(yes),
-        Command::Diff(arguments) => diff::run(&arguments),
+        Command::Diff(arguments) => diff::run(&arguments).map(Answer::from),
         Command::Run(arguments) => run::run(&arguments).map(yes),
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Seal(arguments) => seal::run(&arguments).map(yes),
         Command::Train(arguments) => train::run(&arguments).map(yes),
-        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments).map(Answer::from),
         Command::Checkpoint(arguments) => checkpoint::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments).map(yes),
         Command::Completions { shell } => {
@@ -60,8 +75,9 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         }
     };
     match result {
-        Ok(true) => 0,
-        Ok(false) => 1,
+        Ok(Answer::Yes) => 0,
+        Ok(Answer::No) => 1,
+        Ok(Answer::Unknown) => 2,
         Err(failure) if say::is_broken_pipe(failure.as_ref()) => 0,
         Err(failure) => {
             say::error(failure.as_ref());

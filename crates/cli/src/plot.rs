@@ -3,6 +3,7 @@
 use plotters::prelude::*;
 
 use crate::Failure;
+use crate::say::plain;
 
 /// Width and height, in pixels.
 const SIZE: (u32, u32) = (800, 480);
@@ -40,7 +41,9 @@ pub(crate) fn plot(names: &[String], before: u64, rows: &[Vec<f64>]) -> Result<S
         for (number, (name, line)) in names.iter().zip(lines).enumerate() {
             let colour = Palette99::pick(number).to_rgba();
             let drawn = chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
-            drawn.label(name).legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour));
+            drawn
+                .label(plain(name))
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour));
         }
         chart.configure_series_labels().background_style(WHITE.mix(0.8)).draw()?;
         area.present()?;

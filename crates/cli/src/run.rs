@@ -5,7 +5,7 @@ use std::path::Path;
 
 use lodstone::program::Paths;
 use lodstone::runtime::Dirs;
-use lodstone::{ConvertOptions, Inputs, Loss, Model, OpenOptions};
+use lodstone::{ConvertOptions, Inputs, Loss, Model, OpenOptions, RunOptions};
 
 use crate::Failure;
 use crate::args::Run;
@@ -14,9 +14,14 @@ use crate::say::{self, plain};
 /// Runs a model once.
 pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let inputs = inputs(&arguments.input, &arguments.lod)?;
+    let options = RunOptions {
+        dirs: dirs(arguments),
+        max_memory: arguments.max_memory,
+        max_steps: arguments.max_steps,
+    };
     let model = lodstone::open_with(&arguments.path, &arguments.open.options())?;
-    let outputs = lodstone::run(&model, inputs, &dirs(arguments))?;
     model.report.warnings.iter().for_each(|warning| say::warning(warning));
+    let outputs = lodstone::run(&model, inputs, &options)?;
     let Some(path) = &arguments.output else {
         return say::to_stdout(|out| {
             for output in &outputs {

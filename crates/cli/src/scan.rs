@@ -2,36 +2,47 @@
 
 use std::io::{self, Write};
 
-use lodstone::{Danger, DangerKind, Scan};
+use lodstone::{Danger, DangerKind, Progress, Scan, ScanOptions, Unknown, Verdict};
 
-use crate::Failure;
 use crate::args::Scan as Arguments;
 use crate::say::{self, count, plain};
+use crate::{Answer, Failure, progress};
 
-/// Says whether a model does and tells nothing that it should not.
-pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    let options = arguments.files.options(None);
-    let found = lodstone::scan(&arguments.path, &options)?;
+/// Lists what a model could do, and what of it is not understood.
+pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Failure> {
+    let progress = Progress::default();
+    progress::cancel_when_asked(&progress)?;
+    let options = ScanOptions {
+        open: arguments.files.options(None),
+        ignore: arguments.ignore.clone(),
+        progress: progress.clone(),
+    };
+    let scan = || lodstone::scan(&arguments.path, &options);
+    let found = progress::show(&progress, None, scan)?;
     if arguments.json {
         say::json(&found)?;
     } else {
         say::to_stdout(|out| Ok(describe(&found, &arguments.path.display().to_string(), out)?))?;
     }
-    if found.findings.is_empty() && !found.unread.is_empty() {
-        return Err(found.unread.join("; ").into());
-    }
-    found.unread.iter().for_each(|why| say::warning(&format!("not looked into: {why}")));
-    Ok(found.clean)
+    Ok(match found.verdict {
+        Verdict::Clean => Answer::Yes,
+        Verdict::Findings => Answer::No,
+        _ => Answer::Unknown,
+    })
 }
 
 fn describe(found: &Scan, path: &str, out: &mut impl Write) -> io::Result<()> {
-    let files = count(found.files, "file");
-    let findings = match found.findings.len() {
-        0 if !found.unread.is_empty() => "cannot be told".to_owned(),
-        0 => "nothing found".to_owned(),
+    let mut parts = vec![match found.finding_count {
+        0 => "no findings".to_owned(),
         number => count(number, "finding"),
-    };
-    writeln!(out, "{}: {findings} in {files}", plain(path))?;
+    }];
+    for (number, what) in [(found.unknown_count, "unknown"), (found.ignored_count, "ignored")] {
+        if number > 0 {
+            parts.push(format!("{number} {what}"));
+        }
+    }
+    let files = count(found.files, "file");
+    writeln!(out, "{}: {} in {files}", plain(path), parts.join(", "))?;
     let mut file = None;
     for danger in &found.findings {
         if file != Some(&danger.file) && found.files > 1 {
@@ -41,7 +52,24 @@ fn describe(found: &Scan, path: &str, out: &mut impl Write) -> io::Result<()> {
         let Danger { place, message, .. } = danger;
         writeln!(out, "  {:<9} {}: {}", word(danger.kind), plain(place), plain(message))?;
     }
-    Ok(())
+    more(found.finding_count - found.findings.len(), out)?;
+    list("unknown", &found.unknown, found.unknown_count, out)?;
+    list("ignored", &found.ignored, found.ignored_count, out)
+}
+
+fn list(word: &str, files: &[Unknown], all: usize, out: &mut impl Write) -> io::Result<()> {
+    for Unknown { file, member, reason } in files {
+        let mut place = plain(&file.display().to_string());
+        if let Some(member) = member {
+            place += &format!(", member `{}`", plain(member));
+        }
+        writeln!(out, "{word} {place}: {}", plain(reason))?;
+    }
+    more(all - files.len(), out)
+}
+
+fn more(number: usize, out: &mut impl Write) -> io::Result<()> {
+    if number == 0 { Ok(()) } else { writeln!(out, "  and {number} more") }
 }
 
 fn word(kind: DangerKind) -> &'static str {

@@ -26,6 +26,7 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
         None => lodstone::startup_beside(&arguments.path, &open)?,
     };
     let model = lodstone::open_with(&arguments.path, &open)?;
+    model.report.warnings.iter().for_each(|warning| say::warning(warning));
     let progress = Progress::default();
     let dirs = Dirs { progress: progress.clone(), ..lodstone::dirs_beside(&arguments.path) };
     let open = |dir: &Path| Checkpoints::open(dir, arguments);
@@ -183,13 +184,22 @@ impl Losses {
     /// A line of names, and one for each step.
     fn table(&self) -> Result<Vec<u8>, Failure> {
         let mut table = csv::Writer::from_writer(Vec::new());
-        let names = self.names.iter().cloned();
+        let names = self.names.iter().map(|name| cell(name));
         table.write_record(std::iter::once("step".to_owned()).chain(names))?;
         for (step, row) in (self.before + 1..).zip(&self.rows) {
             let values = row.iter().map(|value| number(*value));
             table.write_record(std::iter::once(step.to_string()).chain(values))?;
         }
         Ok(table.into_inner().map_err(|error| error.into_error())?)
+    }
+}
+
+/// A name in a table: it does nothing to a terminal, and no spreadsheet takes it for a formula.
+fn cell(name: &str) -> String {
+    let name = plain(name);
+    match name.starts_with(['=', '+', '-', '@']) {
+        true => format!("'{name}"),
+        false => name,
     }
 }
 

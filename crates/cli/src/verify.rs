@@ -28,7 +28,11 @@ pub(crate) fn run(arguments: &Verify) -> Result<bool, Failure> {
 }
 
 fn describe(found: &Verification, path: &str, out: &mut impl Write) -> io::Result<()> {
-    let verdict = if found.whole { "whole" } else { "damaged" };
+    let verdict = match (found.whole, found.findings.is_empty()) {
+        (true, true) => "whole",
+        (true, false) => "whole, but inconsistent",
+        (false, _) => "damaged",
+    };
     writeln!(out, "{}: {verdict}", plain(path))?;
     for defect in &found.findings {
         writeln!(out, "  {}", plain(&defect.message))?;

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{bad, command, dir, good, read, root};
+use common::{bad, command, dir, good, read, root, run};
 
 /// The program, what it begins with, and what its losses were in PaddlePaddle.
 const PROGRAM: &str = "examples/digits/training";
@@ -89,8 +89,9 @@ fn the_startup_program_gives_first_values() {
     assert!(losses[0] > 2.0 && losses[59] < 0.7, "{losses:?}");
 
     std::fs::remove_file(bare.join("startup_program")).unwrap();
-    let said = bad(train);
-    assert!(said.contains("no startup program"), "{said}");
+    let said = run(train);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.err.contains("error: ") && said.err.contains("no startup program"), "{said:?}");
 }
 
 #[test]

@@ -153,9 +153,10 @@ fn types_that_contradict_each_other_are_named() {
     let said = run(["verify", &model("undeclared")]);
     assert!(said.code == Some(1) && said.out.contains("output 0 (`y`): has no type"), "{said:?}");
     let said = run(["verify", &model("contradictory"), "--json"]);
-    assert_eq!(said.code, Some(1), "{said:?}");
+    // Another shape than that declared is what runtimes take all the same.
+    assert_eq!(said.code, Some(0), "{said:?}");
     let json: Value = serde_json::from_str(&said.out).expect("JSON");
-    assert_eq!(json["findings"][0]["kind"], "rule");
+    assert_eq!(json["findings"][0]["kind"], "inconsistent");
     let told = "the graph, operator 3 (`Reshape`), output `y`: declared as float32[4, 5], inferred as \
                 float32[batch, 12]";
     assert_eq!(json["findings"][0]["message"], told);

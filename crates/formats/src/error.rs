@@ -1,8 +1,9 @@
 //! What can go wrong with a model file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lodstone_model::DType;
+use lodstone_store::Blob;
 
 /// The result of reading or writing a format.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -38,15 +39,6 @@ pub enum Error {
         /// Its first bytes.
         found: String,
     },
-    /// No format claims the file, and its bytes look like drawn at random.
-    #[error(
-        "`{}` is no model file that is known; it may be encrypted, for its bytes look like drawn at \
-         random: then the key is needed, and it has to be decrypted first", path.display()
-    )]
-    Encrypted {
-        /// The file.
-        path: PathBuf,
-    },
     /// A format, or a part of one, that is not read yet.
     #[error("`{}` is {what}, which this version does not read", path.display())]
     Unsupported {
@@ -71,6 +63,17 @@ pub enum Error {
         /// The first difference.
         what: String,
     },
+    /// Several sets of parameters that a program may belong to.
+    #[error(
+        "several files may hold the parameters of `{}`: {}", path.display(),
+        candidates.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    )]
+    AmbiguousParams {
+        /// The program.
+        path: PathBuf,
+        /// The files.
+        candidates: Vec<String>,
+    },
     /// Something the target format has no way to say.
     #[error("{format} cannot hold {what}")]
     Incompatible {
@@ -78,15 +81,6 @@ pub enum Error {
         format: &'static str,
         /// What it cannot hold, with its name.
         what: String,
-    },
-    /// A name that no file of a model has.
-    #[error(
-        "`{name}` is not a name of a part of a model: `lodstone.seal` is kept for seals, and `.*.lodstone` \
-         for what is being written"
-    )]
-    Reserved {
-        /// The name.
-        name: String,
     },
     /// A seal that cannot be relied on.
     #[error("the seal `{}` cannot be used: {what}", path.display())]
@@ -113,6 +107,24 @@ pub enum Error {
 }
 
 impl Error {
+    /// What a parser of JSON said of the file in `blob`: that the text is wrong, or that its values nest
+    /// deeper than they are followed.
+    pub(crate) fn json(path: &Path, blob: &Blob, source: serde_json::Error) -> Self {
+        match is_too_deep(&source) {
+            true => blob.over_limit(0, JSON_DEPTH).into(),
+            false => Self::Json { path: path.to_path_buf(), source },
+        }
+    }
+
+    /// The error itself, without the places in the model that were added to it.
+    pub fn cause(&self) -> &Self {
+        let mut cause = self;
+        while let Self::Inside { source, .. } | Self::InRecord { source, .. } = cause {
+            cause = source;
+        }
+        cause
+    }
+
     /// Adds the place in the model where it happened.
     #[must_use]
     pub fn inside(self, place: impl Into<String>) -> Self {
@@ -132,4 +144,12 @@ impl Error {
     pub(crate) fn dtype(format: &'static str, name: &str, dtype: DType) -> Self {
         Self::Incompatible { format, what: format!("the {dtype} tensor `{name}`") }
     }
+}
+
+/// How deep the parser follows the values of a JSON text.
+pub(crate) const JSON_DEPTH: &str = "at most 128 levels of JSON values";
+
+/// Whether the parser of JSON stopped at its [limit](JSON_DEPTH), which it tells by its message alone.
+pub(crate) fn is_too_deep(error: &serde_json::Error) -> bool {
+    error.to_string().starts_with("recursion limit exceeded")
 }

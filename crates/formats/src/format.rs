@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use lodstone_model::{Model, Residual};
-use lodstone_store::{SEAL, is_hidden};
+use lodstone_store::check_unreserved;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    Error, Holds, OpenOptions, Result, Staged, WriteOptions, Written, mxnet, mxnet_params,
-    mxnet_states, numpy, onnx, paddle, safetensors,
+    Holds, OpenOptions, Result, Staged, WriteOptions, Written, mxnet, mxnet_params, mxnet_states,
+    numpy, onnx, paddle, safetensors,
 };
 
 /// A format: what it looks like, what it holds, how it is read and written.
@@ -99,7 +99,7 @@ impl Format {
     /// written.
     pub fn write(&self, model: &Model, path: &Path, options: &WriteOptions) -> Result<Written> {
         // What is above it is the user's own.
-        check_free(&path.file_name().unwrap_or_default().to_string_lossy())?;
+        check_unreserved(&path.file_name().unwrap_or_default().to_string_lossy())?;
         (self.stage)(model, path, options)?.publish(self, model, options)
     }
 
@@ -116,18 +116,6 @@ impl Format {
 /// The format called `name`.
 pub fn named(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name)
-}
-
-/// Fails if a file would be called like a seal or like what is being written, or be in a directory that
-/// is: it would be taken for one, and never for a part of a model.
-///
-/// # Errors
-/// [`Error::Reserved`].
-pub(crate) fn check_free(name: &str) -> Result<()> {
-    match name.split('/').any(|part| part == SEAL || is_hidden(part)) {
-        true => Err(Error::Reserved { name: name.to_owned() }),
-        false => Ok(()),
-    }
 }
 
 /// What `owner` remembers of a model as JSON.

@@ -31,6 +31,9 @@ mod staged;
 mod tar;
 mod zip;
 
+#[cfg(steps)]
+pub use protobuf::grown::{Repeated, repeated};
+
 pub use error::{Error, Result};
 pub use format::{FORMATS, Format, Prefix, Probe, named};
 pub use options::{ExternalData, Holds, OpenOptions, WriteOptions};

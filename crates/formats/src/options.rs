@@ -32,6 +32,13 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
+    /// The same, where whoever holds `progress` can stop the opening.
+    #[must_use]
+    pub fn stopped_by(mut self, progress: &Progress) -> Self {
+        self.limits.progress = progress.clone();
+        self
+    }
+
     /// Opens a file that the user named.
     ///
     /// # Errors

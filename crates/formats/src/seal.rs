@@ -26,8 +26,8 @@ use std::sync::Arc;
 
 use lodstone_model::{Model, Parameter};
 use lodstone_store::{
-    Blob, Checks, Checksum, Output, PIECE, Part, Progress, SEAL, check_relative, checksum,
-    is_there, plain,
+    Blob, Checks, Checksum, LARGEST_SEAL, Output, PIECE, Part, Progress, SEAL, check_relative,
+    checksum, is_there, plain,
 };
 use serde::de::{SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -115,11 +115,6 @@ struct Each<'a, T>(&'a [T]);
 /// A checksum as it is written: 16 hexadecimal digits.
 struct Sum(u64);
 
-/// Largest seal, in bytes. A part of a file takes 200 bytes and the name of a tensor, so that this is
-/// half a million tensors; the largest models have a third of that. In memory a seal takes up to five times
-/// its size while it is read (short as it may be said), and three times afterwards.
-const LARGEST: u64 = 128 << 20;
-
 const SCHEMA: u32 = 1;
 const ALGORITHM: &str = "CRC-64/NVME";
 
@@ -140,9 +135,10 @@ impl Seal {
         }
         let fail = |what: &str| Err(Error::Seal { path: path.clone(), what: what.to_owned() });
         let blob = Blob::open(&path, false)?;
-        if blob.len() > LARGEST {
-            let found = blob.len();
-            return fail(&format!("it has {found} bytes, and a seal has at most {LARGEST}"));
+        if blob.len() > LARGEST_SEAL {
+            return Err(blob
+                .over_limit(0, format!("at most {LARGEST_SEAL} bytes of a seal"))
+                .into());
         }
         let bytes = blob.read()?;
         let length = last_line(0).len();
@@ -223,8 +219,9 @@ const CLOSE: &[u8] = b"\n}";
 
 impl Body<'_> {
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.out.position() + bytes.len() as u64 > LARGEST {
-            let what = format!("it would have more than the {LARGEST} bytes that a seal may have");
+        if self.out.position() + bytes.len() as u64 > LARGEST_SEAL {
+            let what =
+                format!("it would have more than the {LARGEST_SEAL} bytes that a seal may have");
             return Err(Error::Seal { path: SEAL.into(), what });
         }
         self.sum.update(bytes);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use lodstone_model::Model;
 use lodstone_store::{
-    Blob, Checks, Dir, SourceFile, directories_above, exists, is_dir, is_shared, link_target,
+    Blob, Checks, Dir, SourceFile, exists, is_dir, link_target, seal_directories,
 };
 
 use crate::{Error, OpenOptions, Result, Seal, SealedModel};
@@ -71,15 +71,11 @@ fn places_below(directory: &Path) -> Vec<Place> {
         // No seal has names that are not UTF-8.
         let name: Option<String> =
             way.iter().map(|part| Some(format!("{}/", part.to_str()?))).collect();
-        // Models of everybody are below such, and one must not make those of others unreadable.
-        if !way.as_os_str().is_empty() && is_shared(&root) {
-            return None;
-        }
         // One directory has one name.
         let root = if root == Path::new(".") { PathBuf::new() } else { root };
         Some(Place { root, name: name? })
     };
-    directories_above(directory).into_iter().filter_map(begins).collect()
+    seal_directories(directory).into_iter().filter_map(begins).collect()
 }
 
 fn named(places: &[Place], name: &str) -> Vec<Place> {

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use lodstone_model::{Model, Tensor};
 use lodstone_store::{Commit, Output, SEAL};
 
-use crate::format::check_free;
 use crate::{Error, Format, OpenOptions, Result, Seal, SealedModel, WriteOptions};
 
 /// What a format has written of a model.
@@ -29,8 +28,7 @@ pub struct Written {
     /// The seal that has no checksums any more of files that it had: they were written over, or belong
     /// to what was.
     pub unsealed: Option<PathBuf>,
-    /// Whether the path is a symbolic link to the file that was written. Then that was not sealed:
-    /// its seal belongs beside the link.
+    /// Whether the path is a symbolic link to the file that was written, whose seal is beside the file.
     pub through_link: bool,
 }
 
@@ -45,8 +43,8 @@ impl Staged {
         E: From<lodstone_store::Error>,
         Error: From<E>,
     {
-        let (mut commit, name) = Commit::file(path, options.progress.clone())?;
-        check_free(&name)?;
+        let (commit, name) = Commit::file(path, options.progress.clone())?;
+        let mut commit = commit.over_seals();
         commit.write(&name, fill)?;
         let root = path.parent().unwrap_or(Path::new("")).to_path_buf();
         Ok(Self { commit, root, files: vec![path.to_path_buf()], main: name })
@@ -70,6 +68,7 @@ impl Staged {
     fn new(commit: Commit, root: &Path) -> Self {
         // What is written here is called by its name alone.
         let root = if root == Path::new(".") { Path::new("") } else { root };
+        let commit = commit.over_seals();
         Self { commit, root: root.to_path_buf(), files: Vec::new(), main: String::new() }
     }
 
@@ -86,7 +85,6 @@ impl Staged {
         E: From<lodstone_store::Error>,
         Error: From<E>,
     {
-        check_free(name)?;
         self.commit.write(name, fill)?;
         self.files.push(self.root.join(name));
         Ok(())
@@ -109,8 +107,11 @@ impl Staged {
         options: &WriteOptions,
     ) -> Result<Written> {
         let through_link = self.commit.is_through_link();
-        let seals = options.seal && !through_link;
+        let seals = options.seal;
         let sealed = if seals { Some(self.sealed(format, options)?) } else { None };
+        // What a link leads to may be in another directory, and its seal is there.
+        let root = self.commit.root().filter(|_| through_link).unwrap_or(&self.root);
+        let seal_path = root.join(SEAL);
         self.commit.sync()?;
         model.tensors().try_for_each(Tensor::check_unchanged)?;
         // Else another would write what it knows of the seal, too.
@@ -121,10 +122,10 @@ impl Staged {
         let removed = seal.remove(&self.commit.names());
         seal.models.extend(sealed);
         if seals || !removed.is_empty() {
-            self.commit.write(SEAL, |out| seal.write(out))?;
+            self.commit.write_seal(|out| seal.write(out))?;
         }
         self.commit.publish()?;
-        let unsealed = seal.lacks_one_of(&removed).then(|| self.root.join(SEAL));
+        let unsealed = seal.lacks_one_of(&removed).then_some(seal_path);
         Ok(Written { root: self.root, files: self.files, unsealed, through_link })
     }
 

@@ -17,9 +17,9 @@ use generate::build::zip;
 use lodstone_formats::{Effort, OpenOptions, Pickles, Seal, paddle, pickles};
 use lodstone_model::Limits;
 use lodstone_store::{Commit, Progress, SEAL, checksum};
-use support::blob;
 use support::counting::{Counting, peak_of};
 use support::subjects::subject;
+use support::{blob, varint};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -154,8 +154,8 @@ fn what_a_damaged_member_would_call_is_listed_up_to_the_damage() {
 fn dense_seal(parts: usize) -> Vec<u8> {
     let part = |offset| format!(r#"[null,{offset},1,["0123456789abcdef"]]"#);
     let parts_text = (0..parts).map(part).collect::<Vec<_>>().join(",");
-    let start = r#"{"schema":1,"checksum":"CRC-64/NVME","piece":16777216,"models":[["npy",[["x","#;
-    let body = format!("{start}{parts},[{parts_text}]]]]],\n");
+    let start = r#"{"schema":1,"checksum":"CRC-64/NVME","piece":16777216,"models":[{"format":"npy","files":[{"name":"x","#;
+    let body = format!("{start}\"size\":{parts},\"parts\":[{parts_text}]}}]}}],\n");
     let sum = checksum(body.as_bytes());
     format!("{body}\"self\": \"{sum:016x}\"}}\n").into_bytes()
 }
@@ -170,7 +170,7 @@ fn a_seal_is_a_few_times_its_size_in_memory_and_is_written_from_there() {
     let (seal, peak) = peak_of(load);
     assert!(peak < 5 * bytes.len(), "{peak} for {}", bytes.len());
     let mut commit = Commit::existing(scratch.path(), Progress::default()).expect("a directory");
-    let (written, peak) = peak_of(|| commit.write(SEAL, |out| seal.write(out)));
+    let (written, peak) = peak_of(|| commit.write_seal(|out| seal.write(out)));
     written.expect("written");
     assert!(peak < 2 * MIB, "{peak}");
     commit.publish().expect("published");
@@ -190,7 +190,7 @@ fn a_seal_is_neither_read_nor_written_beyond_what_one_may_have() {
     std::fs::write(&path, dense_seal(1 << 20)).expect("written");
     let seal = Seal::load(scratch.path()).expect("a seal").expect("there");
     let mut commit = Commit::existing(scratch.path(), Progress::default()).expect("a directory");
-    let error = commit.write(SEAL, |out| seal.write(out)).expect_err("too large");
+    let error = commit.write_seal(|out| seal.write(out)).expect_err("too large");
     assert!(error.to_string().contains("134217728"), "{error}");
 }
 
@@ -222,5 +222,84 @@ fn a_value_of_two_bytes_is_no_structure_in_memory() {
             let word = if kind == "1.add" { "names 0" } else { "bytes of attributes" };
             assert!(error.contains(word), "{kind} {key}: {error}");
         }
+    }
+}
+
+/// So many empty messages in field `number` of the last of the messages `inside`, each in the one before.
+fn empty_messages(inside: &[u8], number: u8, count: usize) -> Vec<u8> {
+    let tag = |number: u8| varint(u64::from(number) << 3 | 2);
+    let empty = [tag(number), vec![0]].concat();
+    let mut bytes = empty.repeat(count);
+    for outer in inside.iter().rev() {
+        bytes = [tag(*outer), varint(bytes.len() as u64), bytes].concat();
+    }
+    bytes
+}
+
+#[test]
+fn empty_messages_of_onnx_take_no_more_than_is_documented() {
+    // `graph` 7: `node` 1, `initializer` 5, `input` 11, `output` 12, `value_info` 13, `quantization_annotation` 14,
+    // `sparse_initializer` 15; of a node `input` 1, `output` 2, `attribute` 5; of an attribute `strings` 9,
+    // `tensors` 10, `graphs` 11, `type_protos` 15; of the model `metadata_props` 14, `functions` 25.
+    let fields: [(&[u8], u8); 17] = [
+        (&[7], 1),
+        (&[7], 5),
+        (&[7], 11),
+        (&[7], 12),
+        (&[7], 13),
+        (&[7], 14),
+        (&[7], 15),
+        (&[7, 1], 1),
+        (&[7, 1], 2),
+        (&[7, 1], 5),
+        (&[7, 1, 5], 9),
+        (&[7, 1, 5], 10),
+        (&[7, 1, 5], 11),
+        (&[7, 1, 5], 15),
+        (&[], 8),
+        (&[], 14),
+        (&[], 25),
+    ];
+    for (inside, number) in fields {
+        let model = b"\x08\x08\x42\x02\x10\x12";
+        let graph = if inside.is_empty() { &b"\x3a\x00"[..] } else { b"" };
+        let many = empty_messages(inside, number, 300_000);
+        let bytes = [&model[..], &many, graph].concat();
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("m.onnx");
+        std::fs::write(&path, &bytes).expect("written");
+        let (read, peak) =
+            peak_of(|| (lodstone_formats::onnx::BINARY.read)(&path, &OpenOptions::default()));
+        if let Err(error) = &read {
+            let says = error.to_string();
+            // An empty sparse tensor is none.
+            let is_none =
+                (inside, number) == (&[7], 15) && says.contains("values of a sparse tensor");
+            assert!(is_none || says.contains("limit of this reader"), "{inside:?}: {error}");
+        }
+        let most = bytes.len() * 72 + 2 * MIB;
+        assert!(peak <= most, "{inside:?} {number}: {peak} of {most}, {}", read.is_ok());
+    }
+}
+
+#[test]
+fn whoever_waits_for_a_reader_can_stop_it() {
+    let bytes = [&b"\x08\x08\x42\x02\x10\x12"[..], &empty_messages(&[7], 1, 10)].concat();
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("m.onnx");
+    std::fs::write(&path, &bytes).expect("written");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let progress = Progress::default();
+    progress.cancel();
+    let options = OpenOptions::default().stopped_by(&progress);
+    for (format, path) in [
+        (&lodstone_formats::onnx::BINARY, path),
+        (&lodstone_formats::paddle::BUNDLE, golden.join("paddle/2.6.2/lenet/saved/lenet.pdmodel")),
+        (&lodstone_formats::paddle::PICKLE, golden.join("paddle_pickle/3.3.1/nested.pdparams")),
+        (&lodstone_formats::paddle::PARAMS, golden.join("paddle/2.6.2/many.combined")),
+    ] {
+        let stopped = (format.read)(&path, &options);
+        let error = stopped.expect_err("stopped").to_string();
+        assert!(error.contains("cancelled"), "{}: {error}", path.display());
     }
 }

@@ -159,6 +159,7 @@ fn kind_of(error: &Error) -> &'static str {
     match inner(error) {
         Error::Store(error) => match error {
             StoreError::Malformed { .. } => "Malformed",
+            StoreError::Limit { .. } => "Limit",
             StoreError::OutOfRange { .. } => "OutOfRange",
             StoreError::NotAFile { .. } => "NotAFile",
             StoreError::Escapes { .. } => "Escapes",

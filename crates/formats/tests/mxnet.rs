@@ -463,8 +463,8 @@ fn malformed_files_are_errors_that_say_where() {
     let cases: Vec<(&str, Vec<u8>, &str)> = vec![
         ("another magic", file(&[], &[]).iter().map(|b| b ^ 1).collect(), "the magic 0x112"),
         ("arrays", [0x112, 0, 1 << 60].map(u64::to_le_bytes).concat(), "at most 0 arrays"),
-        ("extents", file(&[words(&[V2, 0, 65])], &[]), "0 to 64 extents"),
-        ("negative extents", file(&[words(&[V2, 0, u32::MAX])], &[]), "0 to 64 extents"),
+        ("extents", file(&[words(&[V2, 0, 65]), vec![0; 65 * 8]], &[]), "0 to 64 extents"),
+        ("negative extents", file(&[words(&[V2, 0, u32::MAX])], &[]), "a number of extents"),
         (
             "a negative extent",
             file(&[words(&[V2, 0, 1, 3, u32::MAX, 1, 0, 0])], &[]),

@@ -153,10 +153,10 @@ fn an_array_that_is_no_record_is_an_error_with_its_place() {
     let content = bytes(&golden().join("1.9.1/trainer_adam.states"));
     let place = content.windows(4).position(|window| window == 0xf993_fac9_u32.to_le_bytes());
     let mut damaged = content;
-    damaged[place.unwrap() + 8] = 200;
+    damaged[place.unwrap() + 11] = 0x80;
     let error = read(&damaged).unwrap_err().to_string();
     assert!(error.contains(&format!("in the array at offset {}", place.unwrap())), "{error}");
-    assert!(error.contains("expected 0 to 64 extents, found 200"), "{error}");
+    assert!(error.contains("expected a number of extents, found -"), "{error}");
 }
 
 #[test]

@@ -152,7 +152,9 @@ fn types_that_were_inferred_are_checked_like_those_that_are_declared() {
     block.ops.push(second);
     let with = |dtype| {
         let known = HashMap::from([("z".to_owned(), tensor(dtype))]);
-        check_with(&model, &[known]).told
+        let mut told = check_with(&model, &[known]).told;
+        told.retain(|finding| finding.what != "has no outputs");
+        told
     };
     assert_eq!(with(DType::Float32), []);
     let [finding] = with(DType::Int64).try_into().unwrap();

@@ -14,7 +14,8 @@ use std::path::Path;
 
 use lodstone::program::layers::{self, Conv2d, Fc, Pooling};
 use lodstone::program::{
-    Form, Network, SaveOptions, Variable, load, load_program, persistables, save, save_program,
+    Form, LoadOptions, Network, SaveOptions, Variable, load, load_program, persistables, save,
+    save_program,
 };
 use lodstone::runtime::{Dirs, Executor, Scope};
 use lodstone::{Blob, ConvertOptions, DType, Model, Parameter, Tensor};
@@ -34,10 +35,10 @@ fn main() -> Result<(), Failure> {
     let mut empty = net.main.clone();
     empty.blocks.truncate(1);
     empty.blocks.iter_mut().for_each(|block| block.ops.clear());
-    let (mut saver, options) = (empty, SaveOptions::default());
-    save(&mut saver, &vars, "parameters", &options)?;
+    let mut saver = empty;
+    save(&mut saver, &vars, "parameters", &SaveOptions::default())?;
     let mut loader = Network::new().main;
-    load(&mut loader, &vars, &net.main, "parameters", &options)?;
+    load(&mut loader, &vars, &saver, "parameters", &LoadOptions::default())?;
     let programs =
         [("main", &net.main), ("startup", &net.startup), ("loader", &loader), ("saver", &saver)];
     for (name, program) in programs {

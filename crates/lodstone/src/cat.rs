@@ -6,10 +6,21 @@ use std::path::Path;
 
 use half::{bf16, f16};
 use lodstone_formats::{Error as FormatError, OpenOptions};
-use lodstone_model::{DType, Indices, Kind, Model, Tensor};
+use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor};
 use lodstone_store::Blob;
 
 use crate::{Error, Result, open_with};
+
+/// One tensor of a model.
+#[derive(Clone, Debug)]
+pub struct One {
+    /// Its name; empty if it has none.
+    pub name: String,
+    /// The tensor.
+    pub tensor: Tensor,
+    /// What was noticed when the model was opened.
+    pub warnings: Vec<String>,
+}
 
 /// The tensor number `index` of a model, counted from 0 in file order, and its name.
 ///
@@ -18,11 +29,7 @@ use crate::{Error, Result, open_with};
 ///
 /// # Errors
 /// If there is no such tensor.
-pub fn open_record(
-    path: impl AsRef<Path>,
-    index: usize,
-    options: &OpenOptions,
-) -> Result<(String, Tensor)> {
+pub fn open_record(path: impl AsRef<Path>, index: usize, options: &OpenOptions) -> Result<One> {
     let path = path.as_ref();
     let whole = match open_with(path, options) {
         Ok(model) => return nth(model, index),
@@ -32,7 +39,7 @@ pub fn open_record(
     };
     // The error of the whole file says more than that of a record that cannot be found in it.
     match lodstone_formats::paddle::open_record(path, index, options) {
-        Ok(Some(tensor)) => Ok((String::new(), tensor)),
+        Ok(Some(tensor)) => Ok(One { name: String::new(), tensor, warnings: Vec::new() }),
         Ok(None) | Err(_) => Err(whole),
     }
 }
@@ -41,7 +48,7 @@ pub fn open_record(
 ///
 /// # Errors
 /// If there are more, or none.
-pub fn open_only(path: impl AsRef<Path>, options: &OpenOptions) -> Result<(String, Tensor)> {
+pub fn open_only(path: impl AsRef<Path>, options: &OpenOptions) -> Result<One> {
     let model = open_with(path, options)?;
     match model.parameters.len() {
         1 => nth(model, 0),
@@ -53,14 +60,11 @@ pub fn open_only(path: impl AsRef<Path>, options: &OpenOptions) -> Result<(Strin
 ///
 /// # Errors
 /// If there is no such tensor: with the names that are closest.
-pub fn open_named(
-    path: impl AsRef<Path>,
-    name: &str,
-    options: &OpenOptions,
-) -> Result<(String, Tensor)> {
+pub fn open_named(path: impl AsRef<Path>, name: &str, options: &OpenOptions) -> Result<One> {
     let model = open_with(path, options)?;
     if let Some(tensor) = model.parameter(name) {
-        return Ok((name.to_owned(), tensor.clone()));
+        let (name, tensor) = (name.to_owned(), tensor.clone());
+        return Ok(One { name, tensor, warnings: model.report.warnings });
     }
     let part = name.split(['.', '_']).next().unwrap_or(name);
     let names = model.parameters.iter().map(|parameter| parameter.name.as_str());
@@ -73,10 +77,12 @@ pub fn open_named(
     Err(Error::Absent(format!("there is no tensor `{name}`{similar}")))
 }
 
-fn nth(model: Model, index: usize) -> Result<(String, Tensor)> {
+fn nth(model: Model, index: usize) -> Result<One> {
     let count = model.parameters.len();
     match model.parameters.into_iter().nth(index) {
-        Some(parameter) => Ok((parameter.name, parameter.tensor)),
+        Some(Parameter { name, tensor }) => {
+            Ok(One { name, tensor, warnings: model.report.warnings })
+        }
         None => Err(Error::Absent(format!(
             "there is no tensor number {index}: there are {count}, counted from 0"
         ))),

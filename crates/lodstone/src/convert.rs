@@ -2,15 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::{FORMATS, Format, OpenOptions, Place, WriteOptions, places};
+use lodstone_formats::{FORMATS, Format, Place, WriteOptions, places};
 use lodstone_lowering::lower;
 use lodstone_model::{DType, Loss, Model, Report};
-use lodstone_schema::{conventions, onnx};
+use lodstone_schema::onnx::UpgradeError;
+use lodstone_schema::{Findings, conventions, onnx};
+use lodstone_store::link_target;
 
 use crate::adapt::{Renames, globs, transpose};
 use crate::cast::cast;
-use crate::fit::{fit, place};
-use crate::seal::{Broken, break_seals, seal};
+use crate::fit::{check_allowed, fit, place};
+use crate::seal::{Broken, break_seals, follow_link};
 use crate::shapes::declare as declare_shapes;
 use crate::{Error, Result};
 
@@ -35,6 +37,8 @@ pub struct ConvertOptions {
     pub input_shapes: Vec<(String, Vec<u64>)>,
     /// Losses that are allowed.
     pub allow: Vec<Loss>,
+    /// Whether to write the tensors without the program, also where the format could hold one.
+    pub weights_only: bool,
     /// Leaves out what operators say about the training script, which only [`Target::Same`] keeps.
     pub strip_source: bool,
     /// How to write; whether to keep what files were like follows from `to`.
@@ -82,9 +86,13 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
         }
     }
     let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
+    if options.weights_only {
+        drop_program(&mut model, options)?;
+    }
     declare_shapes(&mut model, &options.input_shapes)?;
-    if let Some(dialect) = format.holds.program {
-        lower(&mut model, dialect, &mut report).transpose()?;
+    translate(&mut model, format, &mut report)?;
+    if options.cast.is_some() && model.program.is_some() && format.holds.program.is_some() {
+        return Err(Error::CastProgram);
     }
     upgrade(&mut model, format, options)?;
     select(&mut model, options)?;
@@ -109,27 +117,25 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
                 report.lose(Loss::Rounding, place(&parameter.name, number));
             }
         }
-        declare(&mut model, dtype);
     }
     fit(&mut model, format, &mut report)?;
 
-    let mut refused = report.losses.clone();
-    refused.retain(|loss, _| !options.allow.contains(loss));
-    if !refused.is_empty() {
-        return Err(Error::Lossy(refused));
-    }
+    check_allowed(&report, &options.allow)?;
     let same = options.to == Some(Target::Same);
+    let mut broken =
+        if options.write.seal { follow_link(out, &options.write.progress)? } else { Vec::new() };
     let written = format.write(&model, out, &WriteOptions { same, ..options.write.clone() })?;
     let (tensors, nbytes) = (model.parameters.len(), model.nbytes());
     let mut unsealed: Vec<PathBuf> = written.unsealed.into_iter().collect();
-    // The seal beside a link knows the file by the name of the link; that in its own directory was
-    // written with it.
+    // The seal in the directory of what was written was written with it; one beside a link is another.
     let anew = |place: &Place| !written.through_link && place.is_in(&written.root);
     let places = written.files.iter().flat_map(|file| places(file));
-    let broken = break_seals(places.filter(|place| !anew(place)))?;
-    if written.through_link && options.write.seal {
-        seal(out, &OpenOptions::default(), false, &options.write.progress)?;
-    }
+    let real = written.files.first().and_then(|file| link_target(file));
+    let real = real.filter(|_| written.through_link && options.write.seal);
+    let is_beside = |place: &Place| {
+        real.as_deref().and_then(Path::parent).is_some_and(|parent| place.is_in(parent))
+    };
+    broken.extend(break_seals(places.filter(|place| !anew(place) && !is_beside(place)))?);
     let missed = broken.into_iter().filter(Broken::is_missed);
     unsealed.extend(missed.map(|broken| broken.seal));
     for seal in unsealed {
@@ -154,6 +160,31 @@ fn target(model: &Model, out: &Path, to: Option<&Target>) -> Result<&'static For
     }
 }
 
+/// Leaves the tensors of a model without the program that they belong to.
+fn drop_program(model: &mut Model, options: &ConvertOptions) -> Result<()> {
+    if options.to == Some(Target::Same) {
+        let what = "tensors without their program are not the same model: name another format";
+        return Err(Error::Absent(what.to_owned()));
+    }
+    if model.program.take().is_some() {
+        // What files were like is not what these tensors are like.
+        model.residual.clear();
+    }
+    Ok(())
+}
+
+/// Makes the program one of the operators that the format holds, if it holds any.
+fn translate(model: &mut Model, format: &Format, report: &mut Report) -> Result<()> {
+    let Some(to) = format.holds.program else { return Ok(()) };
+    lower(model, to, report).transpose()?;
+    match &model.program {
+        Some(program) if program.dialect != to => {
+            Err(Error::NoLowering { from: program.dialect, format: format.name })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Makes the program one of newer operators.
 fn upgrade(model: &mut Model, format: &Format, options: &ConvertOptions) -> Result<()> {
     let Some(opset) = options.opset else { return Ok(()) };
@@ -161,7 +192,19 @@ fn upgrade(model: &mut Model, format: &Format, options: &ConvertOptions) -> Resu
         let what = "holds no program whose operators could be of a version";
         return Err(Error::Absent(format!("{} {what}", format.name)));
     }
-    Ok(onnx::upgrade(model, opset)?)
+    onnx::upgrade(model, opset)?;
+    // An operator that is obsolete in the old version may be one in the new one; anything else that is wrong stays.
+    let mut broken = Findings::default();
+    if let Some(program) = &model.program {
+        let conventions = conventions(program);
+        let inference = (conventions.infer)(model);
+        broken = (conventions.check)(model, inference.as_ref());
+        broken.extend(inference.map(|inference| inference.findings).unwrap_or_default());
+    }
+    match broken.breaks_rules() {
+        true => Err(UpgradeError::Invalid(broken).into()),
+        false => Ok(()),
+    }
 }
 
 /// Keeps the tensors that the patterns choose.
@@ -199,21 +242,4 @@ fn adapt(
         report.warn("no tensor has a name that was to be changed");
     }
     Ok(())
-}
-
-/// Lets the program declare what its parameters now are.
-fn declare(model: &mut Model, dtype: DType) {
-    let Some(program) = &mut model.program else { return };
-    let conventions = conventions(program);
-    let cast: std::collections::HashSet<&str> = model
-        .parameters
-        .iter()
-        .filter(|parameter| parameter.tensor.dtype == dtype)
-        .map(|parameter| (conventions.variable_of)(&parameter.name))
-        .collect();
-    for var in program.blocks.iter_mut().flat_map(|block| &mut block.vars) {
-        if cast.contains(var.name.as_str()) {
-            (conventions.declare)(var, dtype);
-        }
-    }
 }

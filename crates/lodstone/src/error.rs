@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lodstone_model::{DType, Loss, some};
+use lodstone_model::{DType, Dialect, Loss, some};
 
 /// The result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -11,6 +11,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A model that was replaced while it was verified: what was found is of neither.
+    #[error("`{}` changed during verification: verify it again", .0.display())]
+    ChangedMeanwhile(std::path::PathBuf),
     /// A program of more operators than are to be drawn.
     #[error("the program has {operators} operators, and at most {limit} are drawn")]
     TooLarge {
@@ -53,6 +56,19 @@ pub enum Error {
         /// The element type asked for.
         to: DType,
     },
+    /// A program that no lowering translates to the operators of the format.
+    #[error("converting {} programs to {format} is not supported", from.name())]
+    NoLowering {
+        /// The dialect of the program.
+        from: Dialect,
+        /// The format asked for.
+        format: &'static str,
+    },
+    /// A cast of parameters whose program would still compute with their old element types.
+    #[error(
+        "casting the parameters of a program is not supported: its operators would not accept them"
+    )]
+    CastProgram,
     /// Text that could not be written.
     #[error("cannot write: {0}")]
     Output(std::io::Error),

@@ -1,29 +1,87 @@
 //! Makes a model fit a format that has no place for all of it, and records what that loses.
 
+use std::collections::BTreeMap;
+
 use lodstone_formats::{Format, Holds};
 use lodstone_model::{DType, Kind, Lod, Loss, Model, Parameter, Report, some};
 
-use crate::{Result, sparse};
+use crate::{Error, Result, sparse};
+
+/// What a model has to fit into: a format, or arrays in memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Container {
+    name: &'static str,
+    holds: Holds,
+}
+
+impl From<&Format> for Container {
+    fn from(format: &Format) -> Self {
+        Self { name: format.name, holds: format.holds }
+    }
+}
+
+/// Arrays of numbers or texts, each under a name.
+const ARRAYS: Container = Container {
+    name: "a dictionary of arrays",
+    holds: Holds {
+        tensors: true,
+        metadata: true,
+        program: None,
+        names: true,
+        unnamed: true,
+        lod: false,
+        selected_rows: false,
+        sparse: false,
+        coo: false,
+        strings: true,
+        vocabulary: true,
+        dtype: |_| true,
+    },
+};
+
+/// The tensors of a model as plain arrays under names, which have no place for LoD and for sparse tensors. With leave
+/// the parts of a sparse tensor are arrays of their own, as in a conversion to a format without sparse tensors.
+///
+/// # Errors
+/// [`Error::Lossy`] if something would be lost that is not allowed; what reading indices gives.
+pub fn arrays(model: &Model, allow: &[Loss]) -> Result<Model> {
+    let mut report = Report::default();
+    let mut arrays = Model { program: None, ..model.clone() };
+    fit(&mut arrays, ARRAYS, &mut report)?;
+    check_allowed(&report, allow)?;
+    Ok(arrays)
+}
+
+/// Fails if a report has losses that are not allowed.
+pub(crate) fn check_allowed(report: &Report, allow: &[Loss]) -> Result<()> {
+    let mut refused: BTreeMap<Loss, Vec<String>> = report.losses.clone();
+    refused.retain(|loss, _| !allow.contains(loss));
+    if refused.is_empty() { Ok(()) } else { Err(Error::Lossy(refused)) }
+}
 
 /// Changes `model` so that `format` can hold it.
 ///
 /// # Errors
 /// What reading indices gives.
-pub(crate) fn fit(model: &mut Model, format: &Format, report: &mut Report) -> Result<()> {
+pub(crate) fn fit(
+    model: &mut Model,
+    format: impl Into<Container>,
+    report: &mut Report,
+) -> Result<()> {
+    let format = &format.into();
     let holds = &format.holds;
-    if let Some(program) = model.program.take_if(|p| holds.program != Some(p.dialect)) {
-        let (name, operators) = (format.name, program.ops().count());
-        let dialect = program.dialect.name();
-        report.warn(match holds.program {
-            None => format!("{name} holds tensors alone: {operators} operators stay behind"),
-            Some(_) => {
-                format!("{name} holds no programs of {dialect}: {operators} operators stay behind")
-            }
-        });
+    if holds.program.is_none()
+        && let Some(program) = model.program.take()
+    {
+        let (name, count) = (format.name, program.ops().count());
+        let operators = if count == 1 { "operator" } else { "operators" };
+        let what = format!("the program ({count} {operators}) was not written");
+        report.warn(format!("{what}: {name} holds tensors only"));
     }
     if !holds.tensors && !model.parameters.is_empty() {
-        let (name, tensors) = (format.name, model.parameters.len());
-        report.warn(format!("{name} holds the program alone: {tensors} tensors stay behind"));
+        let (name, count) = (format.name, model.parameters.len());
+        let tensors = if count == 1 { "tensor was" } else { "tensors were" };
+        report.warn(format!("{count} {tensors} not written: {name} holds the program only"));
         model.parameters.clear();
     }
     name(model, format, report);
@@ -102,7 +160,7 @@ fn keeps(kind: &Kind, holds: &Holds) -> bool {
 }
 
 /// Names what has no name, where names are needed; loses names where there is no place for them.
-fn name(model: &mut Model, format: &Format, report: &mut Report) {
+fn name(model: &mut Model, format: &Container, report: &mut Report) {
     if !format.holds.names {
         // A file in the same format never had them: they came from a program beside it.
         if format.name != model.format {
@@ -136,7 +194,7 @@ pub(crate) fn place(name: &str, number: usize) -> String {
 
 /// The element type under which the bits of another can be kept, and whether an element becomes a
 /// pair.
-fn stand_in(dtype: DType, format: &Format) -> Option<(DType, bool)> {
+fn stand_in(dtype: DType, format: &Container) -> Option<(DType, bool)> {
     Some(match dtype {
         // As PaddlePaddle itself does.
         DType::Float8E4M3Fn | DType::Float8E5M2 if format.name == "paddle-pickle" => {

@@ -23,7 +23,6 @@ mod diff;
 mod error;
 mod fit;
 mod graph;
-mod harmless;
 mod inspect;
 mod layers;
 mod numbers;
@@ -41,13 +40,14 @@ mod wiring;
 mod words;
 
 pub use adapt::Renames;
-pub use cat::{open_named, open_only, open_record, write_text};
+pub use cat::{One, open_named, open_only, open_record, write_text};
 pub use convert::{Conversion, ConvertOptions, Target, convert};
 pub use diff::{
     Change, Detail, Diff, DiffOptions, Difference, OperatorChange, OperatorDifference,
     OperatorPlace, ProgramDifference, Values, Which, diff,
 };
 pub use error::{Error, Result};
+pub use fit::arrays;
 pub use graph::{GraphFormat, write_graph};
 pub use inspect::{
     InferredInfo, InspectOptions, Inspection, OperatorInfo, PartInfo, ProgramInfo, TensorInfo,
@@ -74,8 +74,8 @@ pub use lodstone_store::{
 };
 pub use open::{open, open_with};
 #[cfg(feature = "runtime")]
-pub use run::{Inputs, dirs_beside, run};
-pub use scan::{Danger, DangerKind, Scan, scan};
+pub use run::{Inputs, RunOptions, dirs_beside, run};
+pub use scan::{Danger, DangerKind, Scan, ScanOptions, Unknown, Verdict, scan};
 pub use seal::{Sealing, seal};
 #[cfg(feature = "runtime")]
 pub use train::{SampleOptions, TrainOptions, Training, open_program, startup_beside};

@@ -48,12 +48,7 @@ pub(crate) fn open_files(path: &Path, options: &OpenOptions) -> Result<Model> {
     let Some(format) = formats.next() else {
         return Err(unrecognized(path, &head, entries.is_some()).into());
     };
-    let opened = (format.read)(path, options);
-    let mut model = opened.map_err(|error| match looks_encrypted(&head) && is_paddle(path) {
-        // What only looked like a format by chance, under a name that PaddlePaddle encrypts.
-        true => encrypted(path),
-        false => error,
-    })?;
+    let mut model = (format.read)(path, options)?;
     if entries.is_some()
         && let Some(other) = formats.next()
     {
@@ -90,9 +85,6 @@ fn unrecognized(path: &Path, head: &[u8], is_dir: bool) -> lodstone_formats::Err
         let why = "no file in the directory is one of a model".to_owned();
         return lodstone_formats::Error::NoModel { path, why };
     }
-    if looks_encrypted(head) {
-        return encrypted(&path);
-    }
     let found = match head.first_chunk::<16>() {
         Some(start) => format!("`{}`", start.escape_ascii()),
         None if head.is_empty() => "nothing: it is empty".to_owned(),
@@ -100,59 +92,3 @@ fn unrecognized(path: &Path, head: &[u8], is_dir: bool) -> lodstone_formats::Err
     };
     lodstone_formats::Error::Unrecognized { path, found }
 }
-
-fn encrypted(path: &Path) -> lodstone_formats::Error {
-    lodstone_formats::Error::Encrypted { path: path.to_path_buf() }
-}
-
-/// Whether a name is one of PaddlePaddle's files.
-fn is_paddle(path: &Path) -> bool {
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    let name = path.file_name().and_then(|name| name.to_str());
-    matches!(extension, Some("pdmodel" | "pdiparams" | "pdparams" | "pdopt" | "pdtensor"))
-        || matches!(name, Some("__model__" | "__params__"))
-}
-
-/// Whether bytes look like drawn at random, as encrypted ones do: all values about equally often.
-///
-/// The sum over the 256 values of (count - expected)^2 / expected is about 255 for such bytes, with a
-/// deviation of 23; for programs, texts and numbers it is many times that. Of few bytes, most have
-/// to be different and half of them above 127, each within four deviations. Compressed bytes look
-/// alike, but begin with a signature.
-fn looks_encrypted(head: &[u8]) -> bool {
-    const ENOUGH: usize = 512;
-    const FEW: usize = 32;
-    if head.len() < FEW || COMPRESSED.iter().any(|start| head.starts_with(start)) {
-        return false;
-    }
-    let mut counts = [0u32; 256];
-    for byte in head {
-        if let Some(count) = counts.get_mut(usize::from(*byte)) {
-            *count += 1;
-        }
-    }
-    let total = f64::from(u32::try_from(head.len()).unwrap_or(u32::MAX));
-    if head.len() >= ENOUGH {
-        let expected = total / 256.0;
-        let distance = |count: &u32| (f64::from(*count) - expected).powi(2) / expected;
-        return (150.0..=400.0).contains(&counts.iter().map(distance).sum::<f64>());
-    }
-    let different = counts.iter().filter(|count| **count > 0).count();
-    let missing = 256.0 * (1.0 - 1.0 / 256.0f64).powf(total);
-    let different = f64::from(u32::try_from(different).unwrap_or(0));
-    let high = head.iter().filter(|byte| **byte > 127).count();
-    let high = f64::from(u32::try_from(high).unwrap_or(0));
-    different > (256.0 - missing) * 0.85 && (high - total / 2.0).abs() < 2.0 * total.sqrt()
-}
-
-/// How files begin that are compressed: zip, gzip, zstd, xz, bzip2, 7z, png, jpeg.
-const COMPRESSED: [&[u8]; 8] = [
-    b"PK\x03\x04",
-    b"\x1f\x8b",
-    b"\x28\xb5\x2f\xfd",
-    b"\xfd7zXZ",
-    b"BZh",
-    b"7z\xbc\xaf",
-    b"\x89PNG",
-    b"\xff\xd8\xff",
-];

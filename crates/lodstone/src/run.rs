@@ -77,21 +77,38 @@ pub fn dirs_beside(path: &Path) -> Dirs {
     Dirs { read: dir.map(Path::to_path_buf), ..Dirs::default() }
 }
 
-/// Runs the program of a model once; gives its outputs by name, in their order. `dirs` are where operators of it
-/// that load and save may do that.
+/// What a run may do.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// Where operators of the program may load and save.
+    pub dirs: Dirs,
+    /// Bytes that the tensors of the run may take, if the system gives that many; all that it gives by default.
+    pub max_memory: Option<u64>,
+    /// Operators that the run may take, those in loops each time; any number by default.
+    pub max_steps: Option<u64>,
+}
+
+/// Runs the program of a model once; gives its outputs by name, in their order.
 ///
 /// # Errors
-/// If the model has no program, an input is missing or not what the program takes, or the program cannot be run:
-/// operators that nothing computes are told all at once.
-pub fn run(model: &Model, inputs: Inputs, dirs: &Dirs) -> Result<Vec<Parameter>> {
+/// If the model has no program, an input is missing or not what the program takes, the run would take more than it
+/// may, or the program cannot be run: operators that nothing computes are told all at once.
+pub fn run(model: &Model, inputs: Inputs, options: &RunOptions) -> Result<Vec<Parameter>> {
     let program = model.program.as_ref();
     let program = program.ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
     let interface = (conventions(program).interface)(program);
     let inputs = inputs.named(&interface.inputs)?;
-    let prepared = Prepared::new(program, &[])?;
+    let mut prepared = Prepared::new(program, &[])?;
+    if let Some(steps) = options.max_steps {
+        prepared = prepared.with_max_steps(steps);
+    }
+    let mut scope = Scope::of(model)?;
+    if let Some(bytes) = options.max_memory {
+        scope = scope.with_memory(bytes);
+    }
     let feed: Vec<(&str, Tensor)> =
         inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
-    let outputs = prepared.run(&mut Scope::of(model)?, &feed, dirs)?;
+    let outputs = prepared.run(&mut scope, &feed, &options.dirs)?;
     let named = prepared.fetched().iter().cloned().zip(outputs);
     Ok(named.map(|(name, tensor)| Parameter { name, tensor }).collect())
 }

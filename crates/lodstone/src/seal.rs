@@ -7,7 +7,7 @@ use lodstone_formats::{
     OpenOptions, Place, Seal, SealedFile, SealedModel, Seals, TensorRanges, places,
 };
 use lodstone_model::Model;
-use lodstone_store::{Blob, Commit, Progress, SEAL, SourceFile, is_dir, plain};
+use lodstone_store::{Blob, Commit, Progress, SEAL, SourceFile, is_dir, link_target, plain};
 
 use crate::open::open_files;
 use crate::{Error, Result};
@@ -38,7 +38,7 @@ pub fn seal(
     progress: &Progress,
 ) -> Result<Sealing> {
     let path = path.as_ref();
-    let options = OpenOptions { verify: !replace, ..options.clone() };
+    let options = OpenOptions { verify: !replace, ..options.clone() }.stopped_by(progress);
     let model = open_files(path, &options)?;
     let mut sealing = Sealing { tensors: model.parameters.len(), ..Sealing::default() };
     let mut tensors = TensorRanges::of(&model);
@@ -82,7 +82,7 @@ fn begin(root: &Path, progress: &Progress) -> Result<Commit> {
 
 /// Writes the seal of a directory.
 fn write(seal: &Seal, root: &Path, mut commit: Commit) -> Result<PathBuf> {
-    commit.write::<Error>(SEAL, |out| Ok(seal.write(out)?))?;
+    commit.write_seal::<Error>(|out| Ok(seal.write(out)?))?;
     commit.publish()?;
     Ok(root.join(SEAL))
 }
@@ -125,6 +125,32 @@ pub(crate) fn by_directory(path: &Path, model: &Model) -> Result<Vec<Directory>>
 pub(crate) fn source(blob: &Blob) -> Result<&SourceFile> {
     let file = blob.file_ranges().next().map(|(file, ..)| file.as_ref());
     file.ok_or_else(|| Error::Absent("the model is not in files".to_owned()))
+}
+
+/// Before the file that the symbolic link at `path` leads to is written over and sealed: what seals on the way to the
+/// link know of it goes into the seal beside the file. That seal then changes with the file, in one step; a crash
+/// leaves neither a file without a seal, nor a seal of another content. Gives the seals that have lost a model.
+pub(crate) fn follow_link(path: &Path, progress: &Progress) -> Result<Vec<Broken>> {
+    let Some(real) = link_target(path) else { return Ok(Vec::new()) };
+    let (Some(root), Some(name)) = (real.parent(), real.file_name().and_then(|name| name.to_str()))
+    else {
+        return Ok(Vec::new());
+    };
+    let is_far = |place: &Place| !real.starts_with(&place.root);
+    let Some((place, checks)) = Seals::default().of(path)?.filter(|(place, _)| is_far(place))
+    else {
+        return Ok(Vec::new());
+    };
+    let old = Seal::load(&place.root)?.unwrap_or_default();
+    let lists = |model: &SealedModel| model.files.iter().any(|file| file.name == place.name);
+    let format = old.models.into_iter().find(lists).map(|model| model.format).unwrap_or_default();
+    let commit = begin(root, progress)?;
+    let mut seal = Seal::load(root)?.unwrap_or_default();
+    seal.remove(&[name.to_owned()]);
+    let files = vec![SealedFile { name: name.to_owned(), checks }];
+    seal.models.push(SealedModel { format, files });
+    write(&seal, root, commit)?;
+    break_seals(std::iter::once(place))
 }
 
 /// A seal that has lost models.

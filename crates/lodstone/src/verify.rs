@@ -1,16 +1,17 @@
 //! Whether a model is whole: its structure, the bounds of its tensors, the rules of its framework, its
 //! checksums, its seal.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use lodstone_formats::{Error as FormatError, OpenOptions, Place, Seals, called};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
-use lodstone_schema::{Finding, Findings, conventions};
+use lodstone_schema::{Finding, FindingKind, Findings, conventions};
 use lodstone_store::{
-    Blob, Checks, Damage, Error as StoreError, Progress, SourceFile, crc32_of, exists, is_dir,
+    Blob, Checks, Damage, Error as StoreError, Progress, SEAL, SourceFile, Stamp, crc32_of, exists,
+    is_dir, list_dir,
 };
 use serde::Serialize;
 
@@ -22,7 +23,7 @@ use crate::{Error, Result, open_with};
 pub struct Verification {
     /// Version of this structure.
     pub schema: u32,
-    /// Whether nothing is wrong.
+    /// Whether nothing is wrong: there are no findings but those of [`DefectKind::Inconsistent`].
     pub whole: bool,
     /// Whether there is a seal that covers it: without one, a change that leaves the structure as it
     /// was is not seen.
@@ -85,19 +86,40 @@ pub enum DefectKind {
     Missing,
     /// The program breaks a rule of its framework.
     Rule,
+    /// Two places of the program say different shapes of a value. Runtimes tell that, and run it all the
+    /// same: the model is whole.
+    Inconsistent,
 }
 
 /// Finds out whether a model is whole. All of it is read.
 ///
 /// # Errors
-/// If that cannot be told: there is no model at `path`, no format knows it, or it cannot be read.
+/// If that cannot be told: there is no model at `path`, no format knows it, it cannot be read, it asks for more
+/// than a reader takes on, or [it changed meanwhile](Error::ChangedMeanwhile).
 pub fn verify(
     path: impl AsRef<Path>,
     options: &OpenOptions,
     progress: &Progress,
 ) -> Result<Verification> {
     let path = path.as_ref();
-    let plain = OpenOptions { verify: false, ..options.clone() };
+    let before = Snapshot::of(path);
+    let verified = verify_as_is(path, options, progress);
+    let is_whole = verified.as_ref().is_ok_and(|found| found.whole);
+    let has_changed = match &verified {
+        Err(Error::Format(error)) => {
+            matches!(error.cause(), FormatError::Store(StoreError::Changed { .. }))
+        }
+        _ => false,
+    };
+    if has_changed || (!is_whole && Snapshot::of(path) != before) {
+        return Err(Error::ChangedMeanwhile(path.to_path_buf()));
+    }
+    verified
+}
+
+/// The same, of a model that nobody changes meanwhile.
+fn verify_as_is(path: &Path, options: &OpenOptions, progress: &Progress) -> Result<Verification> {
+    let plain = OpenOptions { verify: false, ..options.clone() }.stopped_by(progress);
     let open = || open_with(path, &plain);
     // Both in any case: the seal can name the damage where the structure cannot be read any more.
     let (compared, opened) = thread::scope(|scope| {
@@ -121,8 +143,34 @@ pub fn verify(
             Err(_) => {}
         },
     }
-    found.whole = found.findings.is_empty();
+    found.whole = found.findings.iter().all(|defect| defect.kind == DefectKind::Inconsistent);
     Ok(found)
+}
+
+/// What is at a path at one moment: the file or directory itself, what lies in the directory, or beside a file or
+/// prefix with the beginning of its name, and the seal there; each by what the system tells it from others by.
+#[derive(PartialEq, Eq)]
+struct Snapshot(BTreeMap<PathBuf, Option<Stamp>>);
+
+impl Snapshot {
+    fn of(path: &Path) -> Self {
+        let mut found = BTreeMap::new();
+        let mut take = |path: PathBuf| {
+            let stamp = Stamp::of(&path).ok();
+            found.insert(path, stamp);
+        };
+        take(path.to_path_buf());
+        let directory = if is_dir(path) { path } else { path.parent().unwrap_or(Path::new("")) };
+        take(directory.join(SEAL));
+        let here = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        for entry in list_dir(here).unwrap_or_default() {
+            if directory == path || entry.name.starts_with(stem) {
+                take(directory.join(entry.name));
+            }
+        }
+        Self(found)
+    }
 }
 
 /// Compares everything that is sealed of what was asked for; gives the places of those files in their
@@ -283,9 +331,13 @@ fn look(
 }
 
 /// Parameters that a program asks for and no file has. Who names the file of a program alone asks for
-/// nothing else.
+/// nothing else; and a program is saved alone into a directory, under a name that says nothing of parameters.
 fn missing(path: &Path, model: &Model, found: &mut Verification) {
-    let alone = model.parameters.is_empty() && exists(path) && !is_dir(path);
+    let file = model.files.first().and_then(|blob| source(blob).ok()).map(SourceFile::path);
+    let name = file.and_then(Path::file_name).and_then(|name| name.to_str());
+    let is_program_alone =
+        model.files.len() == 1 && matches!(name, Some("__model__" | "__model__.txt"));
+    let alone = model.parameters.is_empty() && exists(path) && (!is_dir(path) || is_program_alone);
     let Some(program) = model.program.as_ref().filter(|_| !alone) else { return };
     let conventions = conventions(program);
     let name = |parameter: &Parameter| (conventions.variable_of)(&parameter.name).to_owned();
@@ -315,11 +367,18 @@ fn rules(model: &Model, found: &mut Verification) {
 }
 
 fn tell(wrong: Findings, what: &str, found: &mut Verification) {
-    let defect = |finding: Finding| plain(DefectKind::Rule, finding.to_string());
+    let kind = |finding: &Finding| match finding.kind {
+        FindingKind::Rule => DefectKind::Rule,
+        FindingKind::Inconsistent => DefectKind::Inconsistent,
+    };
+    let defect = |finding: Finding| plain(kind(&finding), finding.to_string());
     found.findings.extend(wrong.told.into_iter().map(defect));
-    if wrong.more > 0 {
-        let message = format!("{} more {what}", wrong.more);
-        found.findings.push(plain(DefectKind::Rule, message));
+    let more = [
+        (DefectKind::Rule, wrong.more, what),
+        (DefectKind::Inconsistent, wrong.more_inconsistent, "places are inconsistent"),
+    ];
+    for (kind, count, what) in more.into_iter().filter(|(_, count, _)| *count > 0) {
+        found.findings.push(plain(kind, format!("{count} more {what}")));
     }
 }
 
@@ -361,11 +420,7 @@ fn defect_at(path: &Path, damage: Damage) -> Defect {
 /// anything is.
 fn defect_of(path: &Path, error: Error) -> Result<Defect> {
     let Error::Format(inner) = &error else { return Err(error) };
-    let mut inner = inner;
-    while let FormatError::Inside { source, .. } | FormatError::InRecord { source, .. } = inner {
-        inner = source;
-    }
-    kind_of(path, inner).map(|kind| plain(kind, error.to_string())).ok_or(error)
+    kind_of(path, inner.cause()).map(|kind| plain(kind, error.to_string())).ok_or(error)
 }
 
 fn kind_of(path: &Path, error: &FormatError) -> Option<DefectKind> {

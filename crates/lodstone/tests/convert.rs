@@ -68,7 +68,14 @@ fn what_a_format_can_hold_comes_back_from_it_and_the_rest_is_a_named_loss() {
                 to: Some(Target::Format(format.name.to_owned())),
                 ..ConvertOptions::default()
             };
-            match convert(model.clone(), &out, &options) {
+            let mut done = convert(model.clone(), &out, &options);
+            // Without a way between the two frameworks, the tensors alone are kept.
+            if matches!(done, Err(Error::NoLowering { .. })) {
+                assert!(!out.exists(), "{name} to {}", format.name);
+                let alone = ConvertOptions { weights_only: true, ..options.clone() };
+                done = convert(model.clone(), &out, &alone);
+            }
+            match done {
                 Ok(conversion) => {
                     assert!(conversion.report.losses.is_empty(), "{name} to {}", format.name);
                     let back = open(&out).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -418,36 +425,74 @@ fn parts_of_sparse_tensors_have_names_of_their_own() {
 }
 
 #[test]
-fn programs_of_another_framework_stay_behind_and_that_is_told() {
+fn a_program_of_another_framework_is_refused_unless_the_weights_alone_are_wanted() {
     let scratch = tempfile::tempdir().expect("a directory");
-    let model = open(golden().join("mxnet/1.9.1/module")).expect("a model");
-    let to = |format: &str| ConvertOptions {
-        to: Some(Target::Format(format.to_owned())),
-        ..ConvertOptions::default()
-    };
-    let vars =
-        convert(model.clone(), &scratch.path().join("vars"), &to("paddle-vars")).expect("tensors");
-    let told = vars.report.warnings.join("; ");
-    assert!(told.contains("holds no programs of mxnet: 7 operators stay behind"), "{told}");
-    assert!(convert(model, &scratch.path().join("x"), &to("paddle")).is_err());
+    let digits = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits");
+    let mxnet = golden().join("mxnet/1.9.1/module");
+    for (source, format) in [
+        (&digits.join("paddle"), "onnx"),
+        (&digits.join("paddle"), "onnx-glow"),
+        (&digits.join("paddle"), "mxnet"),
+        (&mxnet, "onnx"),
+        (&mxnet, "paddle"),
+        (&mxnet, "paddle-vars"),
+        (&mxnet, "paddle-program"),
+    ] {
+        let model = open(source).expect("a model");
+        let out = scratch.path().join(format);
+        let options = ConvertOptions {
+            to: Some(Target::Format(format.to_owned())),
+            ..ConvertOptions::default()
+        };
+        let error = convert(model.clone(), &out, &options).expect_err(format);
+        assert!(matches!(error, Error::NoLowering { .. }), "{format}: {error}");
+        assert!(!out.exists(), "{format}");
+        // A bundle is a program with its parameters, and cannot be without one.
+        let has_place = matches!(format, "onnx" | "onnx-glow" | "paddle-vars");
+        let alone = ConvertOptions { weights_only: true, ..options };
+        let done = convert(model.clone(), &out, &alone);
+        assert_eq!(done.is_ok(), has_place, "{format}: {done:?}");
+        if has_place {
+            let (now, then) = (open(&out).expect("written"), model);
+            assert_eq!(now.parameters.len(), then.parameters.len(), "{format}");
+            assert_eq!(now.program.map_or(0, |program| program.ops().count()), 0, "{format}");
+            std::fs::remove_file(&out).or_else(|_| std::fs::remove_dir_all(&out)).expect("removed");
+        }
+    }
 }
 
 #[test]
-fn a_cast_model_says_its_new_types() {
+fn parameters_are_not_cast_below_a_program() {
     let scratch = tempfile::tempdir().expect("a directory");
-    let model = open(golden().join("mxnet/2.0.0b1/gluon")).expect("a model");
-    let out = scratch.path().join("half-symbol.json");
+    let digits = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits");
+    let onnx = golden().join("onnx/attributes.onnx");
+    for (source, out) in [
+        (golden().join("mxnet/2.0.0b1/gluon"), "half-symbol.json"),
+        (digits.join("paddle"), "half.pdmodel"),
+        (onnx, "half.onnx"),
+    ] {
+        let out = scratch.path().join(out);
+        let options = ConvertOptions {
+            cast: Some(DType::Float16),
+            allow: vec![Loss::Rounding],
+            ..ConvertOptions::default()
+        };
+        let model = open(&source).expect("a model");
+        assert!(model.program.is_some());
+        let error = convert(model.clone(), &out, &options).expect_err("refused");
+        assert!(matches!(error, Error::CastProgram), "{error}");
+        assert_eq!(std::fs::read_dir(scratch.path()).expect("listed").count(), 0);
+    }
+    // Without the program there is nothing that they would not fit.
+    let out = scratch.path().join("half.safetensors");
     let options = ConvertOptions {
         cast: Some(DType::Float16),
         allow: vec![Loss::Rounding],
         ..ConvertOptions::default()
     };
-    convert(model, &out, &options).expect("converted");
-    let half = open(scratch.path().join("half")).expect("a model");
-    assert_eq!((half.format.as_str(), half.parameters[0].tensor.dtype), ("mxnet", DType::Float16));
-    let program = half.program.expect("a program");
-    let weight = program.vars().find(|var| var.name == "0.weight").expect("a variable");
-    assert_eq!(weight.value.tensors[0].dtype, DType::Float16);
+    convert(open(digits.join("paddle")).expect("a model"), &out, &options).expect("converted");
+    let half = open(&out).expect("a model");
+    assert_eq!(half.parameters[0].tensor.dtype, DType::Float16);
 }
 
 #[test]

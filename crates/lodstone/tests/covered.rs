@@ -163,7 +163,10 @@ fn an_index_that_was_added_to_a_sealed_file_is_not_read() {
     written(model.clone(), &at("model.safetensors"), "safetensors", true);
     written(model.clone(), &at("evil.safetensors"), "safetensors", false);
     let names = model.parameters.iter().map(|parameter| format!("\"{}\"", parameter.name));
-    let map: Vec<_> = names.map(|name| format!("{name}: \"evil.safetensors\"")).collect();
+    // One stays where it was, so that the sealed file is a part of it.
+    let files = std::iter::once("model").chain(std::iter::repeat("evil"));
+    let map: Vec<_> =
+        names.zip(files).map(|(name, file)| format!("{name}: \"{file}.safetensors\"")).collect();
     let index = format!("{{\"metadata\": {{}}, \"weight_map\": {{{}}}}}", map.join(", "));
     std::fs::write(at("model.safetensors.index.json"), index).expect("write");
     refused(&at(""), &OpenOptions::default(), "index.json` is not in the seal");
@@ -284,7 +287,7 @@ fn who_seals_what_is_written_over_a_sealed_model_is_not_warned() {
     symlink(&path, &link).expect("a link");
     sealed(&link);
     assert_eq!(written(model(), &link, "safetensors", true), Vec::<String>::new());
-    assert!(checked(&link).sealed);
+    assert!(checked(&link).sealed && checked(&path).sealed);
 }
 
 #[test]

@@ -3,14 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
-use lodstone::{ConvertOptions, DangerKind, OpenOptions, Scan, Target, convert, open, scan};
+use lodstone::{
+    ConvertOptions, DangerKind, Scan, ScanOptions, Target, Verdict, convert, open, scan,
+};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn scanned(path: &Path) -> Scan {
-    scan(path, &OpenOptions::default()).expect("scanned")
+    scan(path, &ScanOptions::default()).expect("scanned")
 }
 
 /// Kinds, places and messages of all findings.
@@ -215,10 +217,7 @@ fn what_cannot_be_looked_into_is_not_clean() {
         std::fs::read(root().join("examples/digits/paddle/inference.pdmodel")).expect("a file");
     let path = written(dir.path(), "m.pdmodel", &cut[..cut.len() - 3]);
     let scan = scanned(&path);
-    assert!(!scan.clean && scan.findings.is_empty() && scan.unread.len() == 1, "{scan:?}");
-    let text = written(dir.path(), "notes.txt", b"nothing of the kind");
-    let error = lodstone::scan(&text, &OpenOptions::default()).expect_err("no model");
-    assert!(error.to_string().contains("is no model file that is known"), "{error}");
+    assert_eq!((scan.verdict, scan.unknown.len()), (Verdict::Unknown, 1), "{scan:?}");
 }
 
 /// An archive of stored members.
@@ -278,11 +277,7 @@ fn every_call_of_every_known_attack_is_found() {
     let mut attacks = 0;
     for case in cases.as_array().expect("cases") {
         let name = case["file"].as_str().expect("a name");
-        let scan = match lodstone::scan(directory.join(name), &OpenOptions::default()) {
-            Ok(scan) => scan,
-            // What is no pickle to anybody.
-            Err(_) => continue,
-        };
+        let scan = scanned(&directory.join(name));
         let calls = case["calls"].as_array().expect("calls");
         for call in calls.iter().filter_map(|call| call.as_str()) {
             // What is asked of who loads it, a persistent id, has no name.
@@ -350,12 +345,12 @@ fn pickles_are_found_wherever_a_framework_looks_for_them() {
 #[test]
 fn what_is_compressed_is_not_called_clean() {
     let dir = tempfile::tempdir().expect("a directory");
-    written(dir.path(), "model.pkl", b"\x1f\x8b\x08\0and so on");
+    written(dir.path(), "model.pkl", b"BZh9and so on");
     written(dir.path(), "README", b"text");
     let scan = scanned(dir.path());
     assert!(!scan.clean && scan.findings.is_empty(), "{scan:?}");
-    let [unread] = scan.unread.as_slice() else { panic!("{scan:?}") };
-    assert!(unread.ends_with("it is compressed by gzip: what is in it is not known"), "{unread}");
+    let [unknown] = scan.unknown.as_slice() else { panic!("{scan:?}") };
+    assert_eq!(unknown.reason, "it is compressed by bzip2: what is in it is not known");
 }
 
 #[test]
@@ -421,9 +416,9 @@ fn what_a_listing_leaves_out_is_not_left_out_of_a_scan() {
     let odd = dir.path().join(std::ffi::OsStr::from_bytes(b"a\xff.pkl"));
     std::fs::write(odd, ATTACK).expect("write");
     let scan = scanned(dir.path());
-    assert!(!scan.clean && scan.unread.len() == 2, "{scan:?}");
-    assert!(scan.unread[0].ends_with(".pkl`: its name is not UTF-8"), "{scan:?}");
-    assert!(scan.unread[1].ends_with("link`: it is a link to a directory"), "{scan:?}");
+    let unknown: Vec<_> = scan.unknown.iter().map(|unknown| unknown.reason.as_str()).collect();
+    assert_eq!(unknown, ["its name is not UTF-8", "it is a link to a directory"], "{scan:?}");
+    assert!(!scan.clean);
 }
 
 #[test]
@@ -460,5 +455,92 @@ fn a_pickle_that_an_archive_hides_is_found_and_an_honest_archive_is_clean() {
             _ => scan.clean,
         };
         assert!(as_expected && scan.clean == (name == "honest.pt"), "{name}: {scan:?}");
+    }
+}
+
+/// Files that `make_scanned.py` made.
+fn made(name: &str) -> (PathBuf, Vec<PathBuf>) {
+    let directory = root().join("crates/lodstone/tests/scanned").join(name);
+    let files = std::fs::read_dir(&directory).expect("a directory");
+    let mut files: Vec<_> = files.map(|entry| entry.expect("an entry").path()).collect();
+    files.sort();
+    (directory, files)
+}
+
+#[test]
+fn no_attack_is_clean_alone_or_in_a_directory() {
+    let (directory, files) = made("attacks");
+    assert!(files.len() > 150, "{}", files.len());
+    let together = scanned(&directory);
+    assert_eq!(together.verdict, Verdict::Findings);
+    for file in files {
+        let alone = scanned(&file);
+        assert!(!alone.clean, "{}", file.display());
+        let is_found = together.findings.iter().any(|danger| danger.file == file);
+        let is_unknown = together.unknown.iter().any(|unknown| unknown.file == file);
+        assert!(is_found || is_unknown, "{}", file.display());
+    }
+}
+
+#[test]
+fn honest_files_are_clean_alone_and_in_a_directory() {
+    let (directory, files) = made("honest");
+    assert!(files.len() > 50, "{}", files.len());
+    for path in files.into_iter().chain([directory]) {
+        let scan = scanned(&path);
+        assert!(scan.clean, "{}: {scan:?}", path.display());
+    }
+}
+
+#[test]
+fn files_that_are_tensors_of_a_model_are_understood_beside_it() {
+    let golden = root().join("crates/formats/tests/golden/onnx/external");
+    assert!(scanned(&golden).clean, "{:?}", scanned(&golden));
+    // The same bytes without the model, and with more behind the last tensor.
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = std::fs::read(golden.join("one.data")).expect("a file");
+    let alone = written(dir.path(), "one.data", &data);
+    assert_eq!(scanned(&alone).verdict, Verdict::Unknown);
+    std::fs::copy(golden.join("one.onnx"), dir.path().join("one.onnx")).expect("copied");
+    assert!(scanned(dir.path()).clean);
+    written(dir.path(), "one.data", &[data.as_slice(), b"more"].concat());
+    assert_eq!(scanned(dir.path()).verdict, Verdict::Unknown);
+}
+
+#[test]
+fn operators_of_onnx_runtime_are_none_of_a_stranger() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let model = |domain: &str| {
+        format!(
+            "ir_version: 8\ngraph {{ node {{ input: \"x\" output: \"y\" op_type: \"FusedGemm\" domain: \
+             \"{domain}\" }} name: \"g\" input {{ name: \"x\" }} output {{ name: \"y\" }} }}\n\
+             opset_import {{ version: 17 }}\nopset_import {{ domain: \"{domain}\" version: 1 }}\n"
+        )
+    };
+    let own = written(dir.path(), "own.onnxtxt", model("com.somebody").as_bytes());
+    assert!(found(&own).iter().any(|(kind, ..)| *kind == DangerKind::Operator));
+    let known = written(dir.path(), "known.onnxtxt", model("com.microsoft").as_bytes());
+    assert!(scanned(&known).clean, "{:?}", scanned(&known));
+}
+
+#[test]
+fn findings_are_counted_and_a_thousand_are_kept() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ops = "ops { type: \"py_func\" }\n".repeat(5000);
+    let text = format!("blocks {{ idx: 0 parent_idx: -1\n{ops}}}\n");
+    let scan = scanned(&written(dir.path(), "program.pbtxt", text.as_bytes()));
+    assert_eq!((scan.finding_count, scan.findings.len()), (5000, 1000));
+}
+
+#[test]
+fn a_scan_that_is_cancelled_ends() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path =
+        written(dir.path(), "model.pkl", &[b"\x80\x02", &b"N0".repeat(1 << 20)[..], b"."].concat());
+    let options = ScanOptions::default();
+    options.progress.cancel();
+    for path in [dir.path(), &path] {
+        let error = scan(path, &options).expect_err("cancelled");
+        assert_eq!(error.to_string(), "cancelled");
     }
 }

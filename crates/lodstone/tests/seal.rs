@@ -433,3 +433,84 @@ fn what_is_written_through_a_link_is_known_to_the_seals_on_both_sides() {
     convert(model, &link, &ConvertOptions { write, ..ConvertOptions::default() }).expect("sealed");
     assert!(checked(&link).sealed && std::fs::read_link(&link).is_ok());
 }
+
+#[test]
+fn a_crash_while_a_model_is_replaced_through_a_link_leaves_it_with_its_seal() {
+    let format = lodstone_format("safetensors");
+    let before = |dir: &Path, by_link: bool| {
+        let (store, links) = (dir.join("store"), dir.join("links"));
+        for path in [&store, &links] {
+            std::fs::create_dir(path).expect("a directory");
+        }
+        let real = written(format, &store, !by_link);
+        let link = links.join("m.safetensors");
+        std::os::unix::fs::symlink(&real, &link).expect("a link");
+        if by_link {
+            sealed(&link);
+        }
+        assert!(checked(&link).sealed && checked(&link).whole);
+        (real, link)
+    };
+    for by_link in [false, true] {
+        for stop in 0.. {
+            let dir = tempfile::tempdir().expect("a directory");
+            let (real, link) = before(dir.path(), by_link);
+            let mut model = open(&real).expect("a model");
+            model.parameters.truncate(1);
+            let steps = AtomicUsize::new(0);
+            let progress = Progress::watched(move |_| match steps.fetch_add(1, Relaxed) == stop {
+                true => Err(StoreError::Cancelled),
+                false => Ok(()),
+            });
+            let write = WriteOptions { seal: true, progress, ..WriteOptions::default() };
+            let options = ConvertOptions { write, ..ConvertOptions::default() };
+            let done = convert(model, &link, &options).is_ok();
+            // A write of several files that was interrupted is refused by name, until it is finished.
+            recover(&dir.path().join("store")).expect("recovered");
+            recover(&dir.path().join("links")).expect("recovered");
+            let found = checked(&link);
+            assert!(found.sealed && found.whole, "by_link {by_link}, step {stop}: {found:?}");
+            if done {
+                assert_eq!(found.tensors, 1);
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_model_that_is_replaced_while_it_is_verified_is_not_damaged() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let [one, two, away] = ["one", "two", "away"].map(|name| dir.path().join(name));
+    for (path, byte) in [(&one, 1u8), (&two, 2)] {
+        // One that is read for long, and one that is read after it.
+        let tensor = |name: &str, len: usize| lodstone::Parameter {
+            name: name.to_owned(),
+            tensor: lodstone::Tensor::dense(
+                lodstone::DType::Uint8,
+                vec![len as u64],
+                vec![byte; len].into(),
+            ),
+        };
+        let parameters = vec![tensor("a", 64 << 20), tensor("b", 100)];
+        let model = lodstone::Model { parameters, ..lodstone::Model::default() };
+        let write = WriteOptions { seal: true, ..WriteOptions::default() };
+        let to = Some(Target::Format("paddle-vars".to_owned()));
+        convert(model, path, &ConvertOptions { to, write, ..ConvertOptions::default() })
+            .expect("written");
+    }
+    let progress = Progress::default();
+    let found = scope(|scope| {
+        let verified = scope.spawn(|| verify(&one, &OpenOptions::default(), &progress));
+        while progress.done() == 0 {
+            std::hint::spin_loop();
+        }
+        std::fs::rename(&one, &away).expect("renamed");
+        std::fs::rename(&two, &one).expect("renamed");
+        verified.join().expect("no panic")
+    });
+    let error = found.expect_err("it changed");
+    assert!(matches!(&error, Error::ChangedMeanwhile(path) if *path == one), "{error}");
+    assert!(error.to_string().contains("changed during verification"), "{error}");
+    assert!(checked(&one).whole);
+}

@@ -199,8 +199,9 @@ fn the_first_number_that_is_none_is_named_with_its_operator() {
     let checked = TrainOptions { check_finite: true, ..options() };
     let said = Training::new(&model, data(), checked).unwrap().step().unwrap_err().to_string();
     assert!(said.contains("conv2d") && said.contains("NaN"), "{said}");
+    // Unchecked it goes on: `relu` gives 0 for what is no number, as in PaddlePaddle 2.6.2.
     let mut unchecked = Training::new(&model, data(), options()).unwrap();
-    assert!(unchecked.step().unwrap()[0].is_nan());
+    assert!(unchecked.step().unwrap()[0].is_finite());
 }
 
 /// A network that is initialized and drops out at random.

@@ -1,10 +1,12 @@
-//! How much a reader may take on.
+//! How much a reader may take on, and for how long.
+
+use lodstone_store::{Progress, Result};
 
 /// Bounds on what a file may make a reader build, far above any real model.
 ///
 /// Lengths and counts are always checked against the bytes that are there; these bounds are for
 /// what is small in a file and large in memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of a structured file (a program, a header, an index) that is read as a whole.
     pub structure_bytes: u64,
@@ -14,13 +16,24 @@ pub struct Limits {
     pub nodes: usize,
     /// Nesting of messages and values.
     pub depth: usize,
+    /// Stops a reader that takes too long.
+    pub progress: Progress,
 }
 
 impl Limits {
     /// No bounds, for what is our own.
-    pub const fn none() -> Self {
+    pub fn none() -> Self {
         let (tensors, nodes, depth) = (usize::MAX, usize::MAX, usize::MAX);
-        Self { structure_bytes: u64::MAX, tensors, nodes, depth }
+        let progress = Progress::default();
+        Self { structure_bytes: u64::MAX, tensors, nodes, depth, progress }
+    }
+
+    /// Fails if the reader is to stop. It asks at each field, value or record.
+    ///
+    /// # Errors
+    /// [`lodstone_store::Error::Cancelled`].
+    pub fn go_on(&self) -> Result<()> {
+        self.progress.advance(0)
     }
 }
 
@@ -34,6 +47,7 @@ impl Default for Limits {
             nodes: 50_000_000,
             // As deep as protobuf's own parsers go.
             depth: 100,
+            progress: Progress::default(),
         }
     }
 }

@@ -30,6 +30,18 @@ pub enum Error {
         /// Why.
         what: String,
     },
+    /// A merged file whose record order neither the caller nor a program states.
+    UnknownOrder {
+        /// The file.
+        path: String,
+    },
+    /// Records of a file that are not those to be loaded, or whose order is ambiguous.
+    Records {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        what: String,
+    },
     /// A program that cannot be read or written.
     Format(lodstone_formats::Error),
 }
@@ -40,6 +52,11 @@ impl fmt::Display for Error {
             Self::Operator { kind, what } => write!(f, "`{kind}`: {what}"),
             Self::Variable { name, what } => write!(f, "the variable `{name}`: {what}"),
             Self::Path { path, what } => write!(f, "the file `{path}`: {what}"),
+            Self::UnknownOrder { path } => write!(
+                f,
+                "the file `{path}`: the order of its records is unknown: pass the program that saves it, or the names"
+            ),
+            Self::Records { path, what } => write!(f, "the file `{path}`: {what}"),
             Self::Format(error) => error.fmt(f),
         }
     }

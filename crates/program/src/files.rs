@@ -11,6 +11,7 @@ use lodstone_store::{Blob, Commit, Output, Progress, check_relative, is_dir};
 use crate::error::{Error, Result, variable};
 use crate::network::{Variable, push};
 use crate::operator::Operator;
+use crate::records::{all_of, position_of, saved_records};
 
 /// The file of a program in its directory.
 const FILE: &str = "__model__";
@@ -71,7 +72,8 @@ pub enum Placement {
     /// One of this name for all: records end to end, sorted by name.
     Combined(String),
     /// One of this name for all: each record follows its size, so that the n-th is found by hopping. The first that
-    /// is saved makes the file, the others append to it. Only this project's runtime has such operators.
+    /// is saved makes the file, the others append to it. A record has no name, so `load` needs the order in which
+    /// they were saved. Only this project's runtime has such operators.
     Merged(String),
 }
 
@@ -102,6 +104,24 @@ impl Default for SaveOptions {
     }
 }
 
+/// How variables are loaded.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// Which files they are in.
+    pub placement: Placement,
+    /// Names of all variables in the file of [`Placement::Combined`] or [`Placement::Merged`], in the order of its
+    /// records [default: the order of the operators that save it, see [`saved_records`]].
+    pub records: Option<Vec<String>>,
+    /// Which file names are allowed.
+    pub paths: Paths,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self { placement: Placement::Each, records: None, paths: Paths::default() }
+    }
+}
+
 /// The variables of a program that outlive runs and that `takes` says yes to, sorted by name.
 ///
 /// Parameters alone neither resume training nor infer (statistics and counters are none): so it is what persists
@@ -127,48 +147,102 @@ pub fn save(
     options: &SaveOptions,
 ) -> Result<()> {
     let vars = declared(program, vars)?;
-    for (operator, vars, position) in placed("save", &vars, dir, options)? {
-        let operator = operator.input("X", &vars).attribute("overwrite", options.overwrite);
-        let operator = if position.is_some() { operator.attribute(MERGED, true) } else { operator };
-        push(program, operator.finish()?);
-    }
-    Ok(())
+    let named = |kind: &str, path: String| {
+        Operator::new(kind)
+            .attribute("file_path", path.as_str())
+            .attribute("overwrite", options.overwrite)
+    };
+    let path = |name: &str| file_in(dir, name, options.paths);
+    let operators: Vec<Operator> = match &options.placement {
+        Placement::Each => {
+            let one = |var: &Variable| Ok(named("save", path(var.name())?).input("X", [var]));
+            vars.iter().map(one).collect::<Result<_>>()?
+        }
+        Placement::Combined(name) => vec![named("save_combine", path(name)?).input("X", &vars)],
+        Placement::Merged(name) => {
+            let path = path(name)?;
+            let one = |var| named("save", path.clone()).input("X", [var]).attribute(MERGED, true);
+            vars.iter().map(one).collect()
+        }
+    };
+    append(program, operators)
 }
 
 /// Appends operators to a program that load variables from `dir` when it is run; nothing is loaded now. Variables
 /// that the program does not have are declared as `from` has them.
 ///
+/// Records of a file have no names. Their order is that of `options.records`, or that of the operators of `from`,
+/// else of `program`, that save the file. Without either, all records of a combined file are loaded sorted by name,
+/// the order in which [`save`] and PaddlePaddle write them; loading from a merged file is an error.
+///
 /// # Errors
-/// As [`save`]; if neither of the programs has a variable.
+/// As [`save`]; if neither program has a variable; if the order of records is unknown, or the file has no record of
+/// a variable; if variables of a combined file are left out, because `load_combine` reads all of it.
 pub fn load(
     program: &mut Program,
     vars: &[Variable],
     from: &Program,
     dir: &str,
-    options: &SaveOptions,
+    options: &LoadOptions,
 ) -> Result<()> {
+    let named =
+        |kind: &str, path: String| Operator::new(kind).attribute("file_path", path.as_str());
+    let path = |name: &str| file_in(dir, name, options.paths);
+    let records = |path: &str| match (&options.records, saved_records(from, path)?) {
+        (Some(records), _) => Ok(Some(records.clone())),
+        (None, Some(records)) => Ok(Some(records)),
+        (None, None) => saved_records(program, path),
+    };
+    let vars = sorted(vars);
+    let operators: Vec<Operator> = match &options.placement {
+        Placement::Each => {
+            let one = |var: &Variable| Ok(named("load", path(var.name())?).output("Out", [var]));
+            vars.iter().map(one).collect::<Result<_>>()?
+        }
+        Placement::Combined(name) => {
+            let path = path(name)?;
+            let vars = match records(&path)? {
+                Some(records) => all_of(&path, &vars, &records)?,
+                None => vars.clone(),
+            };
+            vec![named("load_combine", path).output("Out", &vars)]
+        }
+        Placement::Merged(name) => {
+            let path = path(name)?;
+            let records =
+                records(&path)?.ok_or_else(|| Error::UnknownOrder { path: path.clone() })?;
+            let one = |var: &Variable| {
+                let position = position_of(&path, var.name(), &records)?;
+                let operator = named("load", path.clone()).output("Out", [var]);
+                Ok(operator.attribute(MERGED, true).attribute(POSITION, position))
+            };
+            vars.iter().map(one).collect::<Result<_>>()?
+        }
+    };
+    declare(program, &vars, from)?;
+    append(program, operators)
+}
+
+/// Makes variables of a program outlive its runs, and declares those that it lacks as `from` has them.
+fn declare(program: &mut Program, vars: &[Variable], from: &Program) -> Result<()> {
     let (own, others) = (by_name(program), by_name(from));
     let (mut loaded, mut missing) = (HashSet::new(), Vec::new());
     for var in vars.iter().filter(|var| loaded.insert(var.name())) {
-        match (own.get(var.name()), others.get(var.name())) {
-            (Some(_), _) => {}
-            (None, Some(known)) => missing.push(Var::clone(known)),
-            (None, None) => return variable(var.name(), "no program has such a variable"),
+        let (own, other) = (own.get(var.name()), others.get(var.name()));
+        let Some(known) = own.or(other) else {
+            return variable(var.name(), "no program has such a variable");
+        };
+        let lasting = Var { persistable: true, ..Var::clone(known) };
+        match is_saved(&lasting) {
+            false => return variable(var.name(), "it does not outlive a run"),
+            true if own.is_none() => missing.push(lasting),
+            true => {}
         }
     }
     if let Some(block) = program.blocks.first_mut() {
         block.vars.append(&mut missing);
         let declared = block.vars.iter_mut().filter(|var| loaded.contains(var.name.as_str()));
         declared.for_each(|var| var.persistable = true);
-    }
-    let vars = declared(program, vars)?;
-    for (operator, vars, position) in placed("load", &vars, dir, options)? {
-        let operator = operator.output("Out", &vars);
-        let operator = match position {
-            Some(position) => operator.attribute(MERGED, true).attribute(POSITION, position),
-            None => operator,
-        };
-        push(program, operator.finish()?);
     }
     Ok(())
 }
@@ -192,42 +266,29 @@ fn declared(program: &Program, vars: &[Variable]) -> Result<Vec<Variable>> {
             None => return variable(var.name(), "the program has no such variable"),
         }
     }
+    Ok(sorted(vars))
+}
+
+/// Variables sorted by name, each once.
+fn sorted(vars: &[Variable]) -> Vec<Variable> {
     let mut vars = vars.to_vec();
     vars.sort_unstable_by(|a, b| a.name().cmp(b.name()));
     vars.dedup();
-    Ok(vars)
+    vars
 }
 
-/// An operator, its variables, and the number of its record in a merged file.
-type Placed = (Operator, Vec<Variable>, Option<i64>);
+/// The path of a file under `dir`.
+fn file_in(dir: &str, name: &str, paths: Paths) -> Result<String> {
+    let path = if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") };
+    match (paths, check_relative(&path)) {
+        (Paths::Inside, Err(error)) => Err(Error::Path { path, what: error.to_string() }),
+        _ => Ok(path),
+    }
+}
 
-fn placed(kind: &str, vars: &[Variable], dir: &str, options: &SaveOptions) -> Result<Vec<Placed>> {
-    let path = |name: &str| {
-        let path = if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") };
-        match (options.paths, check_relative(&path)) {
-            (Paths::Inside, Err(error)) => {
-                Err(Error::Path { path: path.clone(), what: error.to_string() })
-            }
-            _ => Ok(path),
-        }
-    };
-    let named =
-        |kind: &str, path: String| Operator::new(kind).attribute("file_path", path.as_str());
-    Ok(match &options.placement {
-        Placement::Each => {
-            let one =
-                |var: &Variable| Ok((named(kind, path(var.name())?), vec![var.clone()], None));
-            vars.iter().map(one).collect::<Result<_>>()?
-        }
-        Placement::Combined(name) => {
-            vec![(named(&format!("{kind}_combine"), path(name)?), vars.to_vec(), None)]
-        }
-        Placement::Merged(name) => {
-            let path = path(name)?;
-            let one = |(position, var): (i64, &Variable)| {
-                (named(kind, path.clone()), vec![var.clone()], Some(position))
-            };
-            (0..).zip(vars).map(one).collect()
-        }
-    })
+/// Appends operators to the first block, all or none.
+fn append(program: &mut Program, operators: Vec<Operator>) -> Result<()> {
+    let ops = operators.into_iter().map(Operator::finish).collect::<Result<Vec<_>>>()?;
+    ops.into_iter().for_each(|op| push(program, op));
+    Ok(())
 }

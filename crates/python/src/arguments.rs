@@ -53,6 +53,7 @@ impl<'py> Arguments<'py> {
             renames: renames(self.0.py(), &self.get("rename")?)?,
             transpose: self.get("transpose")?,
             opset: self.get("opset")?,
+            weights_only: self.get("weights_only")?,
             strip_source: self.get("strip_source")?,
             ..ConvertOptions::default()
         };
@@ -62,12 +63,7 @@ impl<'py> Arguments<'py> {
         });
         let dtype = |name: String| DType::from_name(&name).ok_or_else(|| unknown("cast", &name));
         options.cast = self.get::<Option<String>>("cast")?.map(dtype).transpose()?;
-        let loss = |name: &String| {
-            let found = Loss::ALL.iter().copied().find(|loss| loss.name() == name);
-            found.ok_or_else(|| unknown("allow", name))
-        };
-        let allowed: Vec<String> = self.get("allow")?;
-        options.allow = allowed.iter().map(loss).collect::<PyResult<_>>()?;
+        options.allow = losses(&self.get::<Vec<String>>("allow")?)?;
         options.write.align = self.get("align")?;
         options.write.max_shard_size = self.get("max_shard_size")?;
         options.write.external_data = match self.get::<Option<String>>("external_data")?.as_deref()
@@ -81,6 +77,15 @@ impl<'py> Arguments<'py> {
         options.write.seal = self.get("seal")?;
         Ok(options)
     }
+}
+
+/// Losses by their names.
+pub(crate) fn losses(names: &[String]) -> PyResult<Vec<Loss>> {
+    let loss = |name: &String| {
+        let found = Loss::ALL.iter().copied().find(|loss| loss.name() == name);
+        found.ok_or_else(|| unknown("allow", name))
+    };
+    names.iter().map(loss).collect()
 }
 
 /// A map of names.

@@ -38,7 +38,7 @@ pub(crate) fn raise_absent(py: Python<'_>, name: &str) -> PyErr {
 
 fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let message = error.to_string();
-    let mut format = match error {
+    let format = match error {
         Error::Format(format) => format,
         Error::Lossy(losses) => {
             let places = losses.iter().map(|(loss, places)| (loss.name(), places));
@@ -47,17 +47,13 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             value.setattr("losses", losses)?;
             return Ok(PyErr::from_value(value));
         }
+        Error::ChangedMeanwhile(path) => return named(py, "LodstoneError", &message, Some(path)),
         _ => return named(py, "UnsupportedError", &message, None),
     };
-    while let FormatError::Inside { source, .. } | FormatError::InRecord { source, .. } = format {
-        format = source;
-    }
-    match format {
+    match format.cause() {
         FormatError::Store(error) => store(py, error, &message),
         FormatError::NoModel { path, .. } => named(py, "NoModelError", &message, Some(path)),
-        FormatError::Unrecognized { path, .. }
-        | FormatError::Encrypted { path }
-        | FormatError::Unsupported { path, .. } => {
+        FormatError::Unrecognized { path, .. } | FormatError::Unsupported { path, .. } => {
             named(py, "UnknownFormatError", &message, Some(path))
         }
         FormatError::Mismatch { path, .. }
@@ -83,6 +79,9 @@ fn store(py: Python<'_>, error: &StoreError, message: &str) -> PyResult<PyErr> {
         }
         StoreError::Damaged { path, .. } | StoreError::Resized { path, .. } => {
             named(py, "DamagedError", message, Some(path))
+        }
+        StoreError::Limit { origin, .. } => {
+            named(py, "UnsupportedError", message, Some(Path::new(origin)))
         }
         StoreError::Escapes { path, .. } => {
             named(py, "DamagedError", message, Some(Path::new(path)))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use lodstone::{ConvertOptions, DiffOptions, OpenOptions, Parameter};
+use lodstone::{ConvertOptions, DiffOptions, OpenOptions, Parameter, Progress, ScanOptions};
 use pyo3::prelude::*;
 use serde_json::json;
 
@@ -19,8 +19,8 @@ type Found<'py> = PyResult<Bound<'py, PyAny>>;
 #[pyfunction]
 pub(crate) fn open(py: Python<'_>, path: PathBuf, opening: Arguments<'_>) -> PyResult<Model> {
     let options = opening.opening()?;
-    // It cannot be stopped halfway, so that nobody has to look for signals meanwhile.
-    let opened = py.detach(|| lodstone::open_with(path, &options));
+    let opened =
+        run(py, None, |progress| lodstone::open_with(path, &options.stopped_by(progress)))?;
     opened.map(Model::new).map_err(|error| raise(py, error))
 }
 
@@ -35,7 +35,8 @@ pub(crate) fn convert<'py>(
 ) -> Found<'py> {
     let (source, opening) = (source.ready(), opening.opening()?);
     let options = converting.converting()?;
-    write(py, move || source.open(&opening), out, options, progress)
+    let open = move |progress: &Progress| source.open(&opening.stopped_by(progress));
+    write(py, open, out, options, progress)
 }
 
 /// Writes tensors as a model of their own.
@@ -54,19 +55,19 @@ pub(crate) fn save<'py>(
     };
     let parameters = tensors.iter().map(parameter).collect();
     let model = lodstone::Model { parameters, metadata, ..lodstone::Model::default() };
-    write(py, move || Ok(model), out, converting.converting()?, progress)
+    write(py, move |_| Ok(model), out, converting.converting()?, progress)
 }
 
 fn write<'py>(
     py: Python<'py>,
-    model: impl FnOnce() -> lodstone::Result<lodstone::Model> + Send,
+    model: impl FnOnce(&Progress) -> lodstone::Result<lodstone::Model> + Send,
     out: PathBuf,
     mut options: ConvertOptions,
     progress: Option<Py<PyAny>>,
 ) -> Found<'py> {
     let converted = run(py, progress.as_ref(), move |progress| {
         options.write.progress = progress.clone();
-        lodstone::convert(model()?, &out, &options)
+        lodstone::convert(model(progress)?, &out, &options)
     })?;
     let done = converted.map_err(|error| raise(py, error))?;
     let losses: BTreeMap<_, _> =
@@ -130,15 +131,23 @@ pub(crate) fn diff<'py>(
     let (a, b, renames) = (a.ready(), b.ready(), renames(py, &rename)?);
     let found = run(py, progress.as_ref(), move |progress| {
         let options = DiffOptions { renames, transpose, rtol, atol, progress: progress.clone() };
-        let opening = OpenOptions::default();
+        let opening = OpenOptions::default().stopped_by(progress);
         lodstone::diff(a.open(&opening)?, &b.open(&opening)?, &options)
     })?;
     json(py, &found.map_err(|error| raise(py, error))?)
 }
 
 #[pyfunction]
-pub(crate) fn scan(py: Python<'_>, path: PathBuf) -> Found<'_> {
-    let found = run(py, None, |_| lodstone::scan(path, &OpenOptions::default()))?;
+pub(crate) fn scan<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    ignore: Vec<String>,
+    progress: Option<Py<PyAny>>,
+) -> Found<'py> {
+    let found = run(py, progress.as_ref(), |progress| {
+        let open = OpenOptions::default().stopped_by(progress);
+        lodstone::scan(path, &ScanOptions { open, ignore, progress: progress.clone() })
+    })?;
     json(py, &found.map_err(|error| raise(py, error))?)
 }
 

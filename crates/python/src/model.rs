@@ -9,9 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde::Serialize;
 
+use crate::arguments::losses;
 use crate::buffer::{Buffer, Held};
 use crate::errors::{raise, raise_store};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, losses_of};
 use crate::work::run;
 
 /// A model: its tensors by name, in the order of the file, and what else there is.
@@ -93,6 +94,18 @@ impl Model {
         let mut known = HashSet::new();
         let mut names = self.model.parameters.iter().map(|one| &*one.name);
         names.find(|name| !name.is_empty() && !known.insert(*name))
+    }
+
+    /// The same as plain arrays, if that loses nothing but what is allowed.
+    #[pyo3(name = "_arrays")]
+    fn arrays(slf: Bound<'_, Self>, allow: Vec<String>) -> PyResult<Bound<'_, Self>> {
+        let (py, model) = (slf.py(), Arc::clone(&slf.get().model));
+        if model.parameters.iter().all(|one| losses_of(&one.tensor).is_empty()) {
+            return Ok(slf);
+        }
+        let allow = losses(&allow)?;
+        let arrays = py.detach(|| lodstone::arrays(&model, &allow));
+        Bound::new(py, Self::new(arrays.map_err(|error| raise(py, error))?))
     }
 
     /// The same, with all tensors in memory: its files are needed no more.

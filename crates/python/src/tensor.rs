@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use dlpark::python::{ExportRequest, export_dlpack};
-use lodstone::{DType, Kind, Memory, Parameter, Progress};
-use pyo3::exceptions::PyTypeError;
+use lodstone::{DType, Kind, Loss, Memory, Parameter, Progress};
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyString, PyTuple};
@@ -151,6 +151,12 @@ impl Tensor {
         self.held(py, private).map(Buffer)
     }
 
+    /// Names of the losses that an array of its elements is.
+    #[pyo3(name = "_losses")]
+    fn losses(&self) -> Vec<&'static str> {
+        losses_of(self.tensor()).iter().map(|loss| loss.name()).collect()
+    }
+
     fn __dlpack_device__(&self) -> (u32, i32) {
         let device = dlpark::ffi::DLDevice::CPU;
         (device.device_type.0, device.device_id)
@@ -166,6 +172,11 @@ impl Tensor {
         dl_device: Option<(u32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
+        if is_sparse(self.tensor()) {
+            let what =
+                format!("`{}` is sparse, which the exchange of arrays cannot express", self.name());
+            return Err(PyBufferError::new_err(what));
+        }
         // It is a copy in any case, made where it is written to.
         let request =
             ExportRequest::parse(stream, max_version, dl_device, copy.filter(|copy| !copy))?;
@@ -270,6 +281,21 @@ impl Tensor {
         };
         held.map_err(|error| raise_store(py, error))
     }
+}
+
+/// What an array of the elements of a tensor does not hold of it.
+pub(crate) fn losses_of(tensor: &lodstone::Tensor) -> Vec<Loss> {
+    let lod = (!tensor.lod.is_empty()).then_some(Loss::Lod);
+    let parts = match tensor.kind {
+        Kind::SelectedRows { .. } => Some(Loss::SelectedRows),
+        Kind::RowSparse { .. } | Kind::Csr { .. } | Kind::Coo { .. } => Some(Loss::Sparse),
+        Kind::Dense | Kind::Strings { .. } | Kind::Vocabulary { .. } | Kind::Absent => None,
+    };
+    lod.into_iter().chain(parts).collect()
+}
+
+fn is_sparse(tensor: &lodstone::Tensor) -> bool {
+    losses_of(tensor).iter().any(|loss| *loss != Loss::Lod)
 }
 
 /// The name of an element type: for all tensors the same object.

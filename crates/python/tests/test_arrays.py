@@ -174,3 +174,53 @@ def test_nothing_is_imported_unless_asked():
     code = "import sys, lodstone; lodstone.open('examples/digits/paddle'); print('numpy' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert found.stdout == "False\n"
+
+
+SPARSE = GOLDEN / "mxnet/1.9.1/sparse.params"
+
+
+def test_sparse_tensors_are_not_loaded_as_something_else():
+    with pytest.raises(lodstone.LossyError) as refused:
+        lodstone.numpy.load_file(SPARSE)
+    assert set(refused.value.losses) == {"sparse"}
+    assert "`csr`" in str(refused.value)
+
+    # With leave, the parts of a sparse tensor are arrays of their own.
+    parts = lodstone.numpy.load_file(SPARSE, allow="sparse")
+    whole = lodstone.open(SPARSE)["csr"]
+    dense = np.zeros(whole.shape, parts["csr"].dtype)
+    for row, (begin, end) in enumerate(zip(parts["csr.indptr"], parts["csr.indptr"][1:])):
+        dense[row, parts["csr.indices"][begin:end]] = parts["csr"][begin:end]
+    assert np.count_nonzero(dense) == np.count_nonzero(parts["csr"]) > 0
+
+    # What has a place for everything loses nothing.
+    assert lodstone.load_file(SPARSE)["csr"].kind == "csr"
+    with lodstone.safe_open(SPARSE, "numpy") as file:
+        with pytest.raises(lodstone.LossyError, match="csr"):
+            file.get_tensor("csr")
+        with pytest.raises(lodstone.LossyError, match="csr"):
+            file.get_slice("csr")
+    with pytest.raises(ValueError, match="sparse"):
+        np.asarray(whole)
+    with pytest.raises(BufferError, match="sparse"):
+        np.from_dlpack(whole)
+
+
+def test_a_lod_is_not_lost_silently():
+    lods = [case for case in json.loads((GOLDEN / "paddle/index.json").read_text())["cases"] if "lod" in case["path"]]
+    seen = 0
+    for case in lods:
+        path = GOLDEN / "paddle" / case["path"]
+        try:
+            tensors = lodstone.open(path, params=case.get("params") and GOLDEN / "paddle" / case["params"])
+        except lodstone.LodstoneError:
+            continue
+        if not any(tensor.lod for tensor in tensors.values()) or any(t.kind != "dense" for t in tensors.values()):
+            continue
+        with pytest.raises(lodstone.LossyError) as refused:
+            lodstone.numpy.load_file(path)
+        assert set(refused.value.losses) == {"lod"}
+        loaded = lodstone.numpy.load_file(path, allow=["lod"])
+        assert [array.shape for array in loaded.values()] == [tensor.shape for tensor in tensors.values()]
+        seen += 1
+    assert seen > 0

@@ -12,6 +12,11 @@ use lodstone_model::Tensor;
 use lodstone_store::Blob;
 
 use crate::item::Outcome;
+use crate::memory;
+
+/// Bytes from which on the system is asked for them before an operator begins: what is allocated then and is not
+/// there ends the process.
+const TRIED: u64 = 1 << 20;
 
 /// The memory that tensors share.
 #[derive(Clone, Debug)]
@@ -25,16 +30,16 @@ impl Budget {
         Self { taken: Arc::default(), most }
     }
 
-    /// Fails if so many more bytes are too many.
+    /// Fails if so many more bytes are too many, or the system does not give them.
     pub(crate) fn check(&self, more: u64) -> Outcome<()> {
         let taken = self.taken.load(Ordering::Relaxed);
-        match taken.checked_add(more).is_some_and(|all| all <= self.most) {
-            true => Ok(()),
-            false => Err(format!(
+        if taken.checked_add(more).is_none_or(|all| all > self.most) {
+            return Err(format!(
                 "it would take {more} bytes, where {taken} of at most {} are taken",
                 self.most
-            )),
+            ));
         }
+        probe(more)
     }
 
     /// The same tensor; its bytes count from now on until the last copy of them is gone.
@@ -53,9 +58,9 @@ impl Budget {
 }
 
 impl Default for Budget {
-    /// All memory of the machine.
+    /// What the system gives this process.
     fn default() -> Self {
-        Self::new(machine())
+        Self::new(memory::available())
     }
 }
 
@@ -84,15 +89,13 @@ impl Drop for Charge {
     }
 }
 
-/// How much memory the machine has; a terabyte where it does not tell.
-fn machine() -> u64 {
-    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-    {
-        let system = rustix::system::sysinfo();
-        system.totalram.saturating_mul(u64::from(system.mem_unit))
-    }
-    #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
-    {
-        1 << 40
+/// Fails if the system does not give so many bytes now. They are not written to, and given back.
+pub(crate) fn probe(bytes: u64) -> Outcome<()> {
+    let mut memory: Vec<u8> = Vec::new();
+    let mut is_given =
+        || usize::try_from(bytes).is_ok_and(|bytes| memory.try_reserve_exact(bytes).is_ok());
+    match bytes < TRIED || is_given() {
+        true => Ok(()),
+        false => Err(format!("it would take {bytes} bytes, which the system does not give")),
     }
 }

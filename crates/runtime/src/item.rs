@@ -160,6 +160,12 @@ impl<B: Backend> Item<B> {
         }
     }
 
+    /// Bytes of the elements.
+    pub(crate) fn nbytes(&self) -> u64 {
+        let elements = self.shape().iter().fold(1usize, |all, dim| all.saturating_mul(*dim));
+        elements.saturating_mul(self.burn_type().size()) as u64
+    }
+
     /// The elements as integers, row by row; what is larger than any of them becomes the largest.
     pub(crate) fn to_longs(&self) -> Outcome<Vec<i64>> {
         let data = self.clone().into_data()?;

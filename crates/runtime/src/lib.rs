@@ -14,6 +14,7 @@ mod fused;
 mod item;
 mod kernels;
 mod lowered;
+mod memory;
 mod native;
 mod plan;
 mod run;

@@ -13,6 +13,7 @@ use lodstone_lowering::paddle::{self, Given, lod_source};
 use lodstone_model::{DType, Op, Tensor};
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 
+use crate::budget;
 use crate::fused::{self, Chain};
 use crate::item::Item;
 use crate::kernels::{Call, Run, kernel};
@@ -59,6 +60,9 @@ struct Written {
     sequences: Option<Slot>,
 }
 
+/// Kinds of operators whose kernels copy what they read into another order.
+const COPYING: [&str; 4] = ["Conv", "ConvTranspose", "Gemm", "MatMul"];
+
 type Registers = Vec<Option<Item<Flex>>>;
 
 /// Operators that are computed together: one, or several in one pass where that can be.
@@ -76,6 +80,8 @@ struct Node {
     last: Vec<usize>,
     /// Whether a result has extents that come of what it reads.
     is_unsized: bool,
+    /// What the results of all nodes take, of those whose extents are known.
+    bytes: u64,
 }
 
 /// The variables of a frame, as a lowering sees them.
@@ -193,7 +199,8 @@ impl Compiled {
                 });
             }
             let outputs = args(&op.outputs).iter().map(|name| register(name).0).collect();
-            let node = Node { op, run, inputs: numbers, outputs, last: Vec::new(), is_unsized };
+            let (last, bytes) = (Vec::new(), lowered.bytes);
+            let node = Node { op, run, inputs: numbers, outputs, last, is_unsized, bytes };
             if !node.fold(&mut constants, frame)? {
                 nodes.push(node);
             }
@@ -303,6 +310,10 @@ impl Node {
         let call = Call { op: &self.op, inputs: self.inputs.iter().map(input).collect() };
         if self.is_unsized {
             frame.reserve(size(&call).map_err(|what| format!("as `{}`: {what}", self.op.kind))?)?;
+        }
+        if COPYING.contains(&self.op.kind.as_str()) {
+            let read = call.inputs.iter().flatten().map(Item::nbytes);
+            budget::probe(read.fold(self.bytes, u64::saturating_add))?;
         }
         for number in &self.last {
             if let Some(register) = registers.get_mut(*number) {

@@ -11,7 +11,7 @@ use lodstone_schema::paddle::EMPTY;
 use crate::error::{Error, Place, Result};
 use crate::files;
 use crate::lowered::Lowered;
-use crate::native::{self, RANDOM_STATE, Run};
+use crate::native::{self, RANDOM_STATE, Run, TryRun};
 
 /// Most blocks that may lie in each other.
 const DEEPEST: usize = 64;
@@ -77,6 +77,8 @@ pub(crate) enum Does {
     Native(Run),
     /// By the runtime if it reads anything else than tensors with all their elements; by operators of ONNX otherwise.
     Either(Run, Lowered),
+    /// By the runtime where it does, because of what elements are; by operators of ONNX otherwise.
+    Odd(TryRun, Lowered),
     /// By operators of ONNX.
     Lowered(Lowered),
 }
@@ -85,7 +87,7 @@ impl std::fmt::Debug for Does {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Native(_) => "native",
-            Self::Either(..) => "native or lowered",
+            Self::Either(..) | Self::Odd(..) => "native or lowered",
             Self::Lowered(_) => "lowered",
         })
     }
@@ -241,12 +243,15 @@ impl Plan {
                     named.push((name.to_owned(), slot));
                 }
             }
-            let does = match native::of(&op.kind, op) {
-                Some(run) => Does::Native(run),
-                None => match native::of_others(&op.kind) {
-                    Some(run) => Does::Either(run, Lowered::default()),
-                    None => Does::Lowered(Lowered::default()),
-                },
+            let lowered = Lowered::default();
+            let does = if let Some(run) = native::of(&op.kind, op) {
+                Does::Native(run)
+            } else if let Some(run) = native::of_others(&op.kind) {
+                Does::Either(run, lowered)
+            } else if let Some(run) = native::of_odd(&op.kind, op) {
+                Does::Odd(run, lowered)
+            } else {
+                Does::Lowered(lowered)
             };
             let block = op.blocks().next().and_then(|block| usize::try_from(block).ok());
             let last = Vec::new();

@@ -21,6 +21,7 @@ pub struct Prepared {
     plan: Arc<Plan>,
     fetch: Vec<String>,
     checks_finite: bool,
+    max_steps: u64,
 }
 
 /// Runs programs, and keeps what it has prepared for the last of them.
@@ -69,7 +70,12 @@ impl Prepared {
             [] => interface(program).outputs.into_iter().map(str::to_owned).collect(),
             names => names.iter().map(|name| (*name).to_owned()).collect(),
         };
-        Ok(Self { plan: Arc::new(Plan::new(program, &fetch)?), fetch, checks_finite: false })
+        Ok(Self {
+            plan: Arc::new(Plan::new(program, &fetch)?),
+            fetch,
+            checks_finite: false,
+            max_steps: u64::MAX,
+        })
     }
 
     /// Prepares a program that computes `value`, one number, to give it and its gradients by the variables `by`, in
@@ -103,6 +109,14 @@ impl Prepared {
         self
     }
 
+    /// The same, where a run that has not ended after so many steps fails. A step is an operator that is run; those
+    /// in loops count each time.
+    #[must_use]
+    pub fn with_max_steps(mut self, steps: u64) -> Self {
+        self.max_steps = steps;
+        self
+    }
+
     fn asks(&self, fetch: &[&str]) -> bool {
         fetch.is_empty() || self.fetch.iter().map(String::as_str).eq(fetch.iter().copied())
     }
@@ -131,6 +145,8 @@ impl Prepared {
             files: Files::new(dirs),
             random,
             checks_finite: self.checks_finite,
+            max_steps: self.max_steps,
+            steps: 0,
             budget: scope.budget().clone(),
         };
         frame.values.resize_with(plan.vars.len(), || None);
@@ -199,6 +215,9 @@ pub(crate) struct Frame<'p> {
     pub(crate) random: Random,
     /// Whether results that are no finite numbers are errors.
     checks_finite: bool,
+    /// How many operators the run may run, and has run.
+    max_steps: u64,
+    steps: u64,
     budget: Budget,
 }
 
@@ -303,10 +322,19 @@ impl Frame<'_> {
         let plan = self.plan;
         let Some(op) = op_of(&plan.program, &step.place) else { return Ok(()) };
         let failed = |what: String| Error::Operator { place: step.place.clone(), what };
+        if self.steps == self.max_steps {
+            let what = format!("the run has taken {} steps, which is the most it may", self.steps);
+            return Err(failed(what));
+        }
+        self.steps += 1;
         let random = self.random;
         let outcome = match &step.does {
             Does::Native(run) => run(self, step, op),
             Does::Either(run, _) if !self.reads_dense(step) => run(self, step, op),
+            Does::Odd(run, lowered) => run(self, step, op).and_then(|did| match did {
+                true => Ok(()),
+                false => lowered.run(self, step, op).map_err(Failure::Here),
+            }),
             Does::Either(_, lowered) | Does::Lowered(lowered) => {
                 lowered.run(self, step, op).map_err(Failure::Here)
             }

@@ -6,6 +6,7 @@ use lodstone_model::{Model, Tensor};
 use lodstone_store::Result;
 
 use crate::budget::Budget;
+use crate::memory;
 use crate::value::Value;
 
 /// Values of variables by name: parameters, statistics, counters. Programs that are run in one scope share them.
@@ -16,11 +17,12 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// The same scope, where tensors that programs make may take so many bytes; it is all memory of the machine
-    /// otherwise. What was put in by hand does not count.
+    /// The same scope, where tensors that programs make may take so many bytes, if the system gives that many; by
+    /// default it is all that the system gives this process: the least of what is available in the machine, the
+    /// limits of its control groups, and its own (`ulimit -v`, `ulimit -d`). What was put in by hand does not count.
     #[must_use]
     pub fn with_memory(mut self, bytes: u64) -> Self {
-        self.budget = Budget::new(bytes);
+        self.budget = Budget::new(bytes.min(memory::available()));
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lodstone_model::{Attribute, AttributeValue, DType, Dialect, Model, Op, Program, Var};
+use lodstone_model::{Attribute, AttributeValue, Dialect, Model, Op, Program};
 
 use crate::onnx::infer::Inference;
 use crate::{Findings, Risk, glow, mxnet, onnx, paddle};
@@ -20,6 +20,8 @@ pub struct Conventions {
     pub interface: fn(&Program) -> Interface<'_>,
     /// Operators that no known release has: sets and names, each once, sorted.
     pub unknown_operators: fn(&Program) -> Vec<(&str, &str)>,
+    /// Sets of operators that come with a runtime of the framework, and are not listed one by one.
+    pub runtime_domains: &'static [&'static str],
     /// What follows for the types of values, where rules of operators are known.
     pub infer: fn(&Model) -> Option<Inference>,
     /// What is wrong with a model by the rules of the framework, as far as they are known here; with what
@@ -31,8 +33,6 @@ pub struct Conventions {
     pub variable_of: fn(&str) -> &str,
     /// The variables that a program needs parameters for, as far as it says.
     pub parameters: fn(&Program) -> Vec<String>,
-    /// Lets a variable say that its elements are of a type.
-    pub declare: fn(&mut Var, DType),
     /// The attribute in which operators say where in a training script they were made.
     pub source: Option<&'static str>,
     /// Whether an attribute says nothing that its operator would not be without it: a default, or, of

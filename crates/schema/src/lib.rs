@@ -14,5 +14,5 @@ pub mod paddle;
 mod risk;
 
 pub use conventions::{Conventions, Interface, conventions};
-pub use finding::{Finding, Findings};
+pub use finding::{Finding, FindingKind, Findings};
 pub use risk::Risk;

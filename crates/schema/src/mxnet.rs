@@ -26,13 +26,13 @@ pub static CONVENTIONS: Conventions = Conventions {
     version,
     interface,
     unknown_operators,
+    runtime_domains: &[],
     check: |_, _| Findings::default(),
     infer: |_| None,
     risk: risk::of_mxnet,
     variable_of,
     // Programs do not tell parameters from inputs.
     parameters: |_| Vec::new(),
-    declare,
     source: None,
     is_implied: |_, _, _| false,
     notes,
@@ -136,15 +136,6 @@ pub fn dtype_of(flag: i32) -> Option<DType> {
 pub fn type_flag(dtype: DType) -> Option<i32> {
     let index = TYPES.iter().position(|known| *known == dtype)?;
     i32::try_from(index).ok()
-}
-
-/// Lets a variable that says its element type say another.
-fn declare(var: &mut Var, dtype: DType) {
-    var.value.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype);
-    let said = var.attributes.iter_mut().find(|attribute| attribute.name == "__dtype__");
-    if let (Some(attribute), Some(flag)) = (said, type_flag(dtype)) {
-        attribute.value = AttributeValue::String(flag.to_string().as_str().into());
-    }
 }
 
 /// `10901` is 1.9.1.

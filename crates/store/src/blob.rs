@@ -416,6 +416,12 @@ impl Blob {
         Error::Malformed { origin, offset, expected: expected.into(), found: found.into() }
     }
 
+    /// An error about bytes that ask for more than a reader takes on; `limit` is how much that is.
+    pub fn over_limit(&self, offset: u64, limit: impl Into<String>) -> Error {
+        let (origin, offset) = self.place(offset);
+        Error::Limit { origin, offset, limit: limit.into() }
+    }
+
     pub(crate) fn parts(&self) -> Option<&[Blob]> {
         match &self.0 {
             Repr::Concat { parts, .. } => Some(parts),

@@ -20,6 +20,11 @@ pub const PIECE: u64 = 16 << 20;
 /// model: no listing has it.
 pub const SEAL: &str = "lodstone.seal";
 
+/// Largest seal, in bytes. A part of a file takes 200 bytes and the name of a tensor, so that this is
+/// half a million tensors; the largest models have a third of that. In memory a seal takes up to five times
+/// its size while it is read (short as it may be said), and three times afterwards.
+pub const LARGEST_SEAL: u64 = 128 << 20;
+
 /// The checksum of bytes: CRC-64/NVME, which finds every change of a single bit, every burst of up
 /// to 64 bits, and misses one in 2⁶⁴ of all others.
 pub fn checksum(bytes: &[u8]) -> u64 {

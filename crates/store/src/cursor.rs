@@ -166,6 +166,11 @@ impl<'a> Cursor<'a> {
         self.blob.malformed(position, expected, found)
     }
 
+    /// An error about what the byte at `position` begins: a reader takes on no more than `limit`.
+    pub fn over_limit_at(&self, position: u64, limit: impl Into<String>) -> Error {
+        self.blob.over_limit(position, limit)
+    }
+
     /// `len <= WINDOW` bytes from the position on; the caller has checked that they are there.
     fn peek(&mut self, len: usize) -> Result<&[u8]> {
         let start = self.position.checked_sub(self.window_start);

@@ -48,6 +48,17 @@ pub enum Error {
         /// What is here.
         found: String,
     },
+    /// The bytes ask for more than a reader takes on. Whether they are what the format says was not
+    /// found out.
+    #[error("`{origin}` at offset {offset}: expected {limit} (a limit of this reader), found more")]
+    Limit {
+        /// The file, or another name for where the bytes are.
+        origin: String,
+        /// Offset in bytes from the start of the origin.
+        offset: u64,
+        /// The limit: "at most 100 levels of messages".
+        limit: String,
+    },
     /// A range lies outside the bytes it was taken from.
     #[error("`{origin}` at offset {start}: expected bytes up to {end}, found the end at {len}")]
     OutOfRange {
@@ -93,6 +104,34 @@ pub enum Error {
         path: String,
         /// The rule it breaks.
         why: &'static str,
+    },
+    /// A name that nothing may have but a seal, or what is being written.
+    #[error(
+        "`{name}` is not a name that a file can have: `lodstone.seal` is kept for seals, and `.*.lodstone` \
+         for what is being written"
+    )]
+    Reserved {
+        /// The name.
+        name: String,
+    },
+    /// A file that a seal is of would be written over, by something that does not seal it anew.
+    #[error("`{}` would be written over, and `{}` is its seal", path.display(), seal.display())]
+    Sealed {
+        /// The file.
+        path: PathBuf,
+        /// The seal that lists it.
+        seal: PathBuf,
+    },
+    /// A seal that cannot be read, in a directory that is written to or above one: it may be of what would be
+    /// written over.
+    #[error(
+        "the seal `{}` cannot be read ({what}), so that nothing tells what it is of", path.display()
+    )]
+    Unreadable {
+        /// The seal.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
     },
     /// Two things to be written have one name.
     #[error("two files would be called `{}`", path.display())]

@@ -32,7 +32,7 @@ use crate::{Blob, Checks, Error, Result};
 pub struct SourceFile {
     path: PathBuf,
     kept: Option<Kept>,
-    identity: Identity,
+    identity: Stamp,
     map: Option<OnceLock<Bytes>>,
     checks: Option<Arc<Checks>>,
 }
@@ -69,8 +69,9 @@ impl Drop for Kept {
     }
 }
 
+/// What a file or directory was like at one moment: another one in its place, or another content, has another stamp.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-struct Identity {
+pub struct Stamp {
     len: u64,
     modified: (i64, i64),
     inode: (u64, u64),
@@ -92,7 +93,7 @@ impl SourceFile {
         if !metadata.is_file() {
             return Err(Error::NotAFile { path: path.to_path_buf(), found: kind_of(&metadata) });
         }
-        let (path, identity) = (path.to_path_buf(), Identity::of(&metadata));
+        let (path, identity) = (path.to_path_buf(), Stamp::of_metadata(&metadata));
         let (kept, map) = (Kept::new(file), mmap.then(OnceLock::new));
         Ok(Self { path, kept, identity, map, checks: None })
     }
@@ -283,7 +284,7 @@ impl SourceFile {
     }
 
     fn compare(&self, metadata: &Metadata) -> Result<()> {
-        let (was, now) = (self.identity, Identity::of(metadata));
+        let (was, now) = (self.identity, Stamp::of_metadata(metadata));
         let what = if now.len != was.len {
             format!("it had {} bytes and now has {}", was.len, now.len)
         } else if now.modified != was.modified {
@@ -309,8 +310,17 @@ fn open(path: &Path) -> Result<File> {
     file.map_err(Error::io("open", path))
 }
 
-impl Identity {
-    fn of(metadata: &Metadata) -> Self {
+impl Stamp {
+    /// That of what is at `path`, symbolic links followed.
+    ///
+    /// # Errors
+    /// If there is nothing, or it may not be looked at.
+    pub fn of(path: &Path) -> Result<Self> {
+        let metadata = std::fs::metadata(path).map_err(Error::io("inspect", path))?;
+        Ok(Self::of_metadata(&metadata))
+    }
+
+    fn of_metadata(metadata: &Metadata) -> Self {
         Self {
             len: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
@@ -384,9 +394,18 @@ pub fn directories_above(path: &Path) -> Vec<(PathBuf, PathBuf)> {
     above
 }
 
+/// The directories whose seals may list the files in the directory at `path`: that [itself and those
+/// above](directories_above), but for shared ones above, where models of everybody are.
+pub fn seal_directories(path: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let mut found = directories_above(path);
+    // A seal there must not make the models of others unreadable.
+    found.retain(|(root, way)| way.as_os_str().is_empty() || !is_shared(root));
+    found
+}
+
 /// Whether everybody may put something into the directory at `path`, and take away nothing that is
 /// another's (the sticky bit).
-pub fn is_shared(path: &Path) -> bool {
+fn is_shared(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| attributes::is_shared(metadata.mode()))
 }
 

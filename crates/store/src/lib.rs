@@ -26,14 +26,14 @@ mod progress;
 mod step;
 
 pub use blob::{Blob, Derive, Identity};
-pub use checks::{Checks, Checksum, Damage, PIECE, Part, SEAL, checksum, crc32_of};
-pub use commit::{Commit, Recovery, is_hidden, recover, remove_dir};
+pub use checks::{Checks, Checksum, Damage, LARGEST_SEAL, PIECE, Part, SEAL, checksum, crc32_of};
+pub use commit::{Commit, Recovery, check_unreserved, is_hidden, recover, remove_dir};
 pub use cursor::Cursor;
 pub use dir::{Dir, Links, Listing, check_relative, plain};
 pub use error::{Error, Result};
 pub use file::{
-    Entry, SourceFile, directories_above, exists, is_dir, is_shared, is_there, link_target,
-    list_dir,
+    Entry, SourceFile, Stamp, directories_above, exists, is_dir, is_there, link_target, list_dir,
+    seal_directories,
 };
 pub use lock::WriterLock;
 pub use memory::Memory;

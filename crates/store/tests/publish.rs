@@ -59,7 +59,7 @@ fn names_that_are_kept_for_writing_are_refused() {
     let mut commit = begin(dir.path());
     for name in [".pending.lodstone/a", ".pending.lodstone", "sub/.1-1.lodstone/a", ".x.lodstone"] {
         let error = commit.write(name, |out| out.put(b"new")).expect_err("kept");
-        assert!(matches!(error, Error::NotAFile { .. }), "{name}: {error:?}");
+        assert!(matches!(error, Error::Reserved { .. }), "{name}: {error:?}");
     }
     commit.publish().expect("published");
     assert_eq!(names(dir.path()), ["foreign"]);

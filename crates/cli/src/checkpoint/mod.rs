@@ -11,7 +11,7 @@ use lodstone::{ConvertOptions, Model, Progress, Target, WriteOptions};
 use serde::Serialize;
 
 use crate::say::{self, count, plain, size};
-use crate::{Failure, progress, table, yes};
+use crate::{Answer, Failure, progress, table, yes};
 use args::{Checkpoint, Command, List, Prune, Restore, Show};
 
 /// A serial, for programs.
@@ -54,11 +54,11 @@ struct Verification {
     serials: Vec<Verified>,
 }
 
-pub(crate) fn run(arguments: &Checkpoint) -> Result<bool, Failure> {
+pub(crate) fn run(arguments: &Checkpoint) -> Result<Answer, Failure> {
     match &arguments.command {
         Command::List(arguments) => list(arguments).map(yes),
         Command::Show(arguments) => show(arguments).map(yes),
-        Command::Verify(arguments) => verify(arguments),
+        Command::Verify(arguments) => verify(arguments).map(Answer::from),
         Command::Prune(arguments) => prune(arguments).map(yes),
         Command::Restore(arguments) => restore(arguments).map(yes),
     }

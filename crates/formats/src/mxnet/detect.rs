@@ -69,8 +69,15 @@ pub(super) fn file_in(directory: &Path, entries: &[Entry]) -> Result<String> {
     Err(Error::NoModel { path: directory.to_path_buf(), why })
 }
 
-/// Parameters that belong to a prefix, the last epoch last.
-pub(super) fn epochs(prefix: &str, entries: &[Entry]) -> Vec<String> {
+/// Parameters that belong to a prefix, the one to open last: the last epoch, or else the file called like the prefix.
+pub(super) fn candidates(prefix: &str, entries: &[Entry]) -> Vec<String> {
+    let own = format!("{prefix}{PARAMS}");
+    let own = names(entries).any(|name| name == own).then_some(own);
+    own.into_iter().chain(epochs(prefix, entries)).collect()
+}
+
+/// Parameters of epochs, the last epoch last.
+fn epochs(prefix: &str, entries: &[Entry]) -> Vec<String> {
     let mut found: Vec<(u64, &str)> = names(entries)
         .filter_map(|name| {
             let epoch = name.strip_prefix(prefix)?.strip_prefix('-')?.strip_suffix(PARAMS)?;

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use lodstone_model::{Model, Program, Tensor, some};
+use lodstone_model::{Model, Program, Report, Tensor, some};
 use lodstone_schema::mxnet::{likely_parameters, variable_of};
 use lodstone_store::{exists, is_dir, list_dir};
 
 use super::bundle::Bundle;
-use super::detect::{PARAMS, SYMBOL, by_prefix, epochs, file_in};
+use super::detect::{PARAMS, SYMBOL, by_prefix, candidates, file_in};
 use super::{BUNDLE, SYMBOL as ALONE};
 use crate::mxnet_params::{self, Layout};
 use crate::mxnet_symbol::{self, is_symbol};
@@ -32,7 +32,14 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Model> {
         return open_file(path, options);
     }
     match by_prefix(path) {
-        Some(file) => open_file(&file, options),
+        Some(file) => {
+            let mut model = open_file(&file, options)?;
+            if model.format != BUNDLE.name && model.format != ALONE.name {
+                let prefix = path.file_name().unwrap_or_default().to_string_lossy();
+                warn_epochs(&file, &beside(&file, &prefix)?, &mut model.report);
+            }
+            Ok(model)
+        }
         None => {
             let why = format!("there is no such file, nor one with `{SYMBOL}` added");
             Err(Error::NoModel { path: path.to_path_buf(), why })
@@ -52,14 +59,13 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
     let directory = directory.unwrap_or(Path::new("."));
     let bundle = Bundle { symbol: name.to_owned(), ..Bundle::default() };
     let mut model = match find_params(directory, name, options)? {
+        Params::Named(params) => {
+            let model = bound(&mut program, &params, options)?;
+            together(program, model, bundle, &params)
+        }
         Params::Epoch(params, others) => {
             let mut model = bound(&mut program, &params, options)?;
-            if others > 0 {
-                let opened = params.file_name().unwrap_or_default().to_string_lossy();
-                let warning =
-                    format!("other epochs are left alone: {others}; `{opened}` was opened");
-                model.report.warn(warning);
-            }
+            warn_epochs(&params, &others, &mut model.report);
             together(program, model, bundle, &params)
         }
         // A Gluon block may have saved its own under this name.
@@ -106,9 +112,10 @@ fn alone(mut program: Program, bundle: &Bundle, error: Option<Error>) -> Model {
 
 /// Where the parameters of a program are.
 enum Params {
-    /// In a file that was named, or that is the last of an epoch; and how many other epochs there
-    /// are.
-    Epoch(PathBuf, usize),
+    /// In a file that was named.
+    Named(PathBuf),
+    /// In the file of the last epoch; the names of other parameters with the prefix.
+    Epoch(PathBuf, Vec<String>),
     /// In a file that is called like the program.
     Beside(PathBuf),
     None,
@@ -116,15 +123,34 @@ enum Params {
 
 fn find_params(directory: &Path, symbol: &str, options: &OpenOptions) -> Result<Params> {
     if let Some(path) = &options.params {
-        return Ok(Params::Epoch(path.clone(), 0));
+        return Ok(Params::Named(path.clone()));
     }
     let Some(prefix) = symbol.strip_suffix(SYMBOL) else { return Ok(Params::None) };
-    let mut epochs = epochs(prefix, &list_dir(directory)?);
-    if let Some(last) = epochs.pop() {
-        return Ok(Params::Epoch(directory.join(last), epochs.len()));
+    let mut others = candidates(prefix, &list_dir(directory)?);
+    let Some(last) = others.pop() else { return Ok(Params::None) };
+    let path = directory.join(&last);
+    match last.strip_suffix(PARAMS) == Some(prefix) {
+        true => Ok(Params::Beside(path)),
+        false => Ok(Params::Epoch(path, others)),
     }
-    let path = directory.join(format!("{prefix}{PARAMS}"));
-    Ok(if exists(&path) { Params::Beside(path) } else { Params::None })
+}
+
+/// Parameters that share the prefix of an epoch's file, that file left out.
+fn beside(epoch: &Path, prefix: &str) -> Result<Vec<String>> {
+    let directory = epoch.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let mut others = candidates(prefix, &list_dir(directory.unwrap_or(Path::new(".")))?);
+    others.pop();
+    Ok(others)
+}
+
+fn warn_epochs(opened: &Path, others: &[String], report: &mut Report) {
+    if !others.is_empty() {
+        let opened = opened.file_name().unwrap_or_default().to_string_lossy();
+        let others = some(others.iter().map(|other| format!("`{other}`")));
+        report.warn(format!(
+            "other parameters have the same prefix: {others}; `{opened}` was opened"
+        ));
+    }
 }
 
 /// The parameters of a program: marks its variables that are, and says what does not fit.

@@ -65,13 +65,17 @@ fn arrays(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Vec<Array>> {
     let at = cursor.position();
     let count = cursor.u64("the number of arrays")?;
     // The names, or that there are none, take eight bytes.
-    let most = (cursor.remaining().saturating_sub(8) / SMALLEST).min(limits.tensors as u64);
+    let most = cursor.remaining().saturating_sub(8) / SMALLEST;
     if count > most {
         let expected = format!("at most {most} arrays, which fit the file");
         return Err(cursor.error_at(at, expected, count.to_string()).into());
     }
+    if count > limits.tensors as u64 {
+        return Err(cursor.over_limit_at(at, format!("at most {} arrays", limits.tensors)).into());
+    }
     let mut arrays = Vec::new();
     for number in 0..usize::try_from(count).unwrap_or(usize::MAX) {
+        limits.go_on()?;
         let rest = if number as u64 + 1 < count { Rest::Record } else { Rest::Names(count) };
         let start = cursor.position();
         let tensor = record::read(cursor, rest).map_err(|error| error.in_record(number))?;

@@ -270,11 +270,13 @@ fn shape(cursor: &mut Cursor<'_>, version: Version) -> Result<Option<Vec<u64>>> 
     if version == Version::V3 && count == -1 {
         return Ok(None);
     }
-    let Some(size) = u64::try_from(count).ok().filter(|_| i64::from(count) <= DIMENSIONS) else {
-        let expected = format!("0 to {DIMENSIONS} extents");
-        return Err(cursor.error_at(start, expected, count.to_string()).into());
+    let Ok(size) = u64::try_from(count) else {
+        return Err(cursor.error_at(start, "a number of extents", count.to_string()).into());
     };
     cursor.need(size * 8, "extents")?;
+    if i64::from(count) > DIMENSIONS {
+        return Err(cursor.over_limit_at(start, format!("0 to {DIMENSIONS} extents")).into());
+    }
     let (mut shape, mut unknown) = (Vec::new(), false);
     for _ in 0..size {
         let at = cursor.position();

@@ -226,8 +226,8 @@ impl Seeker<'_> {
         match self.contents.arrays.get(&id) {
             Some(Some(_)) => {
                 if self.contents.tensors.len() >= self.limits.tensors {
-                    let expected = format!("at most {} tensors", self.limits.tensors);
-                    return Err(self.shapes.tree.error(id, expected, "more"));
+                    let limit = format!("at most {} tensors", self.limits.tensors);
+                    return Err(self.shapes.tree.over_limit(id, limit));
                 }
                 self.contents.tensors.push((self.path.clone(), id));
                 return Ok(());

@@ -4,7 +4,7 @@ use lodstone_model::Limits;
 use lodstone_store::Blob;
 
 use crate::Probe;
-use crate::pickle::{Node, read_leniently};
+use crate::pickle::{Node, Steps, read_leniently};
 
 /// Whether a file is a pickle that refers to something of MXNet's near its beginning, or has the name
 /// of states and says that none was needed. PaddlePaddle has pickles of that name too.
@@ -17,7 +17,8 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
 
 /// Whether bytes begin a dict of numbers to `None`.
 fn says_none(head: &[u8]) -> bool {
-    let (head, mut steps) = (Blob::memory(head.to_vec()), head.len() as u64);
+    let mut steps = Steps { left: head.len() as u64, ..Steps::default() };
+    let head = Blob::memory(head.to_vec());
     let tree = read_leniently(&head, 0, &Limits::default(), &mut steps).tree;
     let mut nodes = tree.nodes().map(|(_, node)| node);
     matches!(nodes.next(), Some(Node::Dict(_)))

@@ -12,6 +12,7 @@ use lodstone_store::Blob;
 use super::graph::{Entry, Graph, Node};
 use super::upgrade::upgrade;
 
+use crate::error::{JSON_DEPTH, is_too_deep};
 use crate::{Error, Result};
 
 /// Owner of the residuals: the text of a program, and versions of the inputs of an operator.
@@ -30,8 +31,8 @@ pub(super) const SUBGRAPHS: &str = "subgraphs";
 /// If it is none, or refers to nodes that are not there.
 pub fn read(blob: &Blob, limits: &Limits) -> Result<Program> {
     if blob.len() > limits.structure_bytes {
-        let expected = format!("a program of at most {} bytes", limits.structure_bytes);
-        return Err(blob.malformed(0, expected, format!("{} bytes", blob.len())).into());
+        let limit = format!("at most {} bytes of a program", limits.structure_bytes);
+        return Err(blob.over_limit(0, limit).into());
     }
     let text = blob.read()?;
     let graph = parse(blob, &text)?;
@@ -61,7 +62,10 @@ fn parse(blob: &Blob, text: &[u8]) -> Result<Graph> {
         let lines = text.split_inclusive(|byte| *byte == b'\n');
         let before: usize = lines.take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
         let offset = (before + error.column().saturating_sub(1)).min(text.len());
-        blob.malformed(offset as u64, "an MXNet program", error.to_string()).into()
+        match is_too_deep(&error) {
+            true => blob.over_limit(offset as u64, JSON_DEPTH).into(),
+            false => blob.malformed(offset as u64, "an MXNet program", error.to_string()).into(),
+        }
     })
 }
 
@@ -70,6 +74,7 @@ struct Reader<'a> {
     blob: &'a Blob,
     /// How many nodes may still come.
     nodes: usize,
+    limits: &'a Limits,
     /// Bytes that names of values may still take: every use of a value repeats its name, and a name
     /// may be long.
     names: usize,
@@ -77,10 +82,10 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(blob: &'a Blob, limits: &Limits, numpy_shapes: bool) -> Self {
+    fn new(blob: &'a Blob, limits: &'a Limits, numpy_shapes: bool) -> Self {
         let len = usize::try_from(blob.len()).unwrap_or(usize::MAX);
         let names = len.saturating_mul(16).saturating_add(1 << 20);
-        Self { blob, nodes: limits.nodes, names, numpy_shapes }
+        Self { blob, nodes: limits.nodes, limits, names, numpy_shapes }
     }
 
     fn block(
@@ -94,7 +99,7 @@ impl<'a> Reader<'a> {
         self.nodes = self
             .nodes
             .checked_sub(count)
-            .ok_or_else(|| self.wrong("fewer nodes", format!("{count} more")))?;
+            .ok_or_else(|| self.over_limit(&format!("at most {} nodes", self.limits.nodes)))?;
         let mut values = Values::new(self.outputs(&graph)?, &graph);
         let mut block = Block { index, parent, ..Block::default() };
         for argument in &graph.arg_nodes {
@@ -245,9 +250,13 @@ impl<'a> Reader<'a> {
         // A text is more than its bytes.
         const EMPTY: usize = 24;
         let left = self.names.checked_sub(size.saturating_add(EMPTY));
-        let expected = "names that take at most 16 times the bytes of the file";
-        self.names = left.ok_or_else(|| self.wrong(expected, "more"))?;
+        let limit = "names that take at most 16 times the bytes of the file";
+        self.names = left.ok_or_else(|| self.over_limit(limit))?;
         Ok(())
+    }
+
+    fn over_limit(&self, limit: &str) -> Error {
+        self.blob.over_limit(0, limit).into()
     }
 
     fn wrong(&self, expected: impl Into<String>, found: impl Into<String>) -> Error {

@@ -6,11 +6,15 @@ use lodstone_model::DType;
 use lodstone_store::{Blob, Cursor};
 
 use super::elements::Stored;
+use super::survey::{Elements, item_size};
 use super::{CODES, DIMENSIONS, HEADER, MAGIC, code};
 use crate::{Error, Result};
 
 /// How MXNet spells bfloat16: a structure of one number.
 pub(crate) const BFLOAT16: &[u8] = b"[('bfloat16', '<u2')]";
+
+/// Levels of structures in structures.
+const NESTED: usize = 8;
 
 /// What a header says.
 #[derive(Debug)]
@@ -28,32 +32,31 @@ impl Header {
     /// If it is no header, or one of an array that is not supported.
     pub(super) fn read(cursor: &mut Cursor<'_>, path: &Path) -> Result<(Self, Vec<u8>)> {
         let start = cursor.position();
-        let magic = cursor.array("the magic of an array")?;
-        if magic != MAGIC {
-            let found = magic.escape_ascii().to_string();
-            return Err(cursor.error_at(start, "`\\x93NUMPY`", found).into());
-        }
-        let version = cursor.array("the version")?;
-        let size = match version {
-            [1, 0] => u64::from(u16::from_le_bytes(cursor.array("the size of the header")?)),
-            [2 | 3, 0] => u64::from(cursor.u32("the size of the header")?),
-            [major, minor] => {
-                let found = format!("{major}.{minor}");
-                return Err(cursor.error_at(start + 6, "version 1.0, 2.0 or 3.0", found).into());
-            }
-        };
-        let text = cursor.position();
-        if size > HEADER {
-            let expected = format!("a header of at most {HEADER} bytes");
-            return Err(cursor.error_at(text, expected, format!("{size} bytes")).into());
-        }
-        let dict = cursor.bytes(size, "the header")?;
+        let (dict, text, long) = dict(cursor)?;
         let parser = Parser { text: &dict, position: 0, cursor, start: text, path };
-        let header = parser.dict(version < [3, 0])?;
+        let fields = parser.dict(long, Parser::descr)?;
         let end = cursor.position();
         cursor.seek(start);
         let raw = cursor.bytes(end - start, "the header")?;
-        Ok((header, raw))
+        let ((dtype, swap), fortran, shape) = fields;
+        Ok((Header { dtype, stored: Stored::new(swap, fortran, &shape), shape }, raw))
+    }
+
+    /// Reads the header of an array of any elements, and gives what these are.
+    ///
+    /// # Errors
+    /// If it is no header, or has anything in it that NumPy does not write.
+    pub(super) fn survey(cursor: &mut Cursor<'_>, path: &Path) -> Result<Elements> {
+        let (dict, text, long) = dict(cursor)?;
+        let parser = Parser { text: &dict, position: 0, cursor, start: text, path };
+        let (item, _, shape) = parser.dict(long, |parser| parser.item(NESTED))?;
+        let size = match item {
+            None => return Ok(Elements::Objects),
+            Some(size) => shape.iter().try_fold(size, |size, extent| size.checked_mul(*extent)),
+        };
+        let found = || format!("elements of shape {shape:?}");
+        size.map(Elements::Plain)
+            .ok_or_else(|| cursor.error_at(text, "a size that fits 64 bits", found()).into())
     }
 
     /// Reads the bytes that [`read`](Self::read) gave once.
@@ -61,6 +64,34 @@ impl Header {
         let blob = Blob::memory(raw.to_vec());
         Self::read(&mut Cursor::new(&blob), Path::new("memory")).map(|(header, _)| header)
     }
+}
+
+/// The text of the dict, its offset, and whether numbers in it may end in `L`, as Python 2 wrote them.
+fn dict(cursor: &mut Cursor<'_>) -> Result<(Vec<u8>, u64, bool)> {
+    let start = cursor.position();
+    let magic = cursor.array("the magic of an array")?;
+    if magic != MAGIC {
+        let found = magic.escape_ascii().to_string();
+        return Err(cursor.error_at(start, "`\\x93NUMPY`", found).into());
+    }
+    let version = cursor.array("the version")?;
+    let size = match version {
+        [1, 0] => u64::from(u16::from_le_bytes(cursor.array("the size of the header")?)),
+        [2 | 3, 0] => u64::from(cursor.u32("the size of the header")?),
+        [major, minor] => {
+            let found = format!("{major}.{minor}");
+            return Err(cursor.error_at(start + 6, "version 1.0, 2.0 or 3.0", found).into());
+        }
+    };
+    let text = cursor.position();
+    cursor.need(size, "the header")?;
+    if size > HEADER {
+        return Err(cursor
+            .over_limit_at(text, format!("at most {HEADER} bytes of a header"))
+            .into());
+    }
+    let dict = cursor.bytes(size, "the header")?;
+    Ok((dict, text, version < [3, 0]))
 }
 
 /// Everything before the elements, as `numpy.save` writes it; `None` if there is no code.
@@ -112,8 +143,13 @@ struct Parser<'a, 'b> {
 }
 
 impl<'a> Parser<'a, '_> {
-    /// The whole text; `long` says whether numbers may end in `L`, as Python 2 wrote them.
-    fn dict(mut self, long: bool) -> Result<Header> {
+    /// The element type as `read` gives it, whether the first dimension varies fastest, and the shape;
+    /// `long` says whether numbers may end in `L`, as Python 2 wrote them.
+    fn dict<T>(
+        mut self,
+        long: bool,
+        read: impl Fn(&mut Self) -> Result<T>,
+    ) -> Result<(T, bool, Vec<u64>)> {
         let (mut descr, mut fortran, mut shape) = (None, None, None);
         self.expect(b'{')?;
         while !self.take(b'}') {
@@ -121,7 +157,7 @@ impl<'a> Parser<'a, '_> {
             let key = self.string()?;
             self.expect(b':')?;
             let again = match key {
-                b"descr" => descr.replace(self.descr()?).is_some(),
+                b"descr" => descr.replace(read(&mut self)?).is_some(),
                 b"fortran_order" => fortran.replace(self.boolean()?).is_some(),
                 b"shape" => shape.replace(self.tuple(long)?).is_some(),
                 _ => {
@@ -142,10 +178,65 @@ impl<'a> Parser<'a, '_> {
             return Err(self.error(self.position, "blanks after the dict", self.found()));
         }
         let missing = |key| self.error(0, format!("the key `{key}`"), "none");
-        let (dtype, swap) = descr.ok_or_else(|| missing("descr"))?;
+        let descr = descr.ok_or_else(|| missing("descr"))?;
         let fortran = fortran.ok_or_else(|| missing("fortran_order"))?;
-        let shape: Vec<u64> = shape.ok_or_else(|| missing("shape"))?;
-        Ok(Header { dtype, stored: Stored::new(swap, fortran, &shape), shape })
+        let shape = shape.ok_or_else(|| missing("shape"))?;
+        Ok((descr, fortran, shape))
+    }
+
+    /// Size in bytes of an element of any type; `None` if objects are in it. A structure is a list of
+    /// fields, each with a name (or a title and a name), a type and maybe a shape.
+    fn item(&mut self, left: usize) -> Result<Option<u64>> {
+        self.blanks();
+        let at = self.position;
+        let unknown = |parser: &Self| parser.error(at, "an element type of NumPy", parser.found());
+        if !self.take(b'[') {
+            let descr = self.string()?;
+            let code = match descr {
+                [b'<' | b'>' | b'|' | b'=', code @ ..] => code,
+                code => code,
+            };
+            let code = std::str::from_utf8(code).unwrap_or_default();
+            return match code {
+                "O" | "O4" | "O8" | "object" => Ok(None),
+                code => item_size(code).map(Some).ok_or_else(|| unknown(self)),
+            };
+        }
+        let (mut size, mut has_objects) = (0_u64, false);
+        while !self.take(b']') {
+            if left == 0 {
+                return Err(unknown(self));
+            }
+            self.expect(b'(')?;
+            match self.take(b'(') {
+                true => {
+                    self.string()?;
+                    self.expect(b',')?;
+                    self.string()?;
+                    self.expect(b')')?;
+                }
+                false => _ = self.string()?,
+            }
+            self.expect(b',')?;
+            let field = self.item(left - 1)?;
+            let mut count = Some(1_u64);
+            if self.take(b',') && self.peek_after_blanks() == Some(b'(') {
+                let shape = self.tuple(true)?;
+                count = shape.iter().try_fold(1, |count: u64, extent| count.checked_mul(*extent));
+                self.take(b',');
+            }
+            self.expect(b')')?;
+            self.take(b',');
+            has_objects |= field.is_none();
+            let field = count.and_then(|count| count.checked_mul(field.unwrap_or_default()));
+            size = field.and_then(|field| size.checked_add(field)).ok_or_else(|| unknown(self))?;
+        }
+        Ok((!has_objects).then_some(size))
+    }
+
+    fn peek_after_blanks(&mut self) -> Option<u8> {
+        self.blanks();
+        self.peek()
     }
 
     /// The element type, and the size of the numbers whose bytes are the other way round.

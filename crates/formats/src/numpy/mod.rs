@@ -39,6 +39,7 @@ mod detect;
 pub(crate) mod elements;
 mod header;
 mod read;
+pub(crate) mod survey;
 mod write;
 
 pub(crate) use header::{BFLOAT16, encode_as};

@@ -28,7 +28,7 @@ mod detect;
 mod elements;
 mod external;
 mod read;
-mod schema;
+pub(crate) mod schema;
 mod strided;
 mod tensor;
 mod types;

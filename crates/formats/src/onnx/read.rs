@@ -79,8 +79,8 @@ pub(super) fn read_text(
     limits: &Limits,
 ) -> Result<Model> {
     if blob.len() > limits.structure_bytes {
-        let expected = format!("a text of at most {} bytes", limits.structure_bytes);
-        return Err(blob.malformed(0, expected, format!("{} bytes", blob.len())).into());
+        let limit = format!("at most {} bytes of a text", limits.structure_bytes);
+        return Err(blob.over_limit(0, limit).into());
     }
     let text = blob.read()?;
     let wire = text::parse(&Source::new(origin, limits), &schema::MODEL, &text, limits)?;
@@ -149,9 +149,10 @@ fn model(
         let read = if parent == FUNCTION { function_block } else { graph_block };
         let mut block = read(&message, &mut inside).map_err(|error| error.inside(place()))?;
         if parent == FUNCTION {
-            let index = inside.parent;
-            let mut defined = whole.program.functions.iter_mut();
-            if let Some(function) = defined.find(|function| function.block == index) {
+            // They are the first that were opened, after the graph.
+            let number = usize::try_from(inside.parent).unwrap_or(0).checked_sub(1);
+            let defined = number.and_then(|number| whole.program.functions.get_mut(number));
+            if let Some(function) = defined {
                 function.defaults = defaults(&message, &mut inside)?;
             }
         }
@@ -181,8 +182,8 @@ fn model(
     let main = program.blocks.first_mut();
     model.parameters = main.map(|main| std::mem::take(&mut main.initializers)).unwrap_or_default();
     if model.parameters.len() > limits.tensors {
-        let expected = format!("at most {} tensors", limits.tensors);
-        return Err(message.error(expected, model.parameters.len().to_string()));
+        let limit = format!("at most {} tensors", limits.tensors);
+        return Err(message.source.over_limit(message.offset, limit));
     }
     let named: HashSet<&str> = model.parameters.iter().map(|p| p.name.as_str()).collect();
     for var in program.blocks.iter_mut().take(1).flat_map(|block| &mut block.vars) {
@@ -206,11 +207,13 @@ pub(super) struct Whole<'a> {
 
 impl<'a> Whole<'a> {
     pub(super) fn read(message: &Message<'a>) -> Result<Self> {
+        let [metadata, functions] = message.count([14, 25]);
+        let program = Program { functions: message.list(functions)?, ..Program::default() };
         let mut whole = Self {
-            program: Program::default(),
-            metadata: Vec::new(),
+            program,
+            metadata: message.list(metadata)?,
             graph: None,
-            functions: Vec::new(),
+            functions: message.list(functions)?,
         };
         let program = &mut whole.program;
         for field in message.fields() {
@@ -312,7 +315,7 @@ pub(super) fn graph_block<'a>(
     inside: &mut impl Inside<'a>,
 ) -> Result<Block> {
     let [ops, initializers] = message.count([1, 5]);
-    let (ops, initializers) = (Vec::with_capacity(ops), Vec::with_capacity(initializers));
+    let (ops, initializers) = (message.list(ops)?, message.list(initializers)?);
     let mut block = Block { ops, initializers, ..Block::default() };
     let mut vars = Vars::default();
     for field in message.fields() {
@@ -322,6 +325,7 @@ pub(super) fn graph_block<'a>(
             2 => block.name = field.string()?,
             5 | 15 => {
                 let message = field.message()?;
+                message.charge::<Parameter>()?;
                 let (name, tensor) = match field.number {
                     5 => inside.tensor(&message)?,
                     _ => inside.sparse(&message)?,
@@ -374,6 +378,7 @@ impl Vars {
 
 /// Reads a `ValueInfoProto`.
 pub(super) fn var(message: &Message<'_>, residual: Residual) -> Result<Var> {
+    message.charge::<Var>()?;
     let value = ValueType::of(VarKind::Unspecified);
     let mut var = Var { value, residual, ..Var::default() };
     for field in message.fields() {
@@ -394,7 +399,9 @@ fn numbered_op<'a>(field: &Field<'a>, number: usize, inside: &mut impl Inside<'a
 
 /// Reads a `NodeProto`.
 pub(super) fn op<'a>(message: &Message<'a>, inside: &mut impl Inside<'a>) -> Result<Op> {
-    let mut op = Op::default();
+    message.charge::<Op>()?;
+    let [attributes] = message.count([5]);
+    let mut op = Op { attributes: message.list(attributes)?, ..Op::default() };
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     for field in message.fields() {
         let field = field?;
@@ -417,6 +424,25 @@ pub(super) fn op<'a>(message: &Message<'a>, inside: &mut impl Inside<'a>) -> Res
     op.outputs = vec![Operand { slot: String::new(), args: outputs }];
     op.residual = inside.residual(message);
     Ok(op)
+}
+
+/// A message that becomes a structure of type `T`, which is counted.
+fn charged<'a, T>(field: &Field<'a>) -> Result<Message<'a>> {
+    let message = field.message()?;
+    message.charge::<T>()?;
+    Ok(message)
+}
+
+/// What messages become, in a list that has place for them and no more.
+fn each<'a, T>(
+    messages: &[Message<'a>],
+    mut read: impl FnMut(&Message<'a>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let mut all = Vec::with_capacity(messages.len());
+    for message in messages {
+        all.push(read(message)?);
+    }
+    Ok(all)
 }
 
 /// The values that an attribute message can hold; its type says which of them counts.
@@ -443,6 +469,7 @@ pub(super) fn attribute<'a>(
     message: &Message<'a>,
     inside: &mut impl Inside<'a>,
 ) -> Result<Attribute> {
+    message.charge::<Attribute>()?;
     let (mut name, mut reference, mut kind) = (String::new(), String::new(), None);
     let mut v = Values::default();
     for field in message.fields() {
@@ -453,18 +480,18 @@ pub(super) fn attribute<'a>(
             3 => v.i = Some(field.i64()?),
             4 => v.s = Some(ByteString(field.bytes()?)),
             5 => v.t = Some(field.message()?),
-            6 => v.g = Some(field.message()?),
+            6 => v.g = Some(charged::<Block>(&field)?),
             7 => field.each(Field::f32, Packed::Fixed32, &mut v.floats)?,
             8 => field.each(Field::i64, Packed::Varint, &mut v.ints)?,
             9 => v.strings.push(ByteString(field.bytes()?)),
-            10 => v.tensors.push(field.message()?),
-            11 => v.graphs.push(field.message()?),
+            10 => v.tensors.push(charged::<Tensor>(&field)?),
+            11 => v.graphs.push(charged::<Block>(&field)?),
             14 => v.tp = Some(types::value_type(&field.message()?)?),
             15 => v.types.push(types::value_type(&field.message()?)?),
             20 => kind = Some(field.i32()?),
             21 => reference = field.string()?,
             22 => v.sparse = Some(field.message()?),
-            23 => v.sparses.push(field.message()?),
+            23 => v.sparses.push(charged::<Tensor>(&field)?),
             _ => {}
         }
     }
@@ -526,22 +553,13 @@ impl<'a> Values<'a> {
             6 => A::Floats(self.floats),
             7 => A::Longs(self.ints),
             8 => A::Strings(self.strings),
-            9 => {
-                let tensors = self.tensors.iter().map(|message| dense(inside, message));
-                A::Tensors(tensors.collect::<Result<_>>()?)
-            }
-            10 => {
-                let graphs = self.graphs.iter().map(|message| inside.graph(message));
-                A::Blocks(graphs.collect::<Result<_>>()?)
-            }
+            9 => A::Tensors(each(&self.tensors, |message| dense(inside, message))?),
+            10 => A::Blocks(each(&self.graphs, |message| inside.graph(message))?),
             11 => {
                 let tensor = self.sparse.ok_or_else(|| missing("a sparse tensor"))?;
                 A::SparseTensor(Box::new(sparse(inside, &tensor)?))
             }
-            12 => {
-                let tensors = self.sparses.iter().map(|message| sparse(inside, message));
-                A::SparseTensors(tensors.collect::<Result<_>>()?)
-            }
+            12 => A::SparseTensors(each(&self.sparses, |message| sparse(inside, message))?),
             13 => A::Type(Box::new(self.tp.unwrap_or_default())),
             14 => A::Types(self.types),
             code => A::Unknown(code),
@@ -551,6 +569,7 @@ impl<'a> Values<'a> {
 
 /// Reads what a `FunctionProto` says of the operator that it defines, but for the values of attributes.
 pub(super) fn signature(message: &Message<'_>) -> Result<Function> {
+    message.charge::<Function>()?;
     let mut function = Function::default();
     for field in message.fields() {
         let field = field?;
@@ -586,6 +605,7 @@ pub(super) fn function_block<'a>(
     message: &Message<'a>,
     inside: &mut impl Inside<'a>,
 ) -> Result<Block> {
+    message.charge::<Block>()?;
     let mut block = Block::default();
     let mut vars = Vars::default();
     for field in message.fields() {

@@ -23,6 +23,7 @@ pub(crate) fn dtype_code(dtype: DType) -> Option<i32> {
 
 /// Reads a `TypeProto`.
 pub(super) fn value_type(message: &Message<'_>) -> Result<ValueType> {
+    message.charge::<ValueType>()?;
     let mut value = ValueType::of(VarKind::Unspecified);
     let mut open = Some(message.clone());
     // What is inside what, from outside in; each level is a message of the file, so they end.

@@ -1,14 +1,15 @@
 //! What PaddlePaddle's files look like, and which of them belong together.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use lodstone_store::{Entry, SourceFile, list_dir};
+use lodstone_store::{Blob, Entry, SourceFile, list_dir};
 
 use super::pir;
 use crate::mxnet_params::is_params;
 use crate::paddle_pickle::is_pickle;
 use crate::paddle_program::{is_binary, is_text};
-use crate::paddle_stream::is_stream;
+use crate::paddle_stream::{begins_record, is_stream};
 use crate::{Error, Probe, Result};
 
 /// What a file is, by its first bytes.
@@ -55,9 +56,33 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
             || has_variable(probe.path, entries)
             || pir_in(probe.path, entries).is_some();
     }
-    let extension = probe.path.extension().and_then(|extension| extension.to_str());
-    content(probe.head, probe.len).is_some()
-        || matches!(extension, Some("pdmodel" | "pdiparams" | "pdparams" | "pdopt" | "pdtensor"))
+    if has_own_name(probe.path) {
+        return true;
+    }
+    match content(probe.head, probe.len) {
+        // Such files begin with zeros, as others do.
+        Some(Content::Stream) => {
+            Blob::open(probe.path, false).is_ok_and(|blob| begins_record(&blob))
+        }
+        Some(Content::Pickle) => !is_torch(probe.head),
+        content => content.is_some(),
+    }
+}
+
+/// Whether a file has a name that PaddlePaddle alone gives.
+pub(super) fn has_own_name(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let name = path.file_name().and_then(|name| name.to_str());
+    matches!(extension, Some("pdmodel" | "pdiparams" | "pdparams" | "pdopt" | "pdtensor"))
+        || matches!(name, Some("__model__" | "__params__"))
+}
+
+/// Whether a pickle begins with the number that PyTorch's files before 1.6 begin with.
+fn is_torch(head: &[u8]) -> bool {
+    const NUMBER: &[u8] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+    // After the protocol, and the head of a frame in later ones.
+    let start = head.get(..32).unwrap_or(head);
+    start.windows(NUMBER.len()).any(|found| found == NUMBER)
 }
 
 /// Whether one of the first files of a directory, or of the directories in it, is a tensor stream.
@@ -67,7 +92,9 @@ fn has_variable(directory: &Path, entries: &[Entry]) -> bool {
     let is_variable = |path: &Path| {
         let Ok(file) = SourceFile::open(path, false) else { return false };
         let Ok(head) = head(&file) else { return false };
-        content(&head, file.len()) == Some(Content::Stream) && !is_params(&head, file.len())
+        content(&head, file.len()) == Some(Content::Stream)
+            && !is_params(&head, file.len())
+            && begins_record(&Blob::file(Arc::new(file)))
     };
     entries.iter().take(TRIED).any(|entry| {
         let path = directory.join(&entry.name);
@@ -87,18 +114,38 @@ fn head(file: &SourceFile) -> lodstone_store::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The program of a directory: one of the names that PaddlePaddle uses, or the only `.pdmodel`.
-pub(super) fn program_in(directory: &Path, entries: &[Entry]) -> Result<Option<String>> {
+/// The program of a directory, and the others that it holds.
+#[derive(Debug, Default)]
+pub(super) struct ProgramIn {
+    pub(super) name: String,
+    /// Programs that were not chosen, for a warning.
+    pub(super) others: Vec<String>,
+}
+
+/// The program of a directory: the only one with a name that PaddlePaddle uses, or the only `.pdmodel`.
+pub(super) fn program_in(directory: &Path, entries: &[Entry]) -> Result<Option<ProgramIn>> {
     let names = || entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
-    let usual = ["inference.pdmodel", "model.pdmodel", "__model__", "model", "main_program"];
-    if let Some(name) = usual.into_iter().find(|usual| names().any(|name| name == *usual)) {
-        return Ok(Some(name.to_owned()));
+    let is_usual = |name: &&str| {
+        USUAL_PROGRAMS.contains(name) || matches!(*name, "inference.pdmodel" | "model.pdmodel")
+    };
+    let mut usual: Vec<&str> = names().filter(is_usual).collect();
+    if usual.len() > 1 {
+        // Other files may have these names, too.
+        usual.retain(|name| {
+            let file = SourceFile::open(&directory.join(name), false);
+            file.and_then(|file| head(&file)).is_ok_and(|head| is_binary(&head) || is_text(&head))
+        });
     }
     let programs: Vec<&str> = names().filter(|name| name.ends_with(".pdmodel")).collect();
-    match programs.as_slice() {
-        [] => Ok(None),
-        [program] => Ok(Some((*program).to_owned())),
-        several => {
+    match (usual.as_slice(), programs.as_slice()) {
+        ([], []) => Ok(None),
+        ([name], others) => {
+            let others = others.iter().filter(|other| *other != name);
+            let others = others.map(|other| (*other).to_owned()).collect();
+            Ok(Some(ProgramIn { name: (*name).to_owned(), others }))
+        }
+        ([], [name]) => Ok(Some(ProgramIn { name: (*name).to_owned(), others: Vec::new() })),
+        (several @ [_, ..], _) | ([], several) => {
             let why = format!("it holds several programs; name one of {}", several.join(", "));
             Err(Error::NoModel { path: directory.to_path_buf(), why })
         }
@@ -135,12 +182,34 @@ pub(super) fn only_params_in(entries: &[Entry]) -> Option<String> {
     Some(only.name.clone())
 }
 
-/// Names that the combined parameters of a program may have, the likeliest first.
-pub(super) fn params_of(program: &str) -> Vec<String> {
+/// The combined parameters that share the prefix of a program.
+pub(super) fn own_params_of(program: &str) -> String {
     let stem = program.rsplit_once('.').map_or(program, |(stem, _)| stem);
-    let mut names = vec![format!("{stem}.pdiparams")];
-    names.extend(["__params__", "params"].map(str::to_owned));
-    names
+    format!("{stem}.pdiparams")
+}
+
+/// Names that combined parameters have by convention, whatever their program is called.
+pub(super) const USUAL_PARAMS: [&str; 2] = ["__params__", "params"];
+
+/// Names that programs have by convention, beside [`USUAL_PARAMS`] or a file for each variable.
+const USUAL_PROGRAMS: [&str; 3] = ["__model__", "model", "main_program"];
+
+/// Whether parameters of a conventional name belong to a program: its name states no prefix that they would share.
+pub(super) fn has_usual_params(program: &str) -> bool {
+    let name = program.strip_suffix(".txt").unwrap_or(program);
+    ![".pdmodel", ".json"].iter().any(|end| name.ends_with(end))
+}
+
+/// Files of one extension whose names begin as that of a program does, up to the first dot: those of functions that
+/// were saved together (`net.pdmodel`, `net.encode.pdmodel`).
+pub(super) fn family(directory: &Path, program: &str, extension: &str) -> Result<Vec<String>> {
+    let first = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let names = list_dir(directory)?.into_iter().filter(|entry| !entry.is_dir);
+    let of_family = names.map(|entry| entry.name).filter(|name| {
+        name.rsplit_once('.').is_some_and(|(_, end)| end == extension)
+            && first(name) == first(program)
+    });
+    Ok(of_family.collect())
 }
 
 /// Names of the pickles of a program that `static.save` wrote.
@@ -150,13 +219,11 @@ pub(super) fn pickles_of(program: &str) -> [String; 2] {
     ["pdparams", "pdopt"].map(|extension| format!("{stem}.{extension}"))
 }
 
-/// Names that the program of combined parameters may have, the likeliest first.
+/// Names that the program of combined parameters may have.
 pub(super) fn programs_of(params: &str) -> Vec<String> {
     match params.strip_suffix(".pdiparams") {
         Some(stem) => vec![format!("{stem}.pdmodel"), format!("{stem}.json")],
-        None if params == "__params__" || params == "params" => {
-            ["__model__", "model", "main_program"].map(str::to_owned).to_vec()
-        }
+        None if USUAL_PARAMS.contains(&params) => USUAL_PROGRAMS.map(str::to_owned).to_vec(),
         None => Vec::new(),
     }
 }

@@ -28,7 +28,13 @@ pub(super) fn open(path: &Path, blob: &Blob, options: &OpenOptions) -> Result<Mo
     {
         match types(&beside, options) {
             Ok((program, types)) => {
+                let before = dtypes(&model);
                 known = retype(&mut model, &types);
+                let is_used = !known.is_empty() || dtypes(&model) != before;
+                if is_used && beside.file_stem() != path.file_stem() {
+                    let name = beside.display();
+                    model.report.warn(format!("element types were taken from `{name}`"));
+                }
                 model.files.push(program);
             }
             Err(error) => {
@@ -39,6 +45,10 @@ pub(super) fn open(path: &Path, blob: &Blob, options: &OpenOptions) -> Result<Mo
     }
     paddle_pickle::warn_bits(&mut model, &known);
     Ok(model)
+}
+
+fn dtypes(model: &Model) -> Vec<DType> {
+    model.parameters.iter().map(|parameter| parameter.tensor.dtype).collect()
 }
 
 /// Adds the parameters of a program that `static.save` wrote beside it: `.pdparams`, and `.pdopt` with
@@ -176,7 +186,10 @@ fn program_beside(path: &Path) -> Option<PathBuf> {
     let directory = directory.unwrap_or(Path::new("."));
     let entries = list_dir(directory).ok()?;
     let program = detect::program_in(directory, &entries).ok().flatten();
-    program.or_else(|| detect::pir_in(directory, &entries)).map(|name| directory.join(name))
+    program
+        .map(|program| program.name)
+        .or_else(|| detect::pir_in(directory, &entries))
+        .map(|name| directory.join(name))
 }
 
 /// A program, and the element types of its variables by name.

@@ -68,19 +68,27 @@ struct Op<'a> {
     output_attributes: Vec<Value>,
 }
 
+/// Bytes of one list of attributes of a parameter, which are a name and some flags.
+const ATTRIBUTES: usize = 64 << 10;
+
 impl Text<'_> {
+    /// Whether it is of a kind that parameters are.
+    fn is_parameter(&self) -> bool {
+        matches!(&*self.kind, "p" | "1.data")
+    }
+
+    /// Bytes of the longest of its lists.
+    fn longest(&self) -> usize {
+        let lists = [self.attributes, self.outputs, self.output_attributes];
+        lists.into_iter().flatten().map(|raw| raw.get().len()).max().unwrap_or(0)
+    }
+
     /// The operator, if it is of a kind that parameters are.
     fn op(&self) -> serde_json::Result<Option<Op<'_>>> {
-        /// Bytes of one list of its attributes. Those of a parameter are a name and some flags.
-        const MOST: usize = 64 << 10;
-        if !matches!(&*self.kind, "p" | "1.data") {
+        if !self.is_parameter() {
             return Ok(None);
         }
         let some = |raw: Option<&RawValue>| match raw.map(RawValue::get) {
-            Some(text) if text.len() > MOST => {
-                let what = format!("a parameter with {} bytes of attributes", text.len());
-                Err(serde_json::Error::custom(what))
-            }
             Some(text) => serde_json::from_str(text),
             None => Ok(Value::Null),
         };
@@ -113,16 +121,20 @@ pub(super) fn parameters(
     limits: &Limits,
 ) -> Result<HashMap<String, Option<DType>>> {
     if blob.len() > limits.structure_bytes {
-        let expected = format!("a program of at most {} bytes", limits.structure_bytes);
-        return Err(blob.malformed(0, expected, format!("{} bytes", blob.len())).into());
+        let limit = format!("at most {} bytes of a program", limits.structure_bytes);
+        return Err(blob.over_limit(0, limit).into());
     }
-    let wrong = |source| Error::Json { path: path.to_path_buf(), source };
+    let wrong = |source| Error::json(path, blob, source);
     let bytes = blob.read()?;
     let file: File<'_> = serde_json::from_slice(&bytes).map_err(wrong)?;
     let regions = file.program.regions.iter();
     let ops = regions.flat_map(|region| &region.blocks).flat_map(|block| &block.ops);
     let mut found = HashMap::new();
     for text in ops {
+        if text.is_parameter() && text.longest() > ATTRIBUTES {
+            let limit = format!("at most {ATTRIBUTES} bytes of attributes of a parameter");
+            return Err(blob.over_limit(0, limit).into());
+        }
         let Some(op) = text.op().map_err(wrong)? else { continue };
         if let Some(name) = saved_name(&op) {
             found.insert(name.to_owned(), op.dtype());

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use lodstone_model::{Model, Report, Tensor, some};
-use lodstone_store::{Blob, exists};
+use lodstone_store::Blob;
 
 use super::bundle::Bundle;
-use super::read::{pickles_beside, split, without_program};
-use super::{detect, pickles, pir};
+use super::read::{Found, Params, find_params, split, without_program};
+use super::{pickles, pir};
 use crate::paddle_stream;
 use crate::{Error, OpenOptions, Result};
 
@@ -16,21 +16,15 @@ use crate::{Error, OpenOptions, Result};
 pub(super) fn open(directory: &Path, name: &str, options: &OpenOptions) -> Result<Model> {
     let path = directory.join(name);
     let program = options.file(&path)?;
-    let is_pickle = |path: &Path| path.extension().is_some_and(|end| end == "pdparams");
-    let beside = || detect::params_of(name).into_iter().map(|name| directory.join(name));
-    let params = options.params.clone().or_else(|| beside().find(|path| exists(path)));
+    let Found { params, warning } = find_params(directory, name, None, options)?;
+    let mut report = Report::default();
+    report.warnings.extend(warning);
     let params = match params {
-        Some(params) if is_pickle(&params) => {
-            return open_pickles(&path, program, vec![params], options);
-        }
-        Some(params) => params,
-        None => {
-            let pickles = pickles_beside(directory, name);
-            if pickles.is_empty() {
-                let what = "a PIR program without parameters";
-                return Err(Error::Unsupported { path, what });
-            }
-            return open_pickles(&path, program, pickles, options);
+        Params::Combined(params) => params,
+        Params::Pickles(pickles) => return open_pickles(&path, program, pickles, options),
+        Params::Separate(_) | Params::None => {
+            let what = "a PIR program without parameters";
+            return Err(Error::Unsupported { path, what });
         }
     };
     let names = pir::parameter_names(&path, &program, &options.limits)?;
@@ -39,7 +33,6 @@ pub(super) fn open(directory: &Path, name: &str, options: &OpenOptions) -> Resul
     if let Some(what) = uncounted(name, &names, &tensors) {
         return Err(Error::Mismatch { path: params, what });
     }
-    let mut report = Report::default();
     report.warn(without_topology(name));
     let params = params.file_name().and_then(|name| name.to_str()).map(str::to_owned);
     let model = without_program("paddle-pir", (names, tensors), params, layout, report);

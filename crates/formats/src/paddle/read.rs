@@ -1,17 +1,17 @@
 //! Paths to models.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use lodstone_model::{Dim, Kind, Model, Parameter, Report, Tensor, Var, some};
-use lodstone_schema::paddle::saved;
+use lodstone_schema::paddle::{saved, wanted as wanted_by};
 use lodstone_store::{Blob, Error as StoreError, check_relative, exists, is_dir, list_dir};
 
 use super::bundle::Bundle;
-use super::detect::{self, Content, content};
+use super::detect::{self, Content, ProgramIn, content};
 use super::{SAVED, pickles, pir, pir_model};
 use crate::paddle_program;
-use crate::paddle_stream::{self, Expect, Layout, is_stream};
+use crate::paddle_stream::{self, Expect, Layout, begins_record, is_stream};
 use crate::{Error, ModelDir, OpenOptions, Result};
 
 /// Opens a file, a directory or a prefix.
@@ -26,7 +26,12 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Model> {
         return open_file(path, options);
     }
     if let Some(file) = by_prefix(path) {
-        return open_file(&file, options);
+        let mut model = open_file(&file, options)?;
+        let [program, pir] = ["pdmodel", "json"].map(|end| with_extension(path, end));
+        if file == program && is_pir(&pir) {
+            model.report.warn(both(split(&pir).1, split(&program).1));
+        }
+        return Ok(model);
     }
     let why = "there is no such file or directory, nor one with `.pdmodel`, `.json`, \
                `.pdiparams` or `.pdparams` added";
@@ -36,9 +41,23 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Model> {
 /// The first of the files whose names begin with a prefix.
 pub(super) fn by_prefix(path: &Path) -> Option<PathBuf> {
     let mut files = ["pdmodel", "json", "pdiparams", "pdparams"]
-        .map(|end| with_extension(path, end))
+        .map(|end| (end, with_extension(path, end)))
         .into_iter();
-    files.find(|file| exists(file))
+    // Other things are JSON, too.
+    let found = files.find(|(end, file)| exists(file) && (*end != "json" || is_pir(file)));
+    found.map(|(_, file)| file)
+}
+
+fn is_pir(path: &Path) -> bool {
+    exists(path)
+        && Blob::open(path, false)
+            .and_then(|blob| blob.head(4096))
+            .is_ok_and(|head| pir::is_pir(&head))
+}
+
+/// The warning where a model is there in both forms.
+fn both(pir: &str, program: &str) -> String {
+    format!("there is a PIR program `{pir}` too; `{program}` was opened")
 }
 
 /// `path` with an extension added, not replaced: prefixes may contain dots.
@@ -54,16 +73,23 @@ fn open_directory(path: &Path, options: &OpenOptions) -> Result<Model> {
     let program = detect::program_in(path, &entries)?;
     let pir = detect::pir_in(path, &entries);
     let mut model = match (&program, &pir) {
-        (Some(program), _) => open_program(path, program, options)?,
+        (Some(program), _) => open_program(path, &program.name, options)?,
         (None, Some(pir)) => pir_model::open(path, pir, options)?,
         (None, None) => match detect::only_params_in(&entries) {
             Some(params) => open_file(&path.join(params), options)?,
             None => open_variables(path, options)?,
         },
     };
-    if let (Some(program), Some(pir)) = (&program, &pir) {
-        let both = format!("there is a PIR program `{pir}` too; `{program}` was opened");
-        model.report.warn(both);
+    if let Some(ProgramIn { name, others }) = &program {
+        if let Some(pir) = &pir {
+            model.report.warn(both(pir, name));
+        }
+        if !others.is_empty() {
+            let others = some(others.iter().map(|other| format!("`{other}`")));
+            model
+                .report
+                .warn(format!("the directory holds other programs: {others}; `{name}` was opened"));
+        }
     }
     let mut bundle = Bundle::of(&model).unwrap_or_default();
     bundle.directory = true;
@@ -78,6 +104,16 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
     match content(&head, blob.len()) {
         Some(Content::Program | Content::ProgramText) => open_program(directory, name, options),
         Some(Content::Pir) => pir_model::open(directory, name, options),
+        Some(Content::Pickle) if !detect::has_own_name(path) => {
+            // Other programs write pickles, too.
+            pickles::open(path, &blob, options).map_err(|error| match error {
+                Error::Store(StoreError::Malformed { .. }) => {
+                    let what = "a pickle that holds something else than tensors of PaddlePaddle";
+                    Error::Unsupported { path: path.to_path_buf(), what }
+                }
+                error => error,
+            })
+        }
         Some(Content::Pickle) => pickles::open(path, &blob, options),
         // Python also writes pickles that do not begin with a protocol.
         None if [".pdparams", ".pdopt", ".pdtensor"].iter().any(|end| name.ends_with(end))
@@ -126,23 +162,58 @@ fn open_program(directory: &Path, name: &str, options: &OpenOptions) -> Result<M
     let mut bundle = Bundle { program: Some(name.to_owned()), ..Bundle::default() };
 
     let wanted = saved(&program);
-    match find_params(directory, name, &wanted, options) {
-        Params::Combined(path) => {
-            let file = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-            let blob = options.file(&path)?;
-            let expect: Vec<Expect> = wanted.iter().map(|var| var.value.kind.into()).collect();
-            let (layout, tensors) = match (blob.is_empty(), wanted.is_empty()) {
-                (true, true) => Default::default(),
-                _ => paddle_stream::read(&blob, &expect, &options.limits)
-                    .map_err(|error| explain(error, &wanted))?,
-            };
-            bundle.layout = layout;
-            bundle.params = file;
-            model.files.push(blob);
-            let tensors = fit(&path, &wanted, tensors, &mut model.report)?;
-            model.parameters = tensors;
-            model.format = "paddle".to_owned();
+    let found = find_params(directory, name, Some(&wanted), options)?;
+    let is_guess = found.warning.is_some();
+    let mut params = found.params;
+    let mut read = match &params {
+        Params::Combined(path) => Some(read_combined(path, &wanted, options)),
+        _ => None,
+    };
+    let is_open = matches!(read, None | Some(Err(Error::Mismatch { .. })));
+    let mut shared = false;
+    let is_own = matches!(params, Params::None | Params::Combined(_)) && options.params.is_none();
+    if is_open
+        && is_own
+        && !wanted.is_empty()
+        && let Some(together) = read_together(directory, name, &wanted, options)?
+    {
+        model.report.warn(format!(
+            "the parameters are those in `{}` that the program has: it holds those of other functions too, \
+             which were saved with it",
+            split(&together.path).1
+        ));
+        shared = true;
+        params = Params::Combined(together.path);
+        read = Some(Ok(together.found));
+    }
+    if let (Params::Combined(path), Some(read)) = (&params, read) {
+        match read {
+            Ok((layout, blob, tensors)) => {
+                warn_dtypes(&wanted, &tensors, &mut model.report);
+                let named = wanted.iter().zip(tensors);
+                let named = named.map(|(var, tensor)| Parameter { name: var.name.clone(), tensor });
+                model.parameters = named.collect();
+                model.files.push(blob);
+                bundle.layout = layout;
+                // One that it shares with others is not written back as it was.
+                bundle.params = Some(match shared {
+                    true => detect::own_params_of(name),
+                    false => split(path).1.to_owned(),
+                });
+                model.report.warnings.extend(found.warning);
+            }
+            // What lies beside it by chance is not a part of it.
+            Err(error) if is_guess => {
+                model.report.warn(format!("`{}` was not read: {error}", split(path).1));
+                params = Params::None;
+            }
+            Err(error) => return Err(error),
         }
+    } else {
+        model.report.warnings.extend(found.warning);
+    }
+    match params {
+        Params::Combined(_) => model.format = "paddle".to_owned(),
         Params::Separate(dir) => {
             read_separate(&dir, &wanted, options, &mut bundle, &mut model)?;
             model.format = "paddle-vars".to_owned();
@@ -153,6 +224,7 @@ fn open_program(directory: &Path, name: &str, options: &OpenOptions) -> Result<M
             model.format = SAVED.to_owned();
         }
         Params::None => {
+            let wanted = wanted_by(&program);
             if !wanted.is_empty() {
                 let names = some(wanted.iter().map(|var| format!("`{}`", var.name)));
                 model.report.warn(format!("parameters of the program were not found: {names}"));
@@ -179,7 +251,7 @@ fn explain(error: Error, wanted: &[&Var]) -> Error {
 }
 
 /// Where the parameters of a program are.
-enum Params {
+pub(super) enum Params {
     Combined(PathBuf),
     Separate(PathBuf),
     /// What `static.save` wrote.
@@ -187,30 +259,83 @@ enum Params {
     None,
 }
 
-fn find_params(directory: &Path, program: &str, wanted: &[&Var], options: &OpenOptions) -> Params {
+/// The parameters of a program, and what to warn of if neither a prefix nor a convention connects them.
+pub(super) struct Found {
+    pub(super) params: Params,
+    pub(super) warning: Option<String>,
+}
+
+impl From<Params> for Found {
+    fn from(params: Params) -> Self {
+        Self { params, warning: None }
+    }
+}
+
+/// The parameters that share the prefix of a program; where there are none, those with a conventional name, and a
+/// file for each of the variables `wanted`, if they are known. Several candidates are an error: nothing in them says
+/// which are meant.
+pub(super) fn find_params(
+    directory: &Path,
+    program: &str,
+    wanted: Option<&[&Var]>,
+    options: &OpenOptions,
+) -> Result<Found> {
     if let Some(path) = &options.params {
-        if path.extension().is_some_and(|extension| extension == "pdparams") {
-            return Params::Pickles(vec![path.clone()]);
-        }
-        return match is_dir(path) {
+        let params = match is_dir(path) {
+            _ if is_params_pickle(path) => Params::Pickles(vec![path.clone()]),
             true => Params::Separate(path.clone()),
             false => Params::Combined(path.clone()),
         };
+        return Ok(params.into());
     }
-    let combined = detect::params_of(program).into_iter().map(|name| directory.join(name));
-    if let Some(path) = combined.into_iter().find(|path| exists(path)) {
-        return Params::Combined(path);
+    if let Some(own) = own_params(directory, program)? {
+        return Ok(own.into());
+    }
+    let mut found: Vec<(String, Params)> = Vec::new();
+    for name in detect::USUAL_PARAMS {
+        let path = directory.join(name);
+        let is_file = exists(&path) && !is_dir(&path);
+        // A program without parameters has an empty file of them, or none.
+        let is_plausible = wanted.is_none_or(|wanted| !wanted.is_empty());
+        if is_file && (is_plausible || options.file(&path)?.is_empty()) {
+            found.push((name.to_owned(), Params::Combined(path)));
+        }
     }
     let dir = options.dir(directory);
-    let there = |var: &&Var| dir.as_ref().is_ok_and(|dir| is_variable(dir, &var.name));
-    if wanted.iter().any(there) {
-        return Params::Separate(directory.to_path_buf());
+    let is_there = |var: &&&Var| dir.as_ref().is_ok_and(|dir| is_variable(dir, &var.name));
+    if let Some(var) = wanted.unwrap_or_default().iter().find(is_there) {
+        found.push((var.name.clone(), Params::Separate(directory.to_path_buf())));
     }
-    let there = pickles_beside(directory, program);
-    match there.is_empty() {
-        true => Params::None,
-        false => Params::Pickles(there),
+    if found.len() > 1 {
+        let candidates = found.into_iter().map(|(name, _)| name).collect();
+        return Err(Error::AmbiguousParams { path: directory.join(program), candidates });
     }
+    let Some((name, params)) = found.pop() else { return Ok(Params::None.into()) };
+    let warning = (!detect::has_usual_params(program)).then(|| {
+        format!(
+            "parameters were read from `{name}`, which does not share the prefix of `{program}`"
+        )
+    });
+    Ok(Found { params, warning })
+}
+
+/// The parameters that share the prefix of a program.
+fn own_params(directory: &Path, program: &str) -> Result<Option<Params>> {
+    let combined = directory.join(detect::own_params_of(program));
+    let pickles = pickles_beside(directory, program);
+    match (exists(&combined), pickles.iter().find(|path| is_params_pickle(path))) {
+        (true, Some(pickle)) => Err(Error::AmbiguousParams {
+            path: directory.join(program),
+            candidates: [&combined, pickle].map(|path| split(path).1.to_owned()).to_vec(),
+        }),
+        (true, None) => Ok(Some(Params::Combined(combined))),
+        (false, _) if !pickles.is_empty() => Ok(Some(Params::Pickles(pickles))),
+        (false, _) => Ok(None),
+    }
+}
+
+pub(super) fn is_params_pickle(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "pdparams")
 }
 
 /// The pickles that `static.save` wrote beside a program.
@@ -248,21 +373,65 @@ fn is_variable(dir: &ModelDir, name: &str) -> bool {
     }
 }
 
-/// Gives the records of a combined file the names of the program.
-fn fit(
+/// Reads the tensors of a combined file, which have the order of the program.
+fn read_combined(
     path: &Path,
     wanted: &[&Var],
-    tensors: Vec<Tensor>,
-    report: &mut Report,
-) -> Result<Vec<Parameter>> {
-    if let Some(what) = difference(wanted, &tensors) {
-        return Err(Error::Mismatch { path: path.to_path_buf(), what });
+    options: &OpenOptions,
+) -> Result<(Layout, Blob, Vec<Tensor>)> {
+    let blob = options.file(path)?;
+    let expect: Vec<Expect> = wanted.iter().map(|var| var.value.kind.into()).collect();
+    let (layout, tensors) = match (blob.is_empty(), wanted.is_empty()) {
+        (true, true) => Default::default(),
+        _ => paddle_stream::read(&blob, &expect, &options.limits)
+            .map_err(|error| explain(error, wanted))?,
+    };
+    match difference(wanted, &tensors) {
+        Some(what) => Err(Error::Mismatch { path: path.to_path_buf(), what }),
+        None => Ok((layout, blob, tensors)),
     }
-    let pairs = wanted.iter().zip(&tensors);
-    let others: Vec<_> = pairs.filter_map(|(var, tensor)| other_dtype(var, tensor)).collect();
-    warn_dtypes(&others, report);
-    let named = wanted.iter().zip(tensors);
-    Ok(named.map(|(var, tensor)| Parameter { name: var.name.clone(), tensor }).collect())
+}
+
+/// Parameters of several functions in one file.
+struct Together {
+    path: PathBuf,
+    found: (Layout, Blob, Vec<Tensor>),
+}
+
+/// The parameters of a program out of those of all functions that `jit.save` saved together with it
+/// (`combine_params`): all of them are in the file of one of the functions, sorted by name.
+fn read_together(
+    directory: &Path,
+    program: &str,
+    wanted: &[&Var],
+    options: &OpenOptions,
+) -> Result<Option<Together>> {
+    let programs = detect::family(directory, program, "pdmodel")?;
+    if programs.len() < 2 {
+        return Ok(None);
+    }
+    let read = |name: &String| {
+        let path = directory.join(name);
+        let blob = options.file(&path)?;
+        paddle_program::read(&blob, &path.display().to_string(), &options.limits)
+    };
+    let Ok(programs) = programs.iter().map(read).collect::<Result<Vec<_>>>() else {
+        return Ok(None);
+    };
+    let all: BTreeMap<&str, &Var> =
+        programs.iter().flat_map(saved).map(|var| (var.name.as_str(), var)).collect();
+    let all: Vec<&Var> = all.into_values().collect();
+    let names: HashSet<&str> = wanted.iter().map(|var| var.name.as_str()).collect();
+    for params in detect::family(directory, program, "pdiparams")? {
+        let path = directory.join(params);
+        let Ok((layout, blob, tensors)) = read_combined(&path, &all, options) else { continue };
+        let own = all.iter().zip(tensors).filter(|(var, _)| names.contains(var.name.as_str()));
+        let tensors: Vec<Tensor> = own.map(|(_, tensor)| tensor).collect();
+        if tensors.len() == wanted.len() && difference(wanted, &tensors).is_none() {
+            return Ok(Some(Together { path, found: (layout, blob, tensors) }));
+        }
+    }
+    Ok(None)
 }
 
 /// The first difference between what a program saves and what a combined file holds.
@@ -298,9 +467,15 @@ fn other_dtype(var: &Var, tensor: &Tensor) -> Option<String> {
     (is != was).then(|| format!("`{name}` is {is}, not {was}"))
 }
 
-fn warn_dtypes(others: &[String], report: &mut Report) {
+fn warn_dtypes<'a>(
+    wanted: &[&Var],
+    tensors: impl IntoIterator<Item = &'a Tensor>,
+    report: &mut Report,
+) {
+    let pairs = wanted.iter().zip(tensors);
+    let others: Vec<_> = pairs.filter_map(|(var, tensor)| other_dtype(var, tensor)).collect();
     if !others.is_empty() {
-        report.warn(format!("element types are not those of the program: {}", some(others)));
+        report.warn(format!("element types are not those of the program: {}", some(&others)));
     }
 }
 
@@ -313,7 +488,7 @@ fn read_separate(
     model: &mut Model,
 ) -> Result<()> {
     let dir = options.dir(directory)?;
-    let (mut missing, mut others) = (Vec::new(), Vec::new());
+    let (mut missing, mut found) = (Vec::new(), Vec::new());
     for var in wanted {
         let Some(blob) = dir.open_file(&var.name)? else {
             missing.push(format!("`{}`", var.name));
@@ -324,11 +499,12 @@ fn read_separate(
         if let Some(why) = contradiction(var, &tensor) {
             model.report.warn(format!("`{}` is declared {why}", var.name));
         }
-        others.extend(other_dtype(var, &tensor));
+        found.push(*var);
         model.parameters.push(Parameter { name: var.name.clone(), tensor });
         model.files.push(blob);
     }
-    warn_dtypes(&others, &mut model.report);
+    let tensors = model.parameters.iter().map(|parameter| &parameter.tensor);
+    warn_dtypes(&found, tensors, &mut model.report);
     if !missing.is_empty() {
         let missing = some(&missing);
         model.report.warn(format!("parameters of the program without a file: {missing}"));
@@ -372,7 +548,8 @@ fn open_variables(path: &Path, options: &OpenOptions) -> Result<Model> {
             }
             Err(error) => return Err(error),
         };
-        if content(&head(&blob)?, blob.len()) != Some(Content::Stream) {
+        let is_stream = content(&head(&blob)?, blob.len()) == Some(Content::Stream);
+        if !is_stream || !begins_record(&blob) {
             others.push(format!("`{name}`"));
             continue;
         }
@@ -449,28 +626,51 @@ fn names_beside(
     report: &mut Report,
 ) -> Option<(Blob, Vec<String>)> {
     let programs = detect::programs_of(params);
-    let name = programs.iter().find(|name| exists(&directory.join(name)))?;
-    let path = directory.join(name);
-    let names = || -> Result<(Blob, Vec<String>)> {
-        let blob = options.file(&path)?;
-        let mismatch = |what| Error::Mismatch { path: directory.join(params), what };
-        if name.ends_with(".json") {
-            let names = pir::parameter_names(&path, &blob, &options.limits)?;
-            return match pir_model::uncounted(name, &names, tensors) {
-                None => Ok((blob, names)),
-                Some(what) => Err(mismatch(what)),
-            };
+    let there = programs.iter().filter(|name| exists(&directory.join(name)));
+    let mut found: Vec<(&String, (Blob, Vec<String>))> = Vec::new();
+    for name in there {
+        match names_by(directory, name, params, tensors, options) {
+            Ok(names) => found.push((name, names)),
+            Err(error) => report.warn(format!("`{name}` gives no names: {error}")),
         }
-        let origin = path.display().to_string();
-        let program = paddle_program::read(&blob, &origin, &options.limits)?;
-        let wanted = saved(&program);
-        match difference(&wanted, tensors) {
-            None => Ok((blob, wanted.into_iter().map(|var| var.name.clone()).collect())),
+    }
+    let (name, names) = found.pop()?;
+    match found.into_iter().find(|(_, (_, others))| *others != names.1) {
+        Some((other, _)) => {
+            report.warn(format!(
+                "`{other}` and `{name}` name them differently: they stay without names"
+            ));
+            None
+        }
+        None => Some(names),
+    }
+}
+
+/// A program, and the names that it gives to parameters.
+fn names_by(
+    directory: &Path,
+    program: &str,
+    params: &str,
+    tensors: &[Tensor],
+    options: &OpenOptions,
+) -> Result<(Blob, Vec<String>)> {
+    let path = directory.join(program);
+    let blob = options.file(&path)?;
+    let mismatch = |what| Error::Mismatch { path: directory.join(params), what };
+    if program.ends_with(".json") {
+        let names = pir::parameter_names(&path, &blob, &options.limits)?;
+        return match pir_model::uncounted(program, &names, tensors) {
+            None => Ok((blob, names)),
             Some(what) => Err(mismatch(what)),
-        }
-    };
-    let without = |error| report.warn(format!("`{name}` gives no names: {error}"));
-    names().map_err(without).ok()
+        };
+    }
+    let origin = path.display().to_string();
+    let program = paddle_program::read(&blob, &origin, &options.limits)?;
+    let wanted = saved(&program);
+    match difference(&wanted, tensors) {
+        None => Ok((blob, wanted.into_iter().map(|var| var.name.clone()).collect())),
+        Some(what) => Err(mismatch(what)),
+    }
 }
 
 fn check_lods(model: &mut Model) {

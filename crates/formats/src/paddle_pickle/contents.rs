@@ -282,8 +282,8 @@ impl Seeker<'_> {
         parts: Vec<Array>,
     ) -> Result<()> {
         if self.contents.tensors.len() >= self.limits.tensors {
-            let expected = format!("at most {} tensors", self.limits.tensors);
-            return Err(self.shapes.tree.error(id, expected, "more"));
+            let limit = format!("at most {} tensors", self.limits.tensors);
+            return Err(self.shapes.tree.over_limit(id, limit));
         }
         self.contents.tensors.push(Found { path, prefix, shape, parts });
         Ok(())

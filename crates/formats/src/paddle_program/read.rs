@@ -58,8 +58,8 @@ pub fn read_text(blob: &Blob, origin: &str, limits: &Limits) -> Result<Program> 
 
 fn structure(blob: &Blob, limits: &Limits) -> Result<Bytes> {
     if blob.len() > limits.structure_bytes {
-        let expected = format!("a program of at most {} bytes", limits.structure_bytes);
-        return Err(blob.malformed(0, expected, format!("{} bytes", blob.len())).into());
+        let limit = format!("at most {} bytes of a program", limits.structure_bytes);
+        return Err(blob.over_limit(0, limit).into());
     }
     Ok(blob.read()?)
 }

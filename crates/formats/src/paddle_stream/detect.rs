@@ -10,9 +10,9 @@
 //!
 //! These rules order the guesses; a strict parse to the end of the file confirms one.
 
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Cursor};
 
-use super::Layout;
+use super::{LEVELS, Layout};
 use crate::Result;
 
 /// Whether a file may begin with a record: a version word of 0 and a plausible count or size.
@@ -24,6 +24,94 @@ pub fn is_stream(head: &[u8]) -> bool {
         },
         _ => false,
     }
+}
+
+/// Whether a file begins with the whole head of a record, in any layout: what [`is_stream`] lets pass because it is
+/// damaged, or cut off, does not.
+pub(crate) fn begins_record(blob: &Blob) -> bool {
+    [0, 8].into_iter().any(|start| {
+        let heads = [lod_first, lod_last, selected_rows];
+        heads.into_iter().any(|head| head(&mut Cursor::at(blob, start)).is_some())
+    }) || vocabularies(blob)
+}
+
+/// Vocabularies end to end, of which the first may be empty, and may follow its size.
+fn vocabularies(blob: &Blob) -> bool {
+    /// Empty ones that are passed over.
+    const EMPTY: u64 = 8;
+    let is_one = |start: u64| tokens(&mut Cursor::at(blob, start)).is_some();
+    let is_empty = |start: u64| {
+        let mut count = [1; 8];
+        blob.len() >= start + 8 && blob.read_at(start, &mut count).is_ok() && count == [0; 8]
+    };
+    let empty = (0..EMPTY).take_while(|number| is_empty(number * 8)).count() as u64;
+    is_one(8) || is_one(empty * 8)
+}
+
+/// A version word, LoD levels, and the head of a tensor.
+fn lod_first(cursor: &mut Cursor<'_>) -> Option<()> {
+    version(cursor)?;
+    let levels = cursor.u64("levels").ok().filter(|levels| *levels <= LEVELS)?;
+    for _ in 0..levels {
+        let size = cursor.u64("a level").ok().filter(|size| size.is_multiple_of(8))?;
+        hop(cursor, size)?;
+    }
+    version(cursor)?;
+    description(cursor)
+}
+
+/// A version word, and the description of a tensor.
+fn lod_last(cursor: &mut Cursor<'_>) -> Option<()> {
+    version(cursor)?;
+    description(cursor)
+}
+
+/// A version word, the numbers of rows, the height, and the head of a tensor.
+fn selected_rows(cursor: &mut Cursor<'_>) -> Option<()> {
+    version(cursor)?;
+    let rows = cursor.u64("rows").ok()?;
+    hop(cursor, rows.checked_mul(8)?.checked_add(8)?)?;
+    version(cursor)?;
+    description(cursor)
+}
+
+fn version(cursor: &mut Cursor<'_>) -> Option<()> {
+    cursor.u32("a version").ok().filter(|version| *version == 0).map(drop)
+}
+
+/// A `TensorDesc`: its size, then the tag and the number of its element type.
+fn description(cursor: &mut Cursor<'_>) -> Option<()> {
+    let size = cursor.u32("the size of a description").ok()?;
+    let left = u32::try_from(cursor.remaining()).unwrap_or(u32::MAX);
+    let [tag, dtype] = cursor.array("an element type").ok()?;
+    ((2..=left).contains(&size) && tag == 0x08 && dtype < 0x80).then_some(())
+}
+
+/// The number of tokens, and the first of them: texts without zeros.
+fn tokens(cursor: &mut Cursor<'_>) -> Option<()> {
+    /// Tokens that are looked at, and bytes of each.
+    const SOME: u64 = 16;
+    const LONGEST: u64 = 4096;
+    let count = cursor.u64("tokens").ok()?;
+    if count == 0 || count > cursor.remaining() / 12 {
+        return None;
+    }
+    let mut is_text = false;
+    for _ in 0..count.min(SOME) {
+        let size = cursor.u64("a token").ok().filter(|size| *size <= LONGEST)?;
+        let token = String::from_utf8(cursor.bytes(size, "a token").ok()?).ok()?;
+        cursor.i32("the id of a token").ok()?;
+        if token.contains('\0') {
+            return None;
+        }
+        is_text |= !token.is_empty();
+    }
+    is_text.then_some(())
+}
+
+fn hop(cursor: &mut Cursor<'_>, bytes: u64) -> Option<()> {
+    let position = cursor.position().checked_add(bytes)?;
+    (bytes <= cursor.remaining()).then(|| cursor.seek(position))
 }
 
 /// The layouts that a file may have, the likelier first.

@@ -33,6 +33,7 @@ mod detect;
 mod read;
 mod write;
 
+pub(crate) use detect::begins_record;
 pub use detect::is_stream;
 pub use read::{read, read_record};
 pub use write::{write, write_record};

@@ -57,9 +57,10 @@ fn records(blob: &Blob, layout: Layout, expect: &[Expect], limits: &Limits) -> R
     let mut cursor = Cursor::new(blob);
     let mut tensors = Vec::new();
     while cursor.remaining() > 0 {
+        limits.go_on()?;
         if tensors.len() >= limits.tensors {
-            let expected = format!("at most {} records", limits.tensors);
-            return Err(cursor.error(expected, "more").into());
+            let limit = format!("at most {} records", limits.tensors);
+            return Err(cursor.over_limit_at(cursor.position(), limit).into());
         }
         let expect = expect.get(tensors.len()).copied().unwrap_or(Expect::Anything);
         let tensor = record(&mut cursor, layout, expect, limits)
@@ -206,6 +207,7 @@ fn elements(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Tensor> {
 fn lod(cursor: &mut Cursor<'_>) -> Result<Vec<Blob>> {
     let levels = cursor.u64("the number of LoD levels")?;
     if levels > LEVELS {
+        // Of bytes that are something else, rather than of a tensor, which has two or three.
         let expected = format!("at most {LEVELS} LoD levels");
         return Err(cursor.error_at(cursor.position() - 8, expected, levels.to_string()).into());
     }

@@ -42,8 +42,9 @@ impl Kept {
         let cut: u64 = spans.iter().map(|(_, len)| len).sum();
         let size = blob.len().saturating_sub(cut);
         if size > limits.structure_bytes {
-            let expected = format!("at most {} bytes beside tensors", limits.structure_bytes);
-            return Err(blob.malformed(0, expected, format!("{size} bytes")).into());
+            let limit =
+                format!("at most {} bytes beside the elements of tensors", limits.structure_bytes);
+            return Err(blob.over_limit(0, limit).into());
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
         let (mut holes, mut at) = (Vec::with_capacity(spans.len()), 0);

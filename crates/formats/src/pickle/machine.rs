@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use lodstone_model::Limits;
-use lodstone_store::{Blob, Cursor};
+use lodstone_store::{Blob, Cursor, Progress};
 
 use super::opcode::{self, Argument, Opcode, Span};
 use super::text;
@@ -23,21 +23,8 @@ const LINE: u64 = 8;
 /// If it is none: what was expected, and where. If it needs what a file cannot hold (buffers out of
 /// band), or more than the limits allow.
 pub(crate) fn read(blob: &Blob, start: u64, limits: &Limits) -> Result<Tree> {
-    let mut steps = u64::MAX;
-    read_within(blob, start, limits, &mut steps)
-}
-
-/// The same in so many opcodes at most, which are taken off.
-///
-/// # Errors
-/// If there are more, too.
-pub(crate) fn read_within(
-    blob: &Blob,
-    start: u64,
-    limits: &Limits,
-    steps: &mut u64,
-) -> Result<Tree> {
-    let mut machine = Machine::new(blob, start, limits, false, steps);
+    let mut steps = Steps { left: u64::MAX, ..Steps::default() };
+    let mut machine = Machine::new(blob, start, limits, Mode::Strict, &mut steps);
     let root = machine.run()?;
     Ok(machine.into_tree(root))
 }
@@ -53,25 +40,73 @@ pub(crate) struct Found {
     pub(super) cut: bool,
 }
 
-/// Reads what there is of a pickle that may be damaged, at least as far as CPython would, in `steps`
+/// Reads what there is of a pickle that may be damaged, beyond where CPython stops, in `steps`
 /// opcodes at most, which are taken off.
-pub(crate) fn read_leniently(blob: &Blob, start: u64, limits: &Limits, steps: &mut u64) -> Found {
-    let mut machine = Machine::new(blob, start, limits, true, steps);
+pub(crate) fn read_leniently(blob: &Blob, start: u64, limits: &Limits, steps: &mut Steps) -> Found {
+    read_as(Mode::Lenient, blob, start, limits, steps)
+}
+
+/// Reads a pickle up to the opcode at which each of CPython's two unpicklers has raised: what one of them
+/// reaches is in the tree, and hardly anything else.
+pub(crate) fn read_as_cpython(
+    blob: &Blob,
+    start: u64,
+    limits: &Limits,
+    steps: &mut Steps,
+) -> Found {
+    read_as(Mode::Cpython, blob, start, limits, steps)
+}
+
+fn read_as(mode: Mode, blob: &Blob, start: u64, limits: &Limits, steps: &mut Steps) -> Found {
+    let mut machine = Machine::new(blob, start, limits, mode, steps);
     let root = machine.run().ok();
     let (whole, sound, cut) = (root.is_some(), !machine.excused, machine.full);
     Found { tree: machine.into_tree(root.unwrap_or(Id(0))), whole, sound, cut }
+}
+
+/// Opcodes that may still be read, and a way to stop before.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Steps {
+    pub(crate) left: u64,
+    /// Whoever waits for a scan may cancel it.
+    pub(crate) progress: Progress,
+}
+
+impl Steps {
+    /// Opcodes between two looks at whether the scan was cancelled.
+    const LOOK: u64 = 1 << 16;
+
+    /// Takes off one opcode; false if there is none left, or the scan was cancelled.
+    fn take(&mut self) -> bool {
+        if self.left.is_multiple_of(Self::LOOK) && self.progress.advance(0).is_err() {
+            return false;
+        }
+        let left = self.left.checked_sub(1);
+        self.left = left.unwrap_or_default();
+        left.is_some()
+    }
+}
+
+/// What is done about errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Everything that no pickler writes is an error.
+    Strict,
+    /// What CPython may let pass is passed over; what makes both of its unpicklers raise is an error.
+    Cpython,
+    /// Missing operands are taken for unknown ones.
+    Lenient,
 }
 
 struct Machine<'a> {
     blob: &'a Blob,
     cursor: Cursor<'a>,
     limits: &'a Limits,
-    /// Whether missing operands are taken for unknown ones, for a scan.
-    lenient: bool,
-    /// Whether anything was, or anything else that is wrong.
+    mode: Mode,
+    /// Whether anything was passed over.
     excused: bool,
     /// Opcodes that may still be done.
-    steps: &'a mut u64,
+    steps: &'a mut Steps,
     /// Whether there are more of them, or of values, than are allowed.
     full: bool,
     nodes: Vec<Node>,
@@ -93,6 +128,14 @@ struct Machine<'a> {
 struct Memo {
     dense: Vec<Id>,
     sparse: HashMap<u64, Id>,
+    /// Numbers that do not fit 64 bits, in digits: one of CPython's unpicklers takes them.
+    large: HashMap<String, Id>,
+}
+
+/// A number of an entry of the memo that is written in digits.
+enum Number {
+    Small(u64),
+    Large(String),
 }
 
 impl Memo {
@@ -114,7 +157,7 @@ impl Memo {
     }
 
     fn len(&self) -> u64 {
-        (self.dense.len() + self.sparse.len()) as u64
+        (self.dense.len() + self.sparse.len() + self.large.len()) as u64
     }
 }
 
@@ -123,8 +166,8 @@ impl<'a> Machine<'a> {
         blob: &'a Blob,
         start: u64,
         limits: &'a Limits,
-        lenient: bool,
-        steps: &'a mut u64,
+        mode: Mode,
+        steps: &'a mut Steps,
     ) -> Self {
         let cursor = Cursor::at(blob, start);
         let (nodes, places, stack, marks) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -134,7 +177,7 @@ impl<'a> Machine<'a> {
             blob,
             cursor,
             limits,
-            lenient,
+            mode,
             excused,
             steps,
             full,
@@ -149,10 +192,19 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Whether what is wrong is passed over.
+    fn is_strict(&self) -> bool {
+        self.mode == Mode::Strict
+    }
+
+    /// Whether something is passed over that CPython may let pass.
     fn excuse(&mut self) -> bool {
-        self.excused |= self.lenient;
-        self.lenient
+        self.excused |= !self.is_strict();
+        !self.is_strict()
+    }
+
+    /// Whether something is passed over that makes both unpicklers of CPython raise.
+    fn excuse_more(&mut self) -> bool {
+        self.mode == Mode::Lenient && self.excuse()
     }
 
     fn into_tree(self, root: Id) -> Tree {
@@ -165,8 +217,9 @@ impl<'a> Machine<'a> {
         loop {
             self.at = self.cursor.position();
             self.take_step()?;
-            let (opcode, argument) = opcode::read(&mut self.cursor, self.blob, self.lenient)?;
-            *self.steps = self.steps.saturating_sub(argument.searched() / LINE);
+            let torn = !self.is_strict();
+            let (opcode, argument) = opcode::read(&mut self.cursor, self.blob, torn)?;
+            self.steps.left = self.steps.left.saturating_sub(argument.searched() / LINE);
             self.opcode = opcode.name;
             self.check_frame()?;
             if opcode.code == b'.' {
@@ -177,18 +230,17 @@ impl<'a> Machine<'a> {
     }
 
     fn take_step(&mut self) -> Result<()> {
-        let Some(left) = self.steps.checked_sub(1) else {
-            self.full = true;
-            return Err(self.error("fewer opcodes", "more"));
-        };
-        *self.steps = left;
-        Ok(())
+        if self.steps.take() {
+            return Ok(());
+        }
+        self.full = true;
+        Err(self.error("fewer opcodes", "more"))
     }
 
     /// An opcode and its argument lie in the frame or behind it. CPython's two unpicklers do not
     /// agree about those that begin in one and end outside; no pickler writes them.
     fn check_frame(&mut self) -> Result<()> {
-        let Some(end) = self.frame.filter(|_| !self.lenient) else { return Ok(()) };
+        let Some(end) = self.frame.filter(|_| self.is_strict()) else { return Ok(()) };
         if self.at >= end {
             self.frame = None;
             return Ok(());
@@ -205,7 +257,7 @@ impl<'a> Machine<'a> {
     fn step(&mut self, opcode: Opcode, argument: Argument) -> Result<()> {
         let node = match (opcode.code, argument) {
             (0x80, Argument::Number(protocol)) => {
-                if !(0..=5).contains(&protocol) && !self.excuse() {
+                if !(0..=5).contains(&protocol) && !self.excuse_more() {
                     return Err(self.error("a pickle protocol from 0 to 5", protocol.to_string()));
                 }
                 return Ok(());
@@ -234,15 +286,22 @@ impl<'a> Machine<'a> {
 
             (b'p', Argument::Line(line)) => {
                 let number = self.decimal(line)?;
-                return self.put(number.cast_unsigned());
+                return self.put(number);
             }
-            (b'q' | b'r', Argument::Number(number)) => return self.put(number.cast_unsigned()),
-            (0x94, _) => return self.put(self.memo.len()),
+            (b'q' | b'r', Argument::Number(number)) => {
+                return self.put(Number::Small(number.cast_unsigned()));
+            }
+            (0x94, _) => {
+                let number = Number::Small(self.memo.len());
+                return self.put(number);
+            }
             (b'g', Argument::Line(line)) => {
                 let number = self.decimal(line)?;
-                return self.get(number.cast_unsigned());
+                return self.get(&number);
             }
-            (b'h' | b'j', Argument::Number(number)) => return self.get(number.cast_unsigned()),
+            (b'h' | b'j', Argument::Number(number)) => {
+                return self.get(&Number::Small(number.cast_unsigned()));
+            }
 
             (b'N', _) => Node::None,
             (0x88, _) => Node::Bool(true),
@@ -251,15 +310,17 @@ impl<'a> Machine<'a> {
             (b'I' | b'L', Argument::Line(line)) => self.integer(line, opcode.code == b'I')?,
             (0x8a | 0x8b, Argument::Data(span)) => self.long(span)?,
             (b'G', Argument::Float(value)) => Node::Float(value),
-            (b'F', Argument::Line(line)) => Node::Float(self.float(line)?),
+            (b'F', Argument::Line(line)) => self.float(line)?,
 
             (b'X' | 0x8c | 0x8d, Argument::Data(span)) => Node::Text(span, Encoding::Utf8),
             (b'V', Argument::Line(span)) => Node::Text(span, Encoding::Escaped),
             (b'T' | b'U', Argument::Data(span)) => Node::Text(span, Encoding::Bytes),
-            (b'S', Argument::Line(span)) => Node::Text(span, Encoding::Quoted),
+            (b'S', Argument::Line(span)) => self.quoted(span)?,
             (b'B' | b'C' | 0x8e, Argument::Data(span)) => Node::Bytes(span),
             (0x96, Argument::Data(span)) => Node::ByteArray(span),
-            (0x97 | 0x98, _) if self.excuse() => Node::Unknown,
+            // A view that nobody can write to takes the place of what is on top.
+            (0x98, _) if self.excuse() => return self.top().map(|_| ()),
+            (0x97, _) if self.excuse() => Node::Unknown,
             (0x97 | 0x98, _) => {
                 let expected = "a pickle that is whole in its file";
                 return Err(self.error(expected, "a buffer that is kept elsewhere (out of band)"));
@@ -307,8 +368,14 @@ impl<'a> Machine<'a> {
             (0x93, _) => {
                 let name = self.pop()?;
                 let module = self.pop()?;
-                let words = [module, name].map(|id| matches!(self.node(id), Some(Node::Text(..))));
-                if words != [true; 2] && !self.excuse() {
+                let words = [module, name].map(|id| self.may_be_text(id));
+                let excused = match words {
+                    [Some(true), Some(true)] => true,
+                    // What a call gives may be a text.
+                    [Some(false), _] | [_, Some(false)] => self.excuse_more(),
+                    _ => self.excuse(),
+                };
+                if !excused {
                     return Err(
                         self.error("a module and a name, two texts", self.found(&[module, name]))
                     );
@@ -335,15 +402,16 @@ impl<'a> Machine<'a> {
                 self.object(How::NewEx, callable, arguments, Some(named))?
             }
             (b'i', Argument::Lines(module, name)) => {
-                let items = self.pop_mark()?;
+                // One of CPython's unpicklers imports before it looks for the mark.
                 let global = self.global(module, name)?;
                 let callable = self.new_node(global)?;
+                let items = self.pop_mark()?;
                 let arguments = self.new_node(Node::Tuple(items))?;
                 self.object(How::Inst, callable, arguments, None)?
             }
             (b'o', _) => {
                 let mut items = self.pop_mark()?;
-                if items.is_empty() && !self.excuse() {
+                if items.is_empty() && !self.excuse_more() {
                     return Err(self.error("a class above the mark", "nothing"));
                 }
                 let callable = if items.is_empty() { self.unknown()? } else { items.remove(0) };
@@ -360,7 +428,7 @@ impl<'a> Machine<'a> {
     }
 
     fn enter(&mut self, frame: Span) -> Result<()> {
-        if self.lenient {
+        if !self.is_strict() {
             return Ok(());
         }
         if let Some(end) = self.frame {
@@ -373,12 +441,12 @@ impl<'a> Machine<'a> {
     }
 
     fn new_node(&mut self, node: Node) -> Result<Id> {
+        self.limits.go_on()?;
         let id =
             u32::try_from(self.nodes.len()).ok().filter(|_| self.nodes.len() < self.limits.nodes);
         let Some(id) = id else {
             self.full = true;
-            let expected = format!("at most {} values", self.limits.nodes);
-            return Err(self.error(expected, "more"));
+            return Err(self.over_limit(format!("at most {} values", self.limits.nodes)));
         };
         self.nodes.push(node);
         self.places.push(self.at);
@@ -403,7 +471,7 @@ impl<'a> Machine<'a> {
     fn top(&mut self) -> Result<Id> {
         match self.stack.last().copied() {
             Some(top) if self.stack.len() > self.floor() => Ok(top),
-            _ if self.excuse() => self.unknown(),
+            _ if self.excuse_more() => self.unknown(),
             _ => Err(self.error(format!("a value on the stack for {}", self.opcode), "none")),
         }
     }
@@ -420,7 +488,7 @@ impl<'a> Machine<'a> {
     fn pop_mark(&mut self) -> Result<Vec<Id>> {
         match self.marks.pop() {
             Some(height) => Ok(self.stack.split_off(height.min(self.stack.len()))),
-            None if self.excuse() => Ok(Vec::new()),
+            None if self.excuse_more() => Ok(Vec::new()),
             None => Err(self.error(format!("a mark on the stack for {}", self.opcode), "none")),
         }
     }
@@ -428,24 +496,35 @@ impl<'a> Machine<'a> {
     fn pop_pairs(&mut self) -> Result<Vec<(Id, Id)>> {
         let items = self.pop_mark()?;
         let (pairs, rest) = items.as_chunks::<2>();
-        if !rest.is_empty() && !self.excuse() {
+        if !rest.is_empty() && !self.excuse_more() {
             let found = format!("{} values", items.len());
             return Err(self.error("keys and values in pairs", found));
         }
         Ok(pairs.iter().map(|[key, value]| (*key, *value)).collect())
     }
 
-    fn put(&mut self, number: u64) -> Result<()> {
+    fn put(&mut self, number: Number) -> Result<()> {
         let top = self.top()?;
-        self.memo.put(number, top);
+        match number {
+            Number::Small(number) => self.memo.put(number, top),
+            Number::Large(digits) => _ = self.memo.large.insert(digits, top),
+        }
         Ok(())
     }
 
-    fn get(&mut self, number: u64) -> Result<()> {
-        match self.memo.get(number) {
+    fn get(&mut self, number: &Number) -> Result<()> {
+        let known = match number {
+            Number::Small(number) => self.memo.get(*number),
+            Number::Large(digits) => self.memo.large.get(digits).copied(),
+        };
+        match known {
             Some(id) => self.stack.push(id),
-            None if self.excuse() => self.push(Node::Unknown)?,
+            None if self.excuse_more() => self.push(Node::Unknown)?,
             None => {
+                let number = match number {
+                    Number::Small(number) => number.to_string(),
+                    Number::Large(digits) => format!("of {} digits", digits.len()),
+                };
                 let expected = format!("a value that was put under the number {number}");
                 return Err(self.error(expected, "none"));
             }
@@ -488,9 +567,13 @@ impl<'a> Machine<'a> {
             matches!(node, Some(Node::List(_) | Node::Dict(_) | Node::Set(_) | Node::ByteArray(_)))
         });
         if let Some((key, _)) = changeable.copied()
-            && !self.excuse()
+            && !self.excuse_more()
         {
-            return Err(self.error("a key that can be hashed", self.found(&[key])));
+            // What is no dict may take it.
+            let is_dict = matches!(self.target()?, Some(Node::Dict(_)));
+            if is_dict || !self.excuse() {
+                return Err(self.error("a key that can be hashed", self.found(&[key])));
+            }
         }
         match self.target()? {
             Some(Node::Dict(dict)) => dict.extend(pairs),
@@ -504,7 +587,7 @@ impl<'a> Machine<'a> {
     }
 
     fn build(&mut self, state: Id) -> Result<()> {
-        let lenient = self.lenient;
+        let lenient = !self.is_strict();
         match self.target()? {
             Some(Node::Object(object)) => object.state.push(state),
             // The attributes of what is imported, for everybody who imports it.
@@ -520,12 +603,46 @@ impl<'a> Machine<'a> {
     }
 
     fn wrong_target(&mut self, expected: &str, values: Vec<Id>) -> Result<()> {
-        if self.excuse() {
+        let raises = !values.is_empty() && self.refuses_items()?;
+        if if raises { self.excuse_more() } else { self.excuse() } {
             // They are handed to something all the same.
             return self.new_node(Node::Tuple(values)).map(|_| ());
         }
         let top = self.top()?;
         Err(self.error(format!("{expected} for {}", self.opcode), self.found(&[top])))
+    }
+
+    /// Whether the value on top has none of the methods by which the opcode would add to it. A state
+    /// that says nothing is taken by every value.
+    fn refuses_items(&mut self) -> Result<bool> {
+        let (opcode, target) = (self.opcode, self.target()?);
+        let is_plain = match target {
+            Some(
+                Node::None
+                | Node::Bool(_)
+                | Node::Int(_)
+                | Node::BigInt(_)
+                | Node::Digits(_)
+                | Node::Float(_)
+                | Node::Text(..)
+                | Node::Bytes(_)
+                | Node::Tuple(_)
+                | Node::FrozenSet(_),
+            ) => true,
+            Some(Node::Dict(_)) => !matches!(opcode, "SETITEM" | "SETITEMS"),
+            Some(Node::Set(_)) => opcode != "ADDITEMS",
+            _ => false,
+        };
+        Ok(is_plain && opcode != "BUILD")
+    }
+
+    /// Whether a value is a text; `None` if that is not known before it is made.
+    fn may_be_text(&self, id: Id) -> Option<bool> {
+        match self.node(id)? {
+            Node::Text(..) => Some(true),
+            Node::Object(_) | Node::Persistent(_) | Node::Extension(_) | Node::Unknown => None,
+            _ => Some(false),
+        }
     }
 
     fn object(&mut self, how: How, callable: Id, arguments: Id, named: Option<Id>) -> Result<Node> {
@@ -538,17 +655,34 @@ impl<'a> Machine<'a> {
     }
 
     fn global(&mut self, module: Span, name: Span) -> Result<Node> {
+        if self.mode == Mode::Cpython && !(self.is_utf8(module)? && self.is_utf8(name)?) {
+            return Err(self.error("a module and a name in UTF-8", "others"));
+        }
         let module = self.new_node(Node::Text(module, Encoding::Utf8))?;
         let name = self.new_node(Node::Text(name, Encoding::Utf8))?;
         Ok(Node::Global(module, name))
     }
 
+    /// Whether a line is UTF-8, as both unpicklers of CPython need names to be. A very long one may be.
+    fn is_utf8(&self, line: Span) -> Result<bool> {
+        const LONGEST: u64 = 1 << 20;
+        if line.len > LONGEST {
+            return Ok(true);
+        }
+        let bytes = self.blob.slice(line.start, line.len)?.read()?;
+        Ok(std::str::from_utf8(&bytes).is_ok())
+    }
+
     /// A line that is a short text.
     fn word(&self, line: Span) -> Result<String> {
         // Leading zeros may go on and on.
-        let most = if self.lenient { 64 * INTEGER } else { INTEGER };
+        let most = if self.is_strict() { INTEGER } else { 64 * INTEGER };
         let short = Span { len: line.len.min(most + 1), ..line };
-        let bytes = self.blob.slice(short.start, short.len)?.read()?;
+        let mut bytes = self.blob.slice(short.start, short.len)?.read()?;
+        // The C library reads up to a zero byte.
+        if let (Some(end), false) = (bytes.iter().position(|byte| *byte == 0), self.is_strict()) {
+            bytes.truncate(end);
+        }
         let text = (line.len <= most).then(|| text::decode(&bytes, Encoding::Utf8)).flatten();
         text.ok_or_else(|| {
             let found = format!("{} bytes", line.len);
@@ -557,21 +691,28 @@ impl<'a> Machine<'a> {
     }
 
     /// The number of an entry of the memo.
-    fn decimal(&self, line: Span) -> Result<i64> {
+    fn decimal(&self, line: Span) -> Result<Number> {
         let mut word = self.word(line)?;
-        if self.lenient {
+        if !self.is_strict() {
             // As `int` of Python takes them.
             word.retain(|c| c != '_');
         }
-        word.trim().parse().ok().filter(|number| *number >= 0).ok_or_else(|| {
-            let expected = format!("a number from 0 on for {}", self.opcode);
-            self.error(expected, format!("`{}`", word.escape_debug()))
-        })
+        let number = word.trim();
+        if let Some(number) = number.parse().ok().filter(|number: &i64| *number >= 0) {
+            return Ok(Number::Small(number.cast_unsigned()));
+        }
+        let digits = number.strip_prefix('+').unwrap_or(number).trim_start_matches('0');
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number && !self.is_strict() {
+            return Ok(Number::Large(digits.to_owned()));
+        }
+        let expected = format!("a number from 0 on for {}", self.opcode);
+        Err(self.error(expected, format!("`{}`", word.escape_debug())))
     }
 
-    fn integer(&self, line: Span, has_bools: bool) -> Result<Node> {
+    fn integer(&mut self, line: Span, has_bools: bool) -> Result<Node> {
         let word = match self.word(line) {
-            Err(_) if self.lenient => return Ok(Node::Unknown),
+            Err(_) if self.excuse() => return Ok(Node::Unknown),
             word => word?,
         };
         let digits = word.trim();
@@ -589,20 +730,20 @@ impl<'a> Machine<'a> {
             return Ok(Node::Digits(Span { len: digits.len() as u64, ..line }));
         }
         // CPython takes other bases too, and underscores.
-        if self.lenient {
+        let other = text::may_be_integer(digits);
+        if if other { self.excuse() } else { self.excuse_more() } {
             return Ok(Node::Unknown);
         }
         let expected = format!("decimal digits for {}", self.opcode);
         Err(self.error(expected, format!("`{}`", word.escape_debug())))
     }
 
-    fn long(&self, span: Span) -> Result<Node> {
-        if span.len > INTEGER && self.lenient {
+    fn long(&mut self, span: Span) -> Result<Node> {
+        if span.len > INTEGER && self.excuse() {
             return Ok(Node::Unknown);
         }
         if span.len > INTEGER {
-            let expected = format!("an integer of at most {INTEGER} bytes");
-            return Err(self.error(expected, format!("{} bytes", span.len)));
+            return Err(self.over_limit(format!("an integer of at most {INTEGER} bytes")));
         }
         let bytes = self.blob.slice(span.start, span.len)?.read()?;
         if bytes.len() > 8 {
@@ -615,23 +756,51 @@ impl<'a> Machine<'a> {
         Ok(Node::Int(i64::from_le_bytes(whole)))
     }
 
-    fn float(&self, line: Span) -> Result<f64> {
+    fn float(&mut self, line: Span) -> Result<Node> {
         let word = match self.word(line) {
-            Err(_) if self.lenient => return Ok(f64::NAN),
+            Err(_) if self.excuse() => return Ok(Node::Unknown),
             word => word?,
         };
-        match word.trim().parse() {
-            Ok(value) => Ok(value),
-            Err(_) if self.lenient => Ok(f64::NAN),
-            Err(_) => {
-                let found = format!("`{}`", word.escape_debug());
-                Err(self.error("a decimal fraction for FLOAT", found))
-            }
+        if let Ok(value) = word.trim().parse() {
+            return Ok(Node::Float(value));
         }
+        let other = text::may_be_float(word.trim());
+        if if other { self.excuse() } else { self.excuse_more() } {
+            return Ok(Node::Float(f64::NAN));
+        }
+        let found = format!("`{}`", word.escape_debug());
+        Err(self.error("a decimal fraction for FLOAT", found))
+    }
+
+    /// A text in quotes. Without them both unpicklers of CPython raise.
+    fn quoted(&mut self, line: Span) -> Result<Node> {
+        let edge = |at: u64, len: u64| -> Result<bytes::Bytes> {
+            Ok(self.blob.slice(line.start.saturating_add(at), len)?.read()?)
+        };
+        // Blanks may follow, for old ones.
+        const BLANKS: u64 = 64;
+        let last = line.len.min(BLANKS);
+        let first = edge(0, line.len.min(1))?;
+        let end = edge(line.len - last, last)?;
+        let end = end.trim_ascii_end();
+        let is_quoted = match (first.first(), end.last()) {
+            (Some(open @ (b'\'' | b'"')), Some(close)) => open == close && line.len > 1,
+            // It may end further up.
+            (Some(b'\'' | b'"'), None) => true,
+            _ => false,
+        };
+        if !is_quoted && !self.is_strict() && !self.excuse_more() {
+            return Err(self.error("a text in quotes for STRING", "none"));
+        }
+        Ok(Node::Text(line, Encoding::Quoted))
     }
 
     fn error(&self, expected: impl Into<String>, found: impl Into<String>) -> Error {
         self.blob.malformed(self.at, expected, found).into()
+    }
+
+    fn over_limit(&self, limit: impl Into<String>) -> Error {
+        self.blob.over_limit(self.at, limit).into()
     }
 
     /// What values are, for a message.

@@ -16,6 +16,8 @@
 //! | how values lie in each other; plain ones as JSON | `survey`, `json` |
 //! | a pickle without the elements of its tensors, for a write-back | `kept` |
 //! | what a hostile pickle would import and call, however damaged it is | `scan` |
+//! | what honest pickles of tensors import and call | `known` |
+//! | the tensors of PyTorch, where their numbers are | `torch` |
 //! | values to bytes | `write` |
 //!
 //! Values lie side by side and refer to each other by number: nothing recurses, and what is shared
@@ -33,22 +35,24 @@
 mod array;
 pub(crate) mod json;
 mod kept;
+mod known;
 mod machine;
 mod opcode;
 mod scan;
 mod shapes;
 mod survey;
 mod text;
+pub(crate) mod torch;
 mod tree;
 pub(crate) mod write;
 
 pub(crate) use array::Array;
 pub(crate) use kept::{Kept, Piece, is_one};
-pub(crate) use machine::{read, read_leniently, read_within};
+pub(crate) use machine::{Steps, read, read_leniently};
 pub(crate) use opcode::Span;
 pub use scan::{Finding, scan, scan_calls};
-pub(crate) use scan::{STEPS, scan_calls_within, scan_within, steps_of};
+pub(crate) use scan::{Import, Loads, STEPS, loads, scan_within, steps_of};
 pub(crate) use shapes::{BUILTINS, Builds, Data, MULTIARRAY, Rule, Shapes, Value, rule};
 pub(crate) use survey::survey;
 pub(crate) use text::{Latin1, Spelling};
-pub(crate) use tree::{Encoding, Id, Node};
+pub(crate) use tree::{Encoding, Id, Node, Tree};

@@ -3,8 +3,9 @@
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 
-use super::machine::{Found, read_leniently};
-use super::tree::{How, Node, Tree};
+use super::known::Suspects;
+use super::machine::{Found, Steps, read_as_cpython, read_leniently};
+use super::tree::{How, Id, Node, Object, Tree};
 use crate::Result;
 
 /// Something that a pickle would import or call, or ask its reader for.
@@ -18,8 +19,8 @@ pub struct Finding {
     pub name: String,
     /// What would be done: `import`, `reduce`, `newobj`, `newobj_ex`, `inst`, `obj`, `build`,
     /// `extension`, `persistent`; `patch` if what is imported is itself given a state, and `value`
-    /// if it is handed on to something. `limit` is nothing that would be done: what follows was not
-    /// looked at.
+    /// if it is handed on to something. Nothing is done by `limit`: what follows was not looked at;
+    /// nor by `path`: the argument is a path of the machine that the pickle was made on.
     pub how: &'static str,
     /// The arguments, or the state for `build`, as Python would show them; cut after some hundred
     /// characters.
@@ -27,7 +28,7 @@ pub struct Finding {
 }
 
 /// Pickles in one file that are looked at, and places that may begin one.
-const PICKLES: usize = 4096;
+const STARTS: usize = 4096;
 
 /// Findings that are kept of one file.
 const FINDINGS: usize = 100_000;
@@ -58,20 +59,31 @@ pub(crate) fn steps_of(blob: &Blob) -> u64 {
 /// # Errors
 /// What reading the file gives.
 pub fn scan(blob: &Blob, limits: &Limits) -> Result<Vec<Finding>> {
-    scan_within(blob, limits, &mut steps_of(blob).saturating_add(STEPS))
+    let left = steps_of(blob).saturating_add(STEPS);
+    scan_for(Wanted::All, blob, limits, &mut Steps { left, ..Steps::default() })
 }
 
-/// The same in `steps` opcodes at most, which are taken off. That there are more is a finding.
+/// The same in `steps` opcodes at most, which are taken off, without what pickles of tensors need. That
+/// there are more is a finding.
 ///
 /// # Errors
 /// What reading the file gives.
-pub(crate) fn scan_within(blob: &Blob, limits: &Limits, steps: &mut u64) -> Result<Vec<Finding>> {
+pub(crate) fn scan_within(blob: &Blob, limits: &Limits, steps: &mut Steps) -> Result<Vec<Finding>> {
+    scan_for(Wanted::Suspects, blob, limits, steps)
+}
+
+fn scan_for(
+    wanted: Wanted,
+    blob: &Blob,
+    limits: &Limits,
+    steps: &mut Steps,
+) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     // Whether everything up to `start` is pickles end to end, as a loader of several reads them.
     let (mut start, mut work, mut follows) = (0, 0u64, true);
     // What looks like many pickles, each of which goes on to the end, is not looked at so often.
     let most = blob.len().saturating_mul(AGAIN).saturating_add(AHEAD);
-    for _ in 0..PICKLES {
+    for _ in 0..STARTS {
         if start >= blob.len() || findings.len() >= FINDINGS || work > most {
             break;
         }
@@ -87,7 +99,7 @@ pub(crate) fn scan_within(blob: &Blob, limits: &Limits, steps: &mut u64) -> Resu
             _ if whole && sound => Names::Named,
             _ => Names::Words,
         };
-        list(&tree, names, &mut findings);
+        list(&tree, names, wanted, &mut findings);
         if cut || findings.len() >= FINDINGS {
             findings.push(limit(tree.end.min(blob.len().saturating_sub(1))));
             follows = false;
@@ -119,15 +131,12 @@ pub(crate) fn scan_within(blob: &Blob, limits: &Limits, steps: &mut u64) -> Resu
 /// calling something that has a name: texts and numbers do not, though some begin as pickles do.
 /// Neither the end of the pickle is asked for, nor a signature.
 pub fn scan_calls(blob: &Blob, limits: &Limits) -> Vec<Finding> {
-    scan_calls_within(blob, limits, &mut steps_of(blob).saturating_add(STEPS))
-}
-
-/// The same in `steps` opcodes at most, which are taken off. That there are more is a finding.
-pub(crate) fn scan_calls_within(blob: &Blob, limits: &Limits, steps: &mut u64) -> Vec<Finding> {
-    let Found { tree, sound, cut, .. } = read_leniently(blob, 0, limits, steps);
+    let left = steps_of(blob).saturating_add(STEPS);
+    let mut steps = Steps { left, ..Steps::default() };
+    let Found { tree, sound, cut, .. } = read_leniently(blob, 0, limits, &mut steps);
     let mut findings = Vec::new();
     if sound {
-        list(&tree, Names::Words, &mut findings);
+        list(&tree, Names::Words, Wanted::All, &mut findings);
     }
     let calls = |how| matches!(how, "reduce" | "newobj" | "newobj_ex" | "inst" | "obj");
     if !findings.iter().any(|finding| calls(finding.how)) {
@@ -138,6 +147,109 @@ pub(crate) fn scan_calls_within(blob: &Blob, limits: &Limits, steps: &mut u64) -
         findings.push(limit(tree.end.min(blob.len().saturating_sub(1))));
     }
     findings
+}
+
+/// What loading from the beginning of a file does, again and again while there are pickles: as CPython
+/// does it, up to where it raises.
+#[derive(Default)]
+pub(crate) struct Loads {
+    /// What is imported and called beyond what pickles of tensors need.
+    pub(crate) findings: Vec<Finding>,
+    /// Whether the bytes are pickles end to end.
+    pub(crate) complete: bool,
+    /// What is imported first by the pickle that breaks off, and where.
+    pub(crate) broken: Option<Import>,
+    /// Whether anything is imported.
+    pub(crate) imports: bool,
+    /// Whether it has persistent identifiers or extension codes, which only its loader resolves.
+    pub(crate) asks: bool,
+    /// Whether not all was looked at.
+    pub(crate) cut: bool,
+    /// Where the last whole pickle ends.
+    pub(crate) end: u64,
+    /// The first complete pickle, if the caller wants it, and the five of a PyTorch file from before 1.6.
+    pub(crate) kept: Vec<Tree>,
+}
+
+/// Something that is imported.
+pub(crate) struct Import {
+    pub(crate) offset: u64,
+    /// Module and name.
+    pub(crate) name: String,
+    /// Whether that is an identifier of Python, as names of modules are.
+    pub(crate) is_identifier: bool,
+}
+
+impl Import {
+    fn of(tree: &Tree, id: Id) -> Self {
+        let (module, name) = tree.global(id).unwrap_or_default();
+        let is_identifier = module.chars().all(|c| c.is_alphanumeric() || "._".contains(c));
+        Self { offset: tree.place(id), name: format!("{module}.{name}"), is_identifier }
+    }
+}
+
+/// Reads pickles from the beginning of `blob`, in `steps` opcodes at most, which are taken off, and keeps
+/// the first if `keep` says so.
+pub(crate) fn loads(blob: &Blob, limits: &Limits, steps: &mut Steps, keep: bool) -> Loads {
+    let mut loads = Loads::default();
+    let mut count = 0_usize;
+    while loads.end < blob.len() {
+        let Found { tree, whole, sound, cut } = read_as_cpython(blob, loads.end, limits, steps);
+        list(&tree, Names::Any, Wanted::Suspects, &mut loads.findings);
+        loads.notice(&tree, whole && sound);
+        loads.cut |= cut || loads.findings.len() >= FINDINGS;
+        if loads.cut {
+            loads.findings.push(limit(tree.end.min(blob.len().saturating_sub(1))));
+        }
+        if loads.cut || !whole {
+            return loads;
+        }
+        loads.end = tree.end;
+        if !sound {
+            return loads;
+        }
+        if count == 0 && (keep || is_magic(&tree))
+            || (1..PICKLES).contains(&loads.kept.len()) && !keep
+        {
+            loads.kept.push(tree);
+        }
+        count += 1;
+    }
+    loads.complete = !blob.is_empty();
+    loads
+}
+
+impl Loads {
+    /// Notices what a pickle needs to be loaded.
+    fn notice(&mut self, tree: &Tree, is_whole: bool) {
+        for (id, node) in tree.nodes() {
+            match node {
+                Node::Global(..) => {
+                    self.imports = true;
+                    if self.broken.is_none() && !is_whole {
+                        self.broken = Some(Import::of(tree, id));
+                    }
+                }
+                Node::Extension(_) | Node::Persistent(_) => self.asks = true,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// How many pickles a file of PyTorch's before 1.6 begins with.
+const PICKLES: usize = 5;
+
+/// Whether a pickle is the number that those files begin with.
+fn is_magic(tree: &Tree) -> bool {
+    /// `0x1950a86a20f9469cfc6c`, in bytes and in digits.
+    const MAGIC: [&[u8]; 2] = [b"l\xfc\x9cF\xf9 j\xa8P\x19", b"119547037146038801333356"];
+    match tree.node(tree.root()) {
+        Node::BigInt(span) | Node::Digits(span) => {
+            tree.bytes(*span).is_ok_and(|bytes| MAGIC.contains(&&*bytes))
+        }
+        _ => false,
+    }
 }
 
 /// That what follows was not looked at.
@@ -156,8 +268,17 @@ enum Names {
     Words,
 }
 
+/// Which findings are wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    All,
+    /// Those that pickles of tensors do not need.
+    Suspects,
+}
+
 /// Adds what one pickle holds, as far as its names are believed.
-fn list(tree: &Tree, names: Names, findings: &mut Vec<Finding>) {
+fn list(tree: &Tree, names: Names, wanted: Wanted, findings: &mut Vec<Finding>) {
+    let suspects = (wanted == Wanted::Suspects).then(|| Suspects::of(tree));
     let mut push = |finding: Finding| {
         let readable = |text: &str| {
             text.chars().all(|c| match names {
@@ -183,6 +304,15 @@ fn list(tree: &Tree, names: Names, findings: &mut Vec<Finding>) {
     for (id, node) in tree.nodes() {
         let offset = tree.place(id);
         let nothing = String::new;
+        if suspects.as_ref().is_some_and(|suspects| !suspects.contains(id)) {
+            if let Node::Object(object) = node
+                && let Some(arguments) = home_path(tree, object)
+            {
+                let (module, name) = ("pathlib".to_owned(), "Path".to_owned());
+                push(Finding { offset, module, name, how: "path", arguments });
+            }
+            continue;
+        }
         match node {
             Node::Global(..) => {
                 let (module, name) = tree.global(id).unwrap_or_default();
@@ -242,6 +372,22 @@ fn list(tree: &Tree, names: Names, findings: &mut Vec<Finding>) {
             _ => {}
         }
     }
+}
+
+/// The path that an object is, if it is in the home directory of somebody.
+fn home_path(tree: &Tree, object: &Object) -> Option<String> {
+    const HOMES: [&str; 3] = ["home", "Users", "root"];
+    let (module, _) = tree.global(object.callable)?;
+    let Node::Tuple(parts) = tree.node(object.arguments) else { return None };
+    if !matches!(module.as_str(), "pathlib" | "pathlib._local") {
+        return None;
+    }
+    let parts: Vec<String> =
+        parts.iter().filter_map(|part: &Id| tree.word(*part).ok().flatten()).collect();
+    let path = parts.join("/");
+    let mut names = path.split(['/', '\\']).filter(|name| !name.is_empty() && !name.ends_with(':'));
+    let is_absolute = path.starts_with('/') || path.contains(':');
+    (is_absolute && names.next().is_some_and(|top| HOMES.contains(&top))).then_some(path)
 }
 
 /// Whether a pickle of protocol 2 or later begins at `at`.

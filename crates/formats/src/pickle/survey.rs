@@ -31,10 +31,7 @@ pub(crate) fn survey(
         let children = if holds { Vec::new() } else { children(shapes, id)? };
         Ok(Open { id, children: children.into_iter(), holds, height: 0 })
     };
-    let too_deep = |id| {
-        let expected = format!("values at most {} deep", limits.depth);
-        shapes.tree.error(id, expected, "deeper ones")
-    };
+    let too_deep = |id| shapes.tree.over_limit(id, format!("values at most {} deep", limits.depth));
     // None while a value is open: one that is met again then lies in itself.
     let root = shapes.tree.root();
     let mut known: HashMap<Id, Option<(bool, usize)>> = HashMap::new();

@@ -69,6 +69,25 @@ pub(super) fn unquote(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// Whether Python may read an integer in `word`, of any base, with underscores.
+pub(super) fn may_be_integer(word: &str) -> bool {
+    let word = word.trim_start();
+    let digits = word.strip_prefix(['+', '-']).unwrap_or(word);
+    // A line that has nothing before a zero byte is a zero, to the C library.
+    word.is_empty()
+        || (digits.starts_with(|c: char| c.is_ascii_digit())
+            && digits.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+}
+
+/// Whether Python may read a float in `word`.
+pub(super) fn may_be_float(word: &str) -> bool {
+    let word = word.trim_start();
+    let digits = word.strip_prefix(['+', '-']).unwrap_or(word).to_ascii_lowercase();
+    matches!(digits.as_str(), "" | "inf" | "infinity" | "nan")
+        || (digits.contains(|c: char| c.is_ascii_digit())
+            && digits.chars().all(|c| c.is_ascii_digit() || "_.e+-".contains(c)))
+}
+
 /// How bytes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spelling {

@@ -203,6 +203,11 @@ impl Tree {
         self.blob.malformed(self.place(id), expected, found).into()
     }
 
+    /// An error about a value that asks for more than a reader takes on.
+    pub(crate) fn over_limit(&self, id: Id, limit: impl Into<String>) -> Error {
+        self.blob.over_limit(self.place(id), limit).into()
+    }
+
     /// A text of a bounded size; `None` for what is no text.
     ///
     /// # Errors
@@ -210,8 +215,7 @@ impl Tree {
     pub(crate) fn word(&self, id: Id) -> Result<Option<String>> {
         let Node::Text(span, encoding) = self.node(id) else { return Ok(None) };
         if span.len > WORD {
-            let expected = format!("a text of at most {WORD} bytes");
-            return Err(self.error(id, expected, format!("{} bytes", span.len)));
+            return Err(self.over_limit(id, format!("at most {WORD} bytes of a text")));
         }
         self.text(id, *span, *encoding).map(Some)
     }

@@ -47,6 +47,7 @@ pub(crate) fn without_elements(
         vec![Frame { schema, number: 0, end: blob.len(), bytes: vec![], places: vec![] }];
     let (mut size, mut is_exact) = (0, true);
     loop {
+        limits.go_on()?;
         let depth = open.len();
         let Some(frame) = open.last_mut() else {
             return Err(cursor.error("a message", "none").into());
@@ -74,8 +75,8 @@ pub(crate) fn without_elements(
                 let len = length(&mut cursor, frame.end)?;
                 is_exact &= cursor.position() - at == shortest(len);
                 if depth > limits.depth {
-                    let expected = format!("at most {} levels of messages", limits.depth);
-                    return Err(cursor.error_at(start, expected, "more").into());
+                    let limit = format!("at most {} levels of messages", limits.depth);
+                    return Err(cursor.over_limit_at(start, limit).into());
                 }
                 let end = cursor.position() + len;
                 open.push(Frame { schema, number, end, bytes: vec![], places: vec![] });
@@ -117,8 +118,9 @@ pub(crate) fn without_elements(
         }
         size += end - start;
         if size > limits.structure_bytes {
-            let expected = format!("a structure of at most {} bytes", limits.structure_bytes);
-            return Err(cursor.error_at(start, expected, "more").into());
+            let limit =
+                format!("at most {} bytes beside the elements of tensors", limits.structure_bytes);
+            return Err(cursor.over_limit_at(start, limit).into());
         }
         cursor.seek(start);
         frame.bytes.extend(cursor.bytes(end - start, "a field")?);
@@ -197,7 +199,11 @@ fn group(cursor: &mut Cursor<'_>, number: u32, end: u64, limits: &Limits) -> Res
             }
             1 => 8,
             2 => length(cursor, end)?,
-            3 if open.len() < limits.depth => {
+            3 if open.len() >= limits.depth => {
+                let limit = format!("at most {} levels of groups", limits.depth);
+                return Err(cursor.over_limit_at(start, limit).into());
+            }
+            3 => {
                 open.push(number);
                 0
             }

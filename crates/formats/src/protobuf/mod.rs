@@ -17,6 +17,8 @@
 //! between encodings, nor where a field was.
 
 pub(crate) mod glance;
+#[cfg(steps)]
+pub(crate) mod grown;
 pub(crate) mod holes;
 pub(crate) mod patch;
 pub(crate) mod schema;

@@ -212,6 +212,7 @@ pub(crate) fn parse(
     let mut tokens = Tokens { source, text, position: 0 };
     let mut open = vec![Frame::new(schema, 0, 0)];
     loop {
+        limits.go_on()?;
         tokens.blank();
         let at = tokens.position;
         match tokens.peek() {
@@ -244,8 +245,8 @@ pub(crate) fn parse(
                 if let Some(inner) = field(&mut tokens, frame)? {
                     open.push(inner);
                     if open.len() > limits.depth {
-                        let expected = format!("at most {} levels", limits.depth);
-                        return Err(tokens.error(at, expected, "a deeper message"));
+                        let limit = format!("at most {} levels of messages", limits.depth);
+                        return Err(source.over_limit(at as u64, limit));
                     }
                 }
             }

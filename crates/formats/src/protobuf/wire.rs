@@ -17,6 +17,13 @@ use super::holes::Structure;
 use super::varint::{TooLong, Varint};
 use crate::{Error, Result};
 
+/// Bytes of structures in memory that a byte of a file may become. Programs that frameworks write have messages of
+/// ten bytes and more, and stay below it.
+const EXPANSION: u64 = 32;
+
+/// Bytes of structures that a file of any size may become.
+const LEAST_ROOM: u64 = 1 << 20;
+
 /// What all messages of one file share.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
@@ -24,18 +31,27 @@ pub(crate) struct Source<'a> {
     pub(crate) origin: &'a str,
     limits: Limits,
     nodes: Cell<usize>,
+    /// How many bytes of structures in memory may still be made of it.
+    room: Cell<u64>,
     /// Where stretches of the messages are in the file, if elements between them were left out.
     places: &'a [(u64, u64)],
 }
 
 impl<'a> Source<'a> {
     pub(crate) fn new(origin: &'a str, limits: &Limits) -> Self {
-        Self { origin, limits: *limits, nodes: Cell::new(0), places: &[] }
+        Self {
+            origin,
+            limits: limits.clone(),
+            nodes: Cell::new(0),
+            room: Cell::new(u64::MAX),
+            places: &[],
+        }
     }
 
     /// A file without the elements of its tensors.
     pub(crate) fn with_holes(origin: &'a str, limits: &Limits, structure: &'a Structure) -> Self {
-        Self { places: &structure.places, ..Self::new(origin, limits) }
+        let room = structure.bytes.len() as u64 * EXPANSION + LEAST_ROOM;
+        Self { places: &structure.places, room: Cell::new(room), ..Self::new(origin, limits) }
     }
 
     pub(crate) fn malformed(
@@ -44,19 +60,51 @@ impl<'a> Source<'a> {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> Error {
-        let (origin, expected, found) = (self.origin.to_owned(), expected.into(), found.into());
+        let (origin, offset) = (self.origin.to_owned(), self.place(offset));
+        let (expected, found) = (expected.into(), found.into());
+        lodstone_store::Error::Malformed { origin, offset, expected, found }.into()
+    }
+
+    /// An error about what asks for more than a reader takes on.
+    pub(crate) fn over_limit(&self, offset: u64, limit: impl Into<String>) -> Error {
+        let (origin, offset) = (self.origin.to_owned(), self.place(offset));
+        lodstone_store::Error::Limit { origin, offset, limit: limit.into() }.into()
+    }
+
+    /// The offset in the file of a byte of the structure.
+    fn place(&self, offset: u64) -> u64 {
         let before = self.places.partition_point(|(here, _)| *here <= offset).checked_sub(1);
         let place = before.and_then(|index| self.places.get(index));
-        let offset = place.map_or(offset, |(here, there)| there + (offset - here));
-        lodstone_store::Error::Malformed { origin, offset, expected, found }.into()
+        place.map_or(offset, |(here, there)| there + (offset - here))
+    }
+
+    /// Counts a structure of type `T` that is made of the message at `offset`. An empty message takes two bytes of
+    /// a file, and hundreds in memory.
+    ///
+    /// # Errors
+    /// If the structures take many times the bytes of the file.
+    fn charge<T>(&self, offset: u64) -> Result<()> {
+        self.room.set(self.room_after::<T>(1, offset)?);
+        Ok(())
+    }
+
+    /// The room that is left after so many structures of type `T`.
+    fn room_after<T>(&self, count: usize, offset: u64) -> Result<u64> {
+        let bytes = (size_of::<T>() as u64).saturating_mul(count as u64);
+        self.room.get().checked_sub(bytes).ok_or_else(|| {
+            let limit = format!("at most {EXPANSION} times the bytes of a file for its structures");
+            self.over_limit(offset, limit)
+        })
     }
 
     /// Counts one more node of the model that is being built.
     fn count(&self, offset: u64) -> Result<()> {
+        self.limits.go_on()?;
         self.nodes.set(self.nodes.get() + 1);
         if self.nodes.get() > self.limits.nodes {
-            let expected = format!("at most {} fields in all", self.limits.nodes);
-            return Err(self.malformed(offset, expected, "more"));
+            return Err(
+                self.over_limit(offset, format!("at most {} fields in all", self.limits.nodes))
+            );
         }
         Ok(())
     }
@@ -230,7 +278,11 @@ impl<'a> Fields<'a> {
                 0 => drop(self.varint()?),
                 1 => drop(self.array::<8>()?),
                 2 => drop(self.delimited()?),
-                3 if open.len() < self.message.source.limits.depth => open.push(number),
+                3 if open.len() >= self.message.source.limits.depth => {
+                    let limit = format!("at most {} levels of groups", open.len());
+                    return Err(self.message.source.over_limit(self.place(start), limit));
+                }
+                3 => open.push(number),
                 4 if number == innermost => drop(open.pop()),
                 5 => drop(self.array::<4>()?),
                 _ => {
@@ -249,6 +301,25 @@ impl<'a> Fields<'a> {
 
     fn error(&self, at: usize, expected: impl Into<String>, found: impl Into<String>) -> Error {
         self.message.source.malformed(self.place(at), expected, found)
+    }
+}
+
+impl Message<'_> {
+    /// Counts a structure that is made of this message, as [`Source::charge`] does.
+    ///
+    /// # Errors
+    /// If the structures take many times the bytes of the file.
+    pub(crate) fn charge<T>(&self) -> Result<()> {
+        self.source.charge::<T>(self.offset)
+    }
+
+    /// An empty list that has place for so many structures, which are still to be counted.
+    ///
+    /// # Errors
+    /// If they would take many times the bytes of the file.
+    pub(crate) fn list<T>(&self, count: usize) -> Result<Vec<T>> {
+        self.source.room_after::<T>(count, self.offset)?;
+        Ok(Vec::with_capacity(count))
     }
 }
 

@@ -30,10 +30,19 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
     }
 }
 
+/// The name that a model in one file has by convention.
+pub(super) const USUAL: &str = "model.safetensors";
+
+/// The files of a directory that may hold a model of their own.
+pub(super) fn files(entries: &[Entry]) -> impl Iterator<Item = &str> {
+    let names = entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
+    names.filter(|name| name.ends_with(".safetensors"))
+}
+
 /// The file of a directory that holds the model: the usual names first, then the only one.
 pub(super) fn entry(entries: &[Entry]) -> Option<&str> {
     let names = || entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
-    let usual = ["model.safetensors.index.json", "model.safetensors"];
+    let usual = ["model.safetensors.index.json", USUAL];
     if let Some(name) = usual.iter().find_map(|usual| names().find(|name| name == usual)) {
         return Some(name);
     }

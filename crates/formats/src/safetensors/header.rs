@@ -42,8 +42,7 @@ impl Header {
             blob.malformed(offset, "a safetensors header", bare(&error))
         })?;
         if header.tensors.len() > limits.tensors {
-            let expected = format!("at most {} tensors", limits.tensors);
-            return Err(blob.malformed(8, expected, header.tensors.len().to_string()).into());
+            return Err(blob.over_limit(8, format!("at most {} tensors", limits.tensors)).into());
         }
         header.check(blob, 8 + json.len() as u64)?;
         Ok(header)

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use bytes::Bytes;
-use lodstone_model::{Limits, Model, Parameter, Residual, Tensor};
-use lodstone_store::{Blob, Cursor, is_dir, list_dir};
+use lodstone_model::{Limits, Model, Parameter, Report, Residual, Tensor, some};
+use lodstone_store::{Blob, Cursor, Entry as DirEntry, is_dir, list_dir};
 
 use super::header::{Entry, Header, Index};
 use super::layout::{Layout, Text};
@@ -33,6 +33,7 @@ pub fn read(path: &Path, options: &OpenOptions) -> Result<Model> {
             let text = String::from_utf8(header).unwrap_or_default();
             Layout { files: vec![Text { name: name.to_owned(), text }], ..Layout::default() }
         });
+        check_others(path, name, &entries, &layout, &mut model.report)?;
         layout.directory = true;
         layout.remember(&mut model);
         return Ok(model);
@@ -58,6 +59,29 @@ pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     })
 }
 
+/// Warns of files that are no part of the model that was opened, and fails if one has the usual name of a model: an
+/// index and such a file are two models.
+fn check_others(
+    directory: &Path,
+    name: &str,
+    entries: &[DirEntry],
+    layout: &Layout,
+    report: &mut Report,
+) -> Result<()> {
+    let mut others: Vec<&str> = detect::files(entries).filter(|other| *other != name).collect();
+    let shards: HashSet<&str> = layout.files.iter().map(|file| file.name.as_str()).collect();
+    others.retain(|other| !shards.contains(other));
+    if others.contains(&detect::USUAL) {
+        let why = format!("`{}` is no part of `{name}`; name one of them", detect::USUAL);
+        return Err(Error::NoModel { path: directory.to_path_buf(), why });
+    }
+    if !others.is_empty() {
+        let others = some(others.iter().map(|other| format!("`{other}`")));
+        report.warn(format!("the directory holds other files: {others}; `{name}` was opened"));
+    }
+    Ok(())
+}
+
 fn one_or_many(blob: &Blob, path: &Path, dir: &ModelDir, options: &OpenOptions) -> Result<Model> {
     // By name: an index begins with `{`, and so does a file whose header has 123 bytes.
     if path.extension().is_some_and(|extension| extension == "json") {
@@ -71,8 +95,8 @@ fn sharded(blob: &Blob, path: &Path, dir: &ModelDir, limits: &Limits) -> Result<
     let json = Cursor::new(blob).bytes(limited(blob, 0, blob.len(), limits)?, "an index")?;
     // What the parser passes over need not be text for it, and could not be kept.
     let text = utf8(blob, 0, json)?;
-    let index: Index = serde_json::from_str(&text)
-        .map_err(|source| Error::Json { path: path.to_path_buf(), source })?;
+    let index: Index =
+        serde_json::from_str(&text).map_err(|source| Error::json(path, blob, source))?;
     let (format, files) = (NAME.to_owned(), vec![blob.clone()]);
     let mut model = Model { format, files, ..Model::default() };
     for key in &index.unknown {
@@ -120,8 +144,7 @@ fn sharded(blob: &Blob, path: &Path, dir: &ModelDir, limits: &Limits) -> Result<
             }
         }
         if model.parameters.len() > limits.tensors {
-            let expected = format!("at most {} tensors", limits.tensors);
-            return Err(blob.malformed(8, expected, "more").into());
+            return Err(blob.over_limit(8, format!("at most {} tensors", limits.tensors)).into());
         }
         for (key, value) in header.metadata {
             let first = model.metadata.entry(key.clone()).or_insert_with(|| value.clone());
@@ -167,10 +190,13 @@ fn utf8(blob: &Blob, start: u64, bytes: Vec<u8>) -> Result<String> {
 
 /// `size` if a JSON text may have it.
 fn limited(blob: &Blob, offset: u64, size: u64, limits: &Limits) -> Result<u64> {
-    let most = HEADER.min(limits.structure_bytes);
-    if size > most {
-        let expected = format!("a header or index of at most {most} bytes");
+    if size > HEADER {
+        let expected = format!("a header or index of at most {HEADER} bytes");
         return Err(blob.malformed(offset, expected, format!("{size} bytes")).into());
+    }
+    if size > limits.structure_bytes {
+        let limit = format!("at most {} bytes of a header or index", limits.structure_bytes);
+        return Err(blob.over_limit(offset, limit).into());
     }
     Ok(size)
 }

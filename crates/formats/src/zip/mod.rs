@@ -70,6 +70,49 @@ const RATIO: u64 = 4 * 258;
 /// If the archive is none, is damaged, or says different things in different places; if a member
 /// is encrypted or neither stored nor deflated.
 pub(crate) fn members(blob: &Blob, limits: &Limits) -> Result<Vec<Member>> {
+    survey(blob, limits).map(|survey| survey.members)
+}
+
+/// An archive, and what is in it beside its members.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    pub(crate) members: Vec<Member>,
+    /// What is between members or behind the archive that is not part of any.
+    pub(crate) odd: Option<String>,
+}
+
+/// The archive that a file ends with, as readers look for it from the end: where it begins by what its
+/// end says, or `None` if there is no end of an archive.
+///
+/// # Errors
+/// What reading gives.
+pub(crate) fn behind(blob: &Blob) -> Result<Option<u64>> {
+    const END: u64 = 22;
+    const COMMENT: u64 = 1 << 16;
+    let size = blob.len().min(END + COMMENT);
+    let start = blob.len() - size;
+    let mut tail = vec![0; usize::try_from(size).unwrap_or(0)];
+    blob.read_at(start, &mut tail)?;
+    let Some(at) = tail.windows(4).rposition(|bytes| bytes == b"PK\x05\x06") else {
+        return Ok(None);
+    };
+    let Some(end) = tail.get(at..).and_then(|rest| rest.first_chunk::<22>()) else {
+        return Ok(None);
+    };
+    let number = |at: usize| {
+        let bytes = end.get(at..at + 4).and_then(|bytes| bytes.first_chunk());
+        u64::from(u32::from_le_bytes(bytes.copied().unwrap_or_default()))
+    };
+    // Members, the directory, and the end.
+    let before = number(12).saturating_add(number(16));
+    Ok(Some((start + at as u64).saturating_sub(before)))
+}
+
+/// The members of an archive, and what else is in it.
+///
+/// # Errors
+/// As [`members`].
+pub(crate) fn survey(blob: &Blob, limits: &Limits) -> Result<Survey> {
     let wrong = |error: rawzip::Error| malformed(blob, 0, "a zip archive", error.to_string());
     let mut buffer = vec![0; ENTRY];
     let located = ZipLocator::new().locate_in_reader(At(blob), &mut buffer, blob.len());
@@ -84,9 +127,10 @@ pub(crate) fn members(blob: &Blob, limits: &Limits) -> Result<Vec<Member>> {
     let (mut directory, mut end) = (None, None);
     let mut entries = archive.entries(&mut buffer);
     while let Some(entry) = entries.next_entry().map_err(wrong)? {
+        limits.go_on()?;
         if members.len() >= limits.tensors {
-            let expected = format!("at most {} members", limits.tensors);
-            return Err(malformed(blob, entry.central_directory_offset(), expected, "more"));
+            let limit = format!("at most {} members", limits.tensors);
+            return Err(blob.over_limit(entry.central_directory_offset(), limit).into());
         }
         let start = entry.local_header_offset();
         let place = entry.central_directory_offset();
@@ -104,6 +148,7 @@ pub(crate) fn members(blob: &Blob, limits: &Limits) -> Result<Vec<Member>> {
         ranges.push((start, end));
         members.push(member);
     }
+    let odd = beside(&archive, &members, &ranges)?;
     check_ranges(&archive, ranges)?;
     check_end(&archive, directory.zip(end))?;
     if members.len() as u64 != archive.entries_hint() {
@@ -116,7 +161,54 @@ pub(crate) fn members(blob: &Blob, limits: &Limits) -> Result<Vec<Member>> {
         let found = format!("`{}` again", member.name);
         return Err(malformed(blob, archive.directory_offset(), "each name once", found));
     }
-    Ok(members)
+    Ok(Survey { members, odd })
+}
+
+/// What is between members, or in the comment of the archive, that is not part of either. Sizes and checksum
+/// may follow a member, for who wrote it without going back.
+fn beside(
+    archive: &ZipArchive<At<'_>>,
+    members: &[Member],
+    ranges: &[(u64, u64)],
+) -> Result<Option<String>> {
+    let blob = archive.get_ref().0;
+    let comment = archive.eocd_offset().saturating_add(22).min(blob.len());
+    let comment = blob.slice(comment, blob.len() - comment)?.read()?;
+    if !is_text(&comment) {
+        return Ok(Some("its comment is no text".to_owned()));
+    }
+    let mut ends: Vec<_> = ranges.iter().zip(members).collect();
+    ends.sort_unstable_by_key(|(range, _)| **range);
+    let starts = ends.iter().skip(1).map(|((start, _), _)| *start);
+    for (((_, end), member), next) in ends.iter().zip(starts.chain([archive.directory_offset()])) {
+        let Some(size) = next.checked_sub(*end).filter(|size| *size > 0) else { continue };
+        if !is_descriptor(blob, *end, size, member)? {
+            return Ok(Some(format!(
+                "{size} bytes behind member `{}` are no part of it",
+                member.name
+            )));
+        }
+    }
+    Ok(None)
+}
+
+fn is_text(bytes: &[u8]) -> bool {
+    let is_plain = |c: char| !c.is_control() || c.is_ascii_whitespace();
+    std::str::from_utf8(bytes).is_ok_and(|text| text.chars().all(is_plain))
+}
+
+/// Whether bytes behind a member are its checksum and sizes.
+fn is_descriptor(blob: &Blob, at: u64, size: u64, member: &Member) -> Result<bool> {
+    if !matches!(size, 12 | 16 | 20 | 24) {
+        return Ok(false);
+    }
+    let bytes = blob.slice(at, size)?.read()?;
+    let rest = bytes.strip_prefix(b"PK\x07\x08").unwrap_or(&bytes);
+    let Some(sizes) = rest.strip_prefix(&member.crc.to_le_bytes()) else { return Ok(false) };
+    let expected = [member.data.len(), member.size];
+    let large = expected.map(u64::to_le_bytes);
+    let short = expected.map(|size| u32::try_from(size).unwrap_or(ELSEWHERE).to_le_bytes());
+    Ok(sizes == large.as_flattened() || sizes == short.as_flattened())
 }
 
 /// A member, and where its bytes end.

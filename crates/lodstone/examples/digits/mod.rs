@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use lodstone::RunOptions;
 use lodstone::program::layers::{self, Conv2d, Fc, Pooling};
 use lodstone::program::{Network, Parameter, Variable};
 use lodstone::runtime::{Dirs, Prepared, Scope};
@@ -68,7 +69,7 @@ pub(crate) fn recognized(model: &Model) -> Result<(usize, usize), Failure> {
     let data = digits("test.npz")?;
     let (images, labels) = (tensor(&data, "images")?, tensor(&data, "labels")?);
     let inputs = Inputs { tensors: vec![(None, images.clone())], ..Inputs::default() };
-    let shares = lodstone::run(model, inputs, &Dirs::default())?;
+    let shares = lodstone::run(model, inputs, &RunOptions::default())?;
     let shares = singles(&shares.first().ok_or("the model gives nothing")?.tensor)?;
     let labels = longs(labels)?;
     let guess = |shares: &[f32]| {

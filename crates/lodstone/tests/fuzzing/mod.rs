@@ -13,8 +13,8 @@ use lodstone::checkpoint::{RestoreOptions, Serial};
 use lodstone::runtime::Scope;
 use lodstone::{
     Blob, ConvertOptions, Dialect, DiffOptions, Error, FORMATS, InspectOptions, Kind, Loss, Model,
-    OpenOptions, Parameter, Program, Progress, Target as To, convert, diff, inspect, open_with,
-    scan, verify, write_text,
+    OpenOptions, Parameter, Program, Progress, ScanOptions, Target as To, convert, diff, inspect,
+    open_with, scan, verify, write_text,
 };
 use lodstone_formats::{Effort, Format, named, pickle, pickles};
 use lodstone_model::Limits;
@@ -321,6 +321,7 @@ fn use_file(target: &Target, path: &Path, out: &Path, bytes: usize) {
         serde_json::to_string(&found).expect("JSON");
     }
     if target.scans || !models.is_empty() {
+        let options = ScanOptions { open: options, ..ScanOptions::default() };
         match bounded("scan", bytes, || scan(path, &options)) {
             Ok(found) => drop(serde_json::to_string(&found).expect("JSON")),
             Err(error) => says_enough(&error),

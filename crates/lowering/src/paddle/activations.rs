@@ -37,7 +37,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("pow", pow),
     ("prelu", prelu),
     ("reciprocal", |op| op.same("Reciprocal")),
-    ("relu", |op| op.same("Relu")),
+    ("relu", relu),
     ("relu6", relu6),
     ("round", round),
     ("rsqrt", rsqrt),
@@ -225,6 +225,15 @@ fn prelu(op: &mut Operator<'_>) -> Outcome {
     op.put("Out", &y)
 }
 
+/// What is no number becomes 0.
+fn relu(op: &mut Operator<'_>) -> Outcome {
+    let x = op.input("X")?;
+    let zero = op.number(x.dtype(), 0.0)?;
+    let above = op.call("Greater", &[&x, &zero], [])?;
+    let y = op.choose(&above, &x, &zero)?;
+    op.put("Out", &y)
+}
+
 fn relu6(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     // The attribute counts up to 2.4.
@@ -299,8 +308,25 @@ fn softmax(op: &mut Operator<'_>, kind: &str) -> Outcome {
         let y = op.filled_like(&x, if kind == "Softmax" { 1.0 } else { 0.0 })?;
         return op.put("Out", &y);
     }
-    let y = op.call(kind, &[&x], [int("axis", axis)])?;
+    let y = op.shares(kind, &x, axis)?;
     op.put("Out", &y)
+}
+
+/// How far below the greatest number of a row PaddlePaddle lets any other be before it takes its share.
+const DEEPEST: f64 = 64.0;
+
+impl Operator<'_> {
+    /// The share that each number of a row has, or the logarithm of it (`Softmax`, `LogSoftmax`): none is less than that
+    /// of the greatest by more than a factor of `exp(64)`.
+    pub(super) fn shares(&mut self, kind: &str, x: &Value, axis: i64) -> Outcome<Value> {
+        let y = self.call(kind, &[x], [int("axis", axis)])?;
+        let top = self.reduce("ReduceMax", &y, &[axis], true)?;
+        let least = match kind {
+            "Softmax" => self.times(&top, (-DEEPEST).exp())?,
+            _ => self.plus(&top, -DEEPEST)?,
+        };
+        self.call("Max", &[&y, &least], [])
+    }
 }
 
 /// `log(1 + exp(beta x)) / beta`, and `x` where `beta x` passes the threshold.

@@ -2,6 +2,7 @@
 
 use lodstone_model::Dim;
 
+use super::conv::fitted;
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, text};
 
@@ -325,7 +326,14 @@ pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
     if x.rank()? != 4 || wanted.into_iter().flatten().any(|number| *number < 1) {
         return Err(format!("expected pictures and windows, steps of 1 or more, found {wanted:?}"));
     }
-    let padded = padded(op, &x, &[[0, 0], [0, 0], pairs[0], pairs[1]], "constant", 0.0)?;
+    let picture = x.dims()?.split_off(2);
+    let pads = [pairs[0][0], pairs[1][0], pairs[0][1], pairs[1][1]];
+    let pads = fitted(&pads, &picture, &size, [&strides, &dilations]);
+    let [top, left, bottom, right] = pads[..] else {
+        return Err(format!("expected 4 `paddings`, found {pads:?}"));
+    };
+    let around = [[0, 0], [0, 0], [top, bottom], [left, right]];
+    let padded = padded(op, &x, &around, "constant", 0.0)?;
     // How many windows there are along an extent.
     let count = |op: &Operator<'_>, axis: i64, [size, stride, dilation]: [i64; 3]| {
         let extent = op.known_extent(&padded, axis)?;

@@ -1,5 +1,7 @@
 //! Convolutions.
 
+use lodstone_model::Dim;
+
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, ints, text};
 
@@ -98,11 +100,15 @@ fn conv(op: &mut Operator<'_>) -> Outcome {
         Pads::Same => vec![1; extents],
         Pads::Explicit(_) => op.each("dilations", extents)?,
     };
-    let how = match pads {
-        Pads::Same => text("auto_pad", "SAME_UPPER"),
-        Pads::Explicit(pads) => ints("pads", &pads),
+    let strides = op.each("strides", extents)?;
+    let how = match (pads, picture(&x), picture(&filter)) {
+        (Pads::Same, ..) => text("auto_pad", "SAME_UPPER"),
+        (Pads::Explicit(pads), Some(dims), Some(kernel)) => {
+            ints("pads", &fitted(&pads, &dims, &kernel, [&strides, &dilations]))
+        }
+        (Pads::Explicit(pads), ..) => ints("pads", &pads),
     };
-    let strides = ints("strides", &op.each("strides", extents)?);
+    let strides = ints("strides", &strides);
     let attributes =
         [how, strides, ints("dilations", &dilations), int("group", op.int("groups")?.max(1))];
     let y = match op.optional("Bias")? {
@@ -120,10 +126,10 @@ fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
     let x = if last { op.channels_to_front(&x)? } else { x };
     let (strides, dilations) = (op.each("strides", extents)?, op.each("dilations", extents)?);
     let kernel = filter.dims()?.split_off(2);
-    let pads = match op.pads(extents)? {
-        Pads::Explicit(pads) => pads,
-        // What PaddlePaddle adds to the input: as much as for a convolution of stride over it.
-        Pads::Same => same_pads(&x.dims()?.split_off(2), &kernel, &strides)?,
+    let (pads, dilations) = match op.pads(extents)? {
+        Pads::Explicit(pads) => (pads, dilations),
+        // What PaddlePaddle adds to the input: as much as for a convolution of stride over it, which lies close.
+        Pads::Same => (same_pads(&x.dims()?.split_off(2), &kernel, &strides)?, vec![1; extents]),
     };
     let mut more = match op.ints("output_padding")? {
         none if none.is_empty() => vec![0; extents],
@@ -152,6 +158,39 @@ fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
     };
     let y = if last { op.channels_to_back(&y)? } else { y };
     op.put("Output", &y)
+}
+
+/// The extents behind examples and channels, if they are known.
+pub(super) fn picture(x: &Value) -> Option<Vec<i64>> {
+    let known = |dim: &Dim| match dim {
+        Dim::Known(extent) => i64::try_from(*extent).ok(),
+        _ => None,
+    };
+    x.shape().ok()?.get(2..)?.iter().map(known).collect()
+}
+
+/// Paddings with so much more at the ends that a window fits which is larger than all there is by less than a step:
+/// PaddlePaddle rounds the number of windows towards 0, and has one there.
+pub(super) fn fitted(
+    pads: &[i64],
+    dims: &[i64],
+    kernel: &[i64],
+    [strides, dilations]: [&[i64]; 2],
+) -> Vec<i64> {
+    let mut pads = pads.to_vec();
+    let windows = dims.iter().zip(kernel).zip(strides.iter().zip(dilations));
+    for (axis, ((dim, kernel), (stride, dilation))) in windows.enumerate() {
+        let at = |place: usize| pads.get(place).copied().unwrap_or(0);
+        let whole = dim.saturating_add(at(axis)).saturating_add(at(axis + dims.len()));
+        let reach = (kernel - 1).saturating_mul(*dilation).saturating_add(1);
+        let lack = reach.saturating_sub(whole);
+        if (1..*stride).contains(&lack)
+            && let Some(end) = pads.get_mut(axis + dims.len())
+        {
+            *end += lack;
+        }
+    }
+    pads
 }
 
 /// What is added around extents so that a window's results are as many as the extent divided by the step.

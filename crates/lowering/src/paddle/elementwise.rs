@@ -98,14 +98,31 @@ fn remainder(op: &mut Operator<'_>) -> Outcome {
     let old = op.is_older_than(2_000_000);
     let out = match x.dtype().is_float() && !old {
         false => op.call("Mod", &[&x, &y], [int("fmod", i64::from(old))])?,
-        true => {
-            let quotient = op.div(&x, &y)?;
-            let whole = op.call("Floor", &[&quotient], [])?;
-            let whole = op.mul(&whole, &y)?;
-            op.sub(&x, &whole)?
-        }
+        true => modulus(op, &x, &y)?,
     };
     op.put("Out", &out)
+}
+
+/// What is left of numbers with fractions: exactly, and of the sign of the divisor.
+fn modulus(op: &mut Operator<'_>, x: &Value, y: &Value) -> Outcome<Value> {
+    let rest = op.call("Mod", &[x, y], [int("fmod", 1)])?;
+    let zero = op.number(x.dtype(), 0.0)?;
+    // A product of small numbers would be 0.
+    let (left, right) = (op.call("Less", &[&rest, &zero], [])?, op.call("Less", &[y, &zero], [])?);
+    let is_other = op.call("Xor", &[&left, &right], [])?;
+    let is_none = op.call("Equal", &[&rest, &zero], [])?;
+    let is_some = op.call("Not", &[&is_none], [])?;
+    let moves = op.call("And", &[&is_other, &is_some], [])?;
+    let moved = op.add(&rest, y)?;
+    op.choose(&moves, &moved, &rest)
+}
+
+/// How often a number goes into another as a whole, exactly: that is what is left out first.
+fn whole_quotient(op: &mut Operator<'_>, x: &Value, y: &Value) -> Outcome<Value> {
+    let rest = modulus(op, x, y)?;
+    let whole = op.sub(x, &rest)?;
+    let quotient = op.div(&whole, y)?;
+    op.call("Round", &[&quotient], [])
 }
 
 /// Rounded down; up to 1.x towards zero.
@@ -113,7 +130,8 @@ fn floor_divide(op: &mut Operator<'_>) -> Outcome {
     let (x, y) = op.pair()?;
     let quotient = op.div(&x, &y)?;
     let out = match (x.dtype().is_float(), op.is_older_than(2_000_000)) {
-        (true, _) => op.call("Floor", &[&quotient], [])?,
+        (true, true) => op.call("Floor", &[&quotient], [])?,
+        (true, false) => whole_quotient(op, &x, &y)?,
         (false, true) => quotient,
         (false, false) => {
             let rest = op.call("Mod", &[&x, &y], [int("fmod", 1)])?;

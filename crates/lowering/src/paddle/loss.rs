@@ -112,11 +112,10 @@ fn cross_entropy2(op: &mut Operator<'_>) -> Outcome {
 
 fn softmax_with_cross_entropy(op: &mut Operator<'_>) -> Outcome {
     let (x, label, axis) = (op.input("Logits")?, op.input("Label")?, op.int("axis")?);
-    let attribute = || [int("axis", axis)];
     let (softmax, log) = match op.flag("use_softmax")? {
         true => {
-            let softmax = op.call("Softmax", &[&x], attribute())?;
-            (softmax, op.call("LogSoftmax", &[&x], attribute())?)
+            let softmax = op.shares("Softmax", &x, axis)?;
+            (softmax, op.shares("LogSoftmax", &x, axis)?)
         }
         false => (x.clone(), op.call("Log", &[&x], [])?),
     };
@@ -278,7 +277,11 @@ fn nll_loss(op: &mut Operator<'_>) -> Outcome {
         "sum" => op.over_all("ReduceSum", &loss)?,
         "mean" => {
             let sum = op.over_all("ReduceSum", &loss)?;
-            op.div(&sum, &total)?
+            let mean = op.div(&sum, &total)?;
+            // Where all labels are skipped, nothing is divided.
+            let zero = op.number(total.dtype(), 0.0)?;
+            let is_none = op.call("Equal", &[&total, &zero], [])?;
+            op.choose(&is_none, &sum, &mean)?
         }
         other => return Err(format!("expected a way to reduce as `reduction`, found `{other}`")),
     };

@@ -69,6 +69,13 @@ static RULES: LazyLock<HashMap<&str, Rule>> = LazyLock::new(|| {
     all.flat_map(|family| family.iter().copied()).collect()
 });
 
+/// All kinds of operators that can be said in ONNX's, sorted.
+pub fn kinds() -> Vec<&'static str> {
+    let mut kinds: Vec<&str> = RULES.keys().copied().collect();
+    kinds.sort_unstable();
+    kinds
+}
+
 /// Whether an operator can be said in ONNX's.
 pub fn is_known(kind: &str) -> bool {
     RULES.contains_key(kind)

@@ -270,7 +270,7 @@ impl Operator<'_> {
 
     /// A tensor of extents that a value has, every element `number`.
     pub(super) fn filled_by(&mut self, dtype: DType, number: f64, dims: &Value) -> Outcome<Value> {
-        let value = self.one_number(dtype, number)?;
+        let value = self.one_number(dtype, cut(dtype, number))?;
         let value = crate::onnx::tensor("value", value);
         self.call("ConstantOfShape", &[dims], [value])
     }
@@ -278,5 +278,23 @@ impl Operator<'_> {
     /// The number of an extent, as a list of one.
     pub(super) fn extent(&mut self, value: &Value, axis: i64) -> Outcome<Value> {
         self.call("Shape", &[value], [int("start", axis), int("end", axis + 1)])
+    }
+}
+
+/// A number of half precision as PaddlePaddle makes it of another: what does not fit is cut off.
+fn cut(dtype: DType, number: f64) -> f64 {
+    #[expect(clippy::cast_possible_truncation, reason = "it is rounded to single precision first")]
+    let single = number as f32;
+    match dtype {
+        DType::BFloat16 => f32::from_bits(single.to_bits() & 0xFFFF_0000).into(),
+        DType::Float16 if single.abs() > f32::from(half::f16::MAX) => {
+            f64::INFINITY.copysign(number)
+        }
+        DType::Float16 => {
+            let near = half::f16::from_f32(single);
+            let is_more = near.to_f32().abs() > single.abs();
+            half::f16::from_bits(near.to_bits() - u16::from(is_more)).into()
+        }
+        _ => number,
     }
 }

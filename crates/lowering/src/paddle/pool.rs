@@ -2,7 +2,7 @@
 
 use lodstone_model::{Attribute, DType};
 
-use super::conv::Pads;
+use super::conv::{Pads, picture, same_pads};
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, ints, text};
 
@@ -71,6 +71,8 @@ fn with_places(op: &mut Operator<'_>, extents: usize) -> Outcome {
         ints("strides", &strides),
         ints("pads", &[pads.clone(), pads].concat()),
     ];
+    // What is no number is never the greatest.
+    let x = op.numbered(&x, f32::MIN.into())?;
     let made = op.emit("MaxPool", &[Some(&x)], attributes, 2)?;
     let [y, places] = made.as_slice() else { return Err("it gives too little".to_owned()) };
     // ONNX counts through all pictures.
@@ -100,11 +102,15 @@ impl Windows {
         is_max: bool,
     ) -> Outcome<Self> {
         let strides = op.each("strides", size.len())?;
-        let (exclusive, ceil) = (op.flag("exclusive")?, op.flag("ceil_mode")?);
-        let pads = op.pads(size.len())?;
-        let (mut x, mut padding, mut ceil) = (x.clone(), pads, ceil);
-        let (mut factors, mut around) = (Vec::new(), None);
-        if let (Pads::Explicit(pads), true) = (&padding, is_max || !exclusive)
+        let mut ceil = op.flag("ceil_mode")?;
+        let mut padding = match (op.pads(size.len())?, picture(x)) {
+            _ if op.flag("adaptive")? => Pads::Explicit(vec![0; 2 * size.len()]),
+            // ONNX counts what it adds itself, and knows no other number of windows.
+            (Pads::Same, Some(dims)) => Pads::Explicit(same_pads(&dims, size, &strides)?),
+            (pads, _) => pads,
+        };
+        let (mut x, mut factors, mut around) = (x.clone(), Vec::new(), None);
+        if let Pads::Explicit(pads) = &padding
             && let Some(beyond) = beyond(op, &x, size, &strides, pads, ceil)?
         {
             let begins = pads.get(..size.len()).unwrap_or_default().to_vec();
@@ -144,17 +150,42 @@ fn windows(op: &mut Operator<'_>, x: &Value, size: &[i64], is_max: bool) -> Outc
     Ok(y)
 }
 
-/// Windows that ONNX leaves out, because they begin behind the tensor.
+/// Windows that are others than those of ONNX, or are counted otherwise.
 struct Beyond {
     /// What has to lie behind each extent so that the last window fits.
     ends: Vec<i64>,
-    /// For each window along each extent, what its mean is multiplied by: it is divided by how many of its elements lie
-    /// in the tensor or its padding.
+    /// For each window along each extent, what the mean of all that is under it is multiplied by: PaddlePaddle divides
+    /// by another number, which may be 0 or less where nothing of the tensor is under it.
     factors: Vec<Vec<f32>>,
 }
 
-/// What makes up for windows that ONNX leaves out, if there are some. Of maxima, `adaptive` says how many windows there
-/// are, and nothing else.
+/// Where a window along an extent begins and ends, counted from the first element of the tensor.
+pub(super) struct Window {
+    begin: i64,
+    end: i64,
+}
+
+impl Window {
+    /// The window that begins at a place along an extent of `dim` elements, `before` of which were added before. What
+    /// was added before, PaddlePaddle takes for what was added behind, too.
+    pub(super) fn at(begin: i64, size: i64, dim: i64, before: i64) -> Self {
+        Self { begin, end: (begin + size).min(dim + before) }
+    }
+
+    /// The elements of the tensor that are under it.
+    pub(super) fn inside(&self, dim: i64) -> std::ops::Range<i64> {
+        self.begin.max(0)..self.end.min(dim)
+    }
+
+    /// How many elements it is said to have: those of the tensor alone, or all.
+    pub(super) fn count(&self, dim: i64, exclusive: bool) -> i64 {
+        let inside = self.inside(dim);
+        if exclusive { inside.end - inside.start } else { self.end - self.begin }
+    }
+}
+
+/// What makes up for windows that ONNX leaves out or counts otherwise, if there are some. Of maxima, `adaptive` says how
+/// many windows there are, and nothing else.
 fn beyond(
     op: &Operator<'_>,
     x: &Value,
@@ -163,45 +194,49 @@ fn beyond(
     pads: &[i64],
     ceil: bool,
 ) -> Outcome<Option<Beyond>> {
-    let adaptive = op.flag("adaptive")?;
+    let (adaptive, exclusive, is_max) =
+        (op.flag("adaptive")?, op.flag("exclusive")?, op.pools_maxima()?);
     let (begins, ends) = pads.split_at_checked(size.len()).ok_or("expected paddings")?;
-    let uneven = begins != ends && !op.pools_maxima()?;
-    if !(ceil || adaptive || uneven) || size.iter().chain(strides).any(|number| *number < 1) {
+    let Some(dims) = picture(x) else { return Ok(None) };
+    let numbers = [size, strides, pads, &dims].into_iter().flatten();
+    if numbers.into_iter().any(|number| number.unsigned_abs() > u64::from(u32::MAX >> 1)) {
+        return Err(format!("windows of {size:?} over {dims:?} are too large"));
+    }
+    if size.iter().chain(strides).any(|number| *number < 1) {
         return Ok(None);
     }
-    let Ok(dims) = x.dims() else { return Ok(None) };
-    let (mut lacking, mut factors, mut is_beyond) = (Vec::new(), Vec::new(), adaptive || uneven);
-    for (axis, window) in size.iter().enumerate() {
+    let (mut lacking, mut factors, mut is_other) = (Vec::new(), Vec::new(), adaptive);
+    for (axis, (size, dim)) in size.iter().zip(&dims).enumerate() {
         let at = |list: &[i64]| list.get(axis).copied().unwrap_or(0);
-        let (dim, stride) = (dims.get(axis + 2).copied().unwrap_or(0), at(strides));
-        let whole = i128::from(dim) + i128::from(at(begins)) + i128::from(at(ends));
-        let (window, stride) = (i128::from(*window), i128::from(stride));
+        let (stride, before) = (at(strides), at(begins));
+        let rest = dim + before + at(ends) - size;
         let last = match (adaptive, ceil) {
-            (true, _) => window - 1,
-            (false, true) => (whole - window + stride - 1) / stride,
-            (false, false) => (whole - window) / stride,
+            (true, _) => size - 1,
+            // Rounded towards 0: where it lacks less than a step, there is a window that is larger than all.
+            (false, true) => (rest + stride - 1) / stride,
+            (false, false) => rest / stride,
         };
-        if !(ceil || adaptive) && whole < window {
+        if last < 0 {
             return Ok(None);
         }
-        // PaddlePaddle takes what was added before for what was added behind, too.
-        let counted = i128::from(dim) + 2 * i128::from(at(begins));
-        let begin = last * stride;
-        is_beyond |= begin >= i128::from(dim) + i128::from(at(begins));
-        let end = begin + window - i128::from(dim) - i128::from(at(begins));
-        lacking.push(i64::try_from(end).map_err(|_| "its windows lie too far apart")?);
-        let factor = |number: i128| {
-            let begin = number * stride;
-            let inside = (begin + window).min(counted) - begin;
-            window as f32 / inside as f32
-        };
-        let few = (0..=last).take(MOST_WINDOWS + 1).map(factor).collect::<Vec<f32>>();
-        if few.len() > MOST_WINDOWS {
+        is_other |= rest < 0;
+        let windows = (0..=last).take(MOST_WINDOWS + 1);
+        let windows =
+            windows.map(|number| Window::at(number * stride - before, *size, *dim, before));
+        let windows = windows.collect::<Vec<Window>>();
+        if windows.len() > MOST_WINDOWS {
             return Err(format!("expected at most {MOST_WINDOWS} windows, found {}", last + 1));
         }
-        factors.push(few);
+        is_other |= windows.iter().any(|window| window.inside(*dim).is_empty());
+        if !is_max && !exclusive {
+            is_other |= windows.iter().any(|window| window.count(*dim, false) != *size);
+            is_other |= last * stride - before + size > dim + at(ends);
+        }
+        lacking.push(last * stride + size - dim - before);
+        let factor = |window: &Window| *size as f32 / window.count(*dim, exclusive) as f32;
+        factors.push(windows.iter().map(factor).collect());
     }
-    Ok(is_beyond.then_some(Beyond { ends: lacking, factors }))
+    Ok(is_other.then_some(Beyond { ends: lacking, factors }))
 }
 
 /// The tensor with so many elements more before and behind each extent of the image, or fewer.

@@ -36,6 +36,13 @@ impl Operator<'_> {
         }
     }
 
+    /// With a number in place of what is none.
+    pub(super) fn numbered(&mut self, value: &Value, number: f64) -> Outcome<Value> {
+        let none = self.call("IsNaN", &[value], [])?;
+        let number = self.number(value.dtype(), number)?;
+        self.choose(&none, &number, value)
+    }
+
     fn reduced(&mut self, kind: &str, x: &Value) -> Outcome<Value> {
         let (keep, dims) = (self.flag("keep_dim")?, self.ints("dim")?);
         self.reduced_over(kind, x, &dims, keep)
@@ -91,6 +98,14 @@ fn arg(op: &mut Operator<'_>, kind: &str) -> Outcome {
         true => (op.reshape(&x, &[-1])?, 0),
         false => (x.clone(), op.int("axis")?),
     };
+    // What is no number is chosen last.
+    let value = match value.dtype().is_float() {
+        true => {
+            let least = if kind == "ArgMax" { f64::NEG_INFINITY } else { f64::INFINITY };
+            op.numbered(&value, least)?
+        }
+        false => value,
+    };
     let keep_here = i64::from(keep && !flatten);
     let mut y = op.call(kind, &[&value], [int("axis", axis), int("keepdims", keep_here)])?;
     if flatten && keep {
@@ -143,6 +158,10 @@ fn cumsum(op: &mut Operator<'_>) -> Outcome {
         true => (op.reshape(&x, &[-1])?, 0),
         false => (x, op.int("axis")?),
     };
+    // One element alone is copied, whatever is asked for.
+    if x.known_dims().is_some_and(|dims| dims.iter().all(|dim| *dim == 1)) {
+        return op.put("Out", &x);
+    }
     let axis = op.long(axis);
     let flag = |name: &str| -> Outcome<_> { Ok(int(name, i64::from(op.flag(name)?))) };
     let attributes: [_; 2] = [flag("exclusive")?, flag("reverse")?];
@@ -160,6 +179,9 @@ fn logsumexp(op: &mut Operator<'_>) -> Outcome {
 /// are not 0 for the order 0.
 fn p_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, order, keep) = (op.input("X")?, op.float("porder")?, op.flag("keepdim")?);
+    if !x.dtype().is_float() {
+        return Err(format!("expected numbers with fractions as `X`, found {}", x.dtype()));
+    }
     let axis = op.int("axis")?;
     let (value, axis) = match op.flag("asvector")? {
         true => (op.reshape(&x, &[-1])?, 0),
@@ -171,8 +193,11 @@ fn p_norm(op: &mut Operator<'_>) -> Outcome {
     } else if order == f32::NEG_INFINITY {
         op.reduce("ReduceMin", &size, &[axis], keep)?
     } else if order == 0.0 {
-        let signs = op.call("Sign", &[&size], [])?;
-        op.reduce("ReduceSum", &signs, &[axis], keep)?
+        let zero = op.number(x.dtype(), 0.0)?;
+        let none = op.call("Equal", &[&size, &zero], [])?;
+        let some = op.call("Not", &[&none], [])?;
+        let some = op.cast(&some, x.dtype())?;
+        op.reduce("ReduceSum", &some, &[axis], keep)?
     } else if order == 1.0 {
         op.reduce("ReduceSum", &size, &[axis], keep)?
     } else if order == 2.0 {
@@ -183,6 +208,10 @@ fn p_norm(op: &mut Operator<'_>) -> Outcome {
         let sum = op.reduce("ReduceSum", &powers, &[axis], keep)?;
         let root = op.number(x.dtype(), 1.0 / f64::from(order))?;
         op.call("Pow", &[&sum, &root], [])?
+    };
+    let y = match keep && op.flag("asvector")? {
+        true => op.reshape(&y, &vec![1; x.rank()?])?,
+        false => y,
     };
     let y = op.scalar(&y)?;
     op.put("Out", &y)

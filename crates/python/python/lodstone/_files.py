@@ -12,12 +12,12 @@ import builtins
 import importlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Generic, TypeVar
 
 from . import _lodstone
-from ._errors import UnsupportedError
+from ._errors import LossyError, UnsupportedError
 from ._lodstone import Tensor
 from ._model import Model, Path, open
 from ._work import Progress, converting
@@ -33,24 +33,37 @@ class Files(Generic[Array]):
     """All tensors of a model, in memory that is the caller's."""
     tensor: Callable[[str, Array], Tensor]
     """A tensor of an array that has a name."""
+    holds_structure: bool = False
+    """Whether such an array can be sparse, and have a LoD."""
 
     def load_file(
-        self, file: Path | BinaryIO | bytes, *, progress: Progress | None = None, **options: Any
+        self,
+        file: Path | BinaryIO | bytes,
+        *,
+        progress: Progress | None = None,
+        allow: str | Iterable[str] = (),
+        **options: Any,
     ) -> dict[str, Array]:
         """The tensors of a model, in memory that is yours.
+
+        Arrays hold neither LoD nor sparse tensors: a model that has such is a `LossyError`, as in a conversion to
+        a format of plain arrays, unless the loss is allowed by its name. Allowed, the parts of a sparse tensor are
+        arrays of their own, `x.indices` beside `x`. `lodstone.open` gives tensors with everything.
 
         `progress` is called with the number of bytes that are read; `options` are those of `lodstone.open`.
         """
         model = open(file, **options)
+        if not self.holds_structure:
+            model = Model(model._model._arrays([allow] if isinstance(allow, str) else list(allow)))
         repeated = model._model._repeated()
         if repeated is not None:
             what = f"`{repeated}` is the name of more tensors than one, which are in `lodstone.open(...).tensors`"
             raise UnsupportedError(what)
         return self.read(model, progress)
 
-    def load(self, data: bytes) -> dict[str, Array]:
+    def load(self, data: bytes, *, allow: str | Iterable[str] = ()) -> dict[str, Array]:
         """The tensors of a model that is bytes."""
-        return self.load_file(data)
+        return self.load_file(data, allow=allow)
 
     def save_file(
         self,
@@ -131,7 +144,7 @@ def of_buffer(name: str, value: Any) -> Tensor:
     return Tensor(name, dtype, view.shape or (), view if view.c_contiguous else view.tobytes())
 
 
-_files: Files[Any] = Files(lambda model, progress: dict(Model(model._model._loaded(progress))), of_buffer)
+_files: Files[Any] = Files(lambda model, progress: dict(Model(model._model._loaded(progress))), of_buffer, True)
 load_file = _files.load_file
 load = _files.load
 save_file = _files.save_file
@@ -176,14 +189,22 @@ class safe_open:
         return self._model.metadata or None
 
     def get_tensor(self, name: str) -> Any:
-        """A tensor."""
-        return self._array(self._model[name])
+        """A tensor. A `LossyError` if it is sparse or has a LoD, which arrays of a framework do not hold."""
+        return self._array(self._checked(name))
+
+    def _checked(self, name: str) -> Tensor:
+        """A tensor that an array holds all of."""
+        tensor = self._model[name]
+        losses = [] if self._array is whole else tensor._losses()
+        if losses:
+            raise lossy(tensor, losses)
+        return tensor
 
     def get_slice(self, name: str) -> Slice:
         """A tensor of which some is read: `file.get_slice(name)[:, :8]`."""
         if self._array is whole:
             raise ValueError("what has no framework has no slices: safe_open(..., framework='numpy')")
-        return Slice(self._model[name], self._array)
+        return Slice(self._checked(name), self._array)
 
 
 class Slice:
@@ -202,6 +223,13 @@ class Slice:
 
     def __getitem__(self, index: Any) -> Any:
         return self._array(self._tensor)[index]
+
+
+def lossy(tensor: Tensor, losses: list[str]) -> LossyError:
+    """What an array of a tensor would lose."""
+    error = LossyError(f"an array would lose {', '.join(losses)} of `{tensor.name}` ({tensor.kind})")
+    error.losses = {loss: [f"`{tensor.name}`"] for loss in losses}
+    return error
 
 
 FRAMEWORKS = {"np": "numpy", "numpy": "numpy", "pt": "torch", "torch": "torch", "paddle": "paddle"}

@@ -21,6 +21,7 @@ def converting(
     cast: str | None = None,
     opset: int | None = None,
     allow: Iterable[str] = (),
+    weights_only: bool = False,
     strip_source: bool = False,
     align: int = 0,
     max_shard_size: int | None = None,
@@ -53,11 +54,11 @@ def convert(
     not at all. `progress` is called with the number of bytes that are done.
 
     Options are those of the command: `to`, `include`, `exclude`, `rename`, `transpose`, `cast`, `opset`, `allow`,
-    `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`, `seal`.
+    `weights_only`, `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`, `seal`.
 
     >>> done = lodstone.convert("examples/digits/paddle", tmp / "digits.safetensors")
     >>> done["format"], done["tensors"], done["warnings"]
-    ('safetensors', 12, ['safetensors holds tensors alone: 14 operators stay behind'])
+    ('safetensors', 12, ['the program (14 operators) was not written: safetensors holds tensors only'])
     """
     opening = {"params": params, "mmap": mmap, "verify": verify}
     return _lodstone.convert(_plain(source), out, opening, converting(**options), progress)
@@ -109,13 +110,22 @@ def diff(
     return _lodstone.diff(_plain(a), _plain(b), names, patterns, rtol, atol, progress)
 
 
-def scan(path: Path) -> dict[str, Any]:
+def scan(
+    path: Path, *, ignore: Iterable[str] = (), progress: Progress | None = None
+) -> dict[str, Any]:
     """What files could do or tell, if their own framework opened them. Nothing is executed.
+
+    A file is clean if every byte of it is understood and nothing was found. Files that are not understood are
+    listed as unknown, unless a pattern of `ignore` matches their path or name: those are listed as ignored.
+
+    >>> lodstone.scan("examples/digits/mxnet")["verdict"]
+    'clean'
 
     >>> [finding["kind"] for finding in lodstone.scan("examples/digits/paddle")["findings"]]
     ['source']
     """
-    return _lodstone.scan(path)
+    patterns = [ignore] if isinstance(ignore, str) else list(ignore)
+    return _lodstone.scan(path, patterns, progress)
 
 
 def _plain(source: Model | Path) -> _lodstone.Model | Path:

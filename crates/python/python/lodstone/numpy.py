@@ -45,6 +45,8 @@ def array(tensor: Tensor) -> Array:
 
 def _array_as(tensor: Tensor, dtype: Any, copy: bool | None) -> Array:
     """What `numpy.asarray` asks a tensor for."""
+    if set(tensor._losses()) - {"lod"}:
+        raise ValueError(f"`{tensor.name}` is sparse ({tensor.kind}); `lodstone.numpy.array` gives what it stores")
     found = array(tensor)
     if dtype is None or found.dtype == dtype:
         return found.copy() if copy else found

@@ -85,7 +85,10 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
         "Round" => |call| float(call, B::float_round),
         "Sign" => |call| match call.input(0)? {
             Item::Int(x) => Ok(vec![Item::Int(B::int_sign(x.clone()))]),
-            _ => float(call, B::float_sign),
+            _ => float(call, |x| {
+                let none = B::float_is_nan(x.clone(), BoolStore::Native);
+                B::float_mask_fill(B::float_sign(x), none, Scalar::Float(f64::NAN))
+            }),
         },
         "Sin" => |call| float(call, B::float_sin),
         "Sinh" => |call| float(call, B::float_sinh),

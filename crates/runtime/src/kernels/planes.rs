@@ -20,8 +20,8 @@ pub(super) struct Planes<'w> {
 }
 
 impl Planes<'_> {
-    /// The greatest element of each window, and its place in the whole tensor: the first of equal ones; what is no
-    /// number is greater than all. A window without an element has the lowest number, and -1. Nothing for types that
+    /// The greatest element of each window, and its place in the whole tensor: the first of equal ones; where some are
+    /// no numbers, that of what comes after the last of these, as PaddlePaddle has it. A window without an element has the lowest number, and -1. Nothing for types that
     /// have no fractions.
     pub(super) fn greatest<B: Backend>(&self, x: &Item<B>) -> Outcome<Option<[Item<B>; 2]>> {
         let data = x.clone().into_data()?;
@@ -101,7 +101,8 @@ fn greatest<T: Element + PartialOrd>(
         let line = image.get(row * width..(row + 1) * width)?;
         for column in columns.clone() {
             let value = *line.get(column)?;
-            if value > best || value.partial_cmp(&value).is_none() {
+            // Of what is no number, neither holds: it is taken, and taken over by what comes next.
+            if !best.ge(&value) {
                 (best, place) = (value, row * width + column);
             }
         }

@@ -18,7 +18,7 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
     Some(match kind {
         "AveragePool" => average_pool,
         "GlobalAveragePool" => |call| global(call, B::float_mean_dim),
-        "GlobalMaxPool" => |call| global(call, B::float_max_dim),
+        "GlobalMaxPool" => global_max,
         "LpPool" => lp_pool,
         "MaxPool" => max_pool,
         _ => return None,
@@ -36,6 +36,24 @@ fn global<B: Backend>(
     }
     let pooled = (2..shape.len()).fold(x.widened()?.float()?, of);
     Ok(vec![Item::<B>::Float(pooled).cast(x.kind()?)?])
+}
+
+/// The greatest of each plane; where some are no numbers, that of what comes after the last of these.
+fn global_max<B: Backend>(call: &Call<'_, B>) -> One<B> {
+    let mut made = global(call, B::float_max_dim)?;
+    let Some(pooled) = made.pop() else { return Err("it gives nothing".to_owned()) };
+    if !pooled.to_doubles()?.iter().any(|value| value.is_nan()) {
+        return Ok(vec![pooled]);
+    }
+    let x = call.input(0)?;
+    let size = x.shape().iter().skip(2).product::<usize>();
+    let values = x.to_doubles()?;
+    let greatest = |plane: &[f64]| {
+        let next = |best: f64, value: &f64| if best >= *value { best } else { *value };
+        plane.iter().fold(f64::NAN, next)
+    };
+    let tops = values.chunks_exact(size.max(1)).map(greatest).collect();
+    Ok(vec![Item::numbers(tops, pooled.kind()?, &pooled.shape())?])
 }
 
 /// Windows over a tensor that was padded.
@@ -180,9 +198,9 @@ fn max_pool<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let mut next = || numbers.as_mut().and_then(Iterator::next);
     let mut places = next();
     for value in values {
-        let more = B::float_greater(value.float()?, best.float()?, BoolStore::Native);
-        let none = B::float_is_nan(value.float()?, BoolStore::Native);
-        let takes = B::bool_or(more, none);
+        // What is no number is taken, and taken over by what comes next.
+        let stays = B::float_greater_equal(best.float()?, value.float()?, BoolStore::Native);
+        let takes = B::bool_not(stays);
         best = best.masked(takes.clone(), &value)?;
         if let (Some(old), Some(new)) = (places.take(), next()) {
             places = Some(old.masked(takes, &new)?);

@@ -168,7 +168,8 @@ impl Modes {
             "align_corners" => to * (from - 1.0) / (exact - 1.0),
             "asymmetric" => to / scale,
             "half_pixel_symmetric" => from / 2.0 * (1.0 - side.to as f64 / exact) + centred,
-            "pytorch_half_pixel" if exact == 1.0 => -0.5,
+            // One result is where the first one is, whatever the scale says exactly.
+            "pytorch_half_pixel" if side.to == 1 => -0.5,
             "tf_crop_and_resize" => {
                 let (begin, end) = side.region;
                 let step = match exact == 1.0 {

@@ -3,7 +3,7 @@
 use half::f16;
 use lodstone_formats::paddle_stream::{self, Expect};
 use lodstone_model::{AttributeValue, DType, Limits, Op, Tensor};
-use lodstone_program::{MERGED, POSITION};
+use lodstone_program::{MERGED, record_position};
 use lodstone_store::Blob;
 
 use super::{Outcome, Run, flag, input, output};
@@ -131,14 +131,13 @@ fn put(frame: &mut Frame<'_>, op: &Op, slot: Slot, tensor: Tensor, path: &str) -
 fn load(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let (path, slot) = (path(op)?, output(step, "Out")?);
     let merged = flag(op, MERGED, false);
-    let position = match op.attribute(POSITION) {
-        Some(AttributeValue::Int(position)) => i64::from(*position),
-        Some(AttributeValue::Long(position)) => *position,
-        _ => 0,
-    };
+    let position = record_position(op);
     let position = usize::try_from(position)
         .map_err(|_| format!("expected the number of a record, found {position}"))?;
     if let Some(held) = frame.files.held(&path) {
+        if !merged && held.len() != 1 {
+            return Err(format!("expected one tensor in `{path}`, found {}", held.len()).into());
+        }
         let found = held.get(position).map(|(_, tensor)| tensor.clone());
         let tensor = found.ok_or_else(|| format!("`{path}` has no record {position}"))?;
         return put(frame, op, slot, part(op, tensor, &path)?, &path);

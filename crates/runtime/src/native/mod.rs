@@ -3,8 +3,10 @@
 //! has not, and gradients that it has no words for.
 
 mod control;
+mod extremes;
 mod files;
 mod grid;
+mod halves;
 mod loops;
 mod optimizers;
 mod random;
@@ -29,11 +31,15 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 /// What an operator does.
 pub(crate) type Run = fn(&mut Frame<'_>, &Step, &Op) -> Outcome;
 
+/// What an operator does where it can; it says whether it did.
+pub(crate) type TryRun = fn(&mut Frame<'_>, &Step, &Op) -> Outcome<bool>;
+
 /// What computes an operator natively, if anything does.
 pub(crate) fn of(kind: &str, op: &Op) -> Option<Run> {
     control::of(kind)
         .or_else(|| files::of(kind))
         .or_else(|| grid::of(kind))
+        .or_else(|| halves::of(kind, op))
         .or_else(|| loops::of(kind))
         .or_else(|| optimizers::of(kind))
         .or_else(|| random::of(kind, op))
@@ -49,6 +55,11 @@ pub(crate) fn of_others(kind: &str) -> Option<Run> {
         "sum" => Some(sums::sum),
         _ => rows::of_others(kind),
     }
+}
+
+/// What computes an operator of elements of which some are no numbers, where ONNX's operators do otherwise.
+pub(crate) fn of_odd(kind: &str, op: &Op) -> Option<TryRun> {
+    extremes::of(kind, op)
 }
 
 /// The variable of an input slot.

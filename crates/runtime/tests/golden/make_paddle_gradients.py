@@ -173,7 +173,7 @@ def main(directory):
     families = [
         operators.convolutions, operators.pooling, operators.normalization, operators.tables, operators.activations,
         operators.pairs, operators.reductions, operators.moving, operators.products, operators.losses,
-        operators.images, corners, chance, operators.pictures,
+        operators.images, corners, chance, operators.pictures, operators.odd,
     ]
     for family in families:
         record.family(family.__name__)

@@ -30,7 +30,9 @@ static = paddle.static
 PLACE = paddle.CPUPlace()
 
 F32, F64, I32, I64, BOOL = "float32", "float64", "int32", "int64", "bool"
-CODES = {BOOL: 0, I32: 2, I64: 3, F32: 5, F64: 6, "uint8": 20, "int8": 21}
+CODES = {BOOL: 0, I32: 2, I64: 3, "float16": 4, F32: 5, F64: 6, "uint8": 20, "int8": 21, "bfloat16": 22}
+# NumPy has no `bfloat16`: PaddlePaddle takes and gives its bits.
+NAMES = {"uint16": "bfloat16"}
 TYPES = {
     "INT": "i", "INTS": "is", "LONG": "l", "LONGS": "ls", "FLOAT": "f", "FLOATS": "fs",
     "FLOAT64": "d", "FLOAT64S": "ds", "BOOL": "b", "BOOLS": "bs", "STRING": "s", "STRINGS": "ss",
@@ -53,7 +55,7 @@ class Recorder:
     def store(self, tensor):
         """Where a tensor's elements are; equal ones of one case after the other are not shared."""
         array = np.asarray(tensor)
-        name = array.dtype.name
+        name = NAMES.get(array.dtype.name, array.dtype.name)
         parts = self.elements.setdefault(name, [0, []])
         begin = parts[0]
         parts[0] += array.size
@@ -934,11 +936,131 @@ def pictures():
             case(kind, {"X": normal(*shape, key="p")}, {**more, "align_corners": corners, "align_mode": 1})
 
 
+NAN, INF = float("nan"), float("inf")
+
+# Functions that PaddlePaddle computes by steps of which one is no number where the argument is infinite.
+ENDS = ["abs", "logsigmoid", "silu", "softshrink", "sqrt", "thresholded_relu"]
+
+
+def odd():
+    """Windows that begin behind the tensor, extents of one, numbers that are none or half as precise."""
+    for kind in ["max", "avg"]:
+        for exclusive in [True, False]:
+            def pool(x, ksize, **attributes):
+                case("pool2d", {"X": x}, {"pooling_type": kind, "ksize": ksize, "exclusive": exclusive, **attributes})
+
+            for ceil in [True, False]:
+                ones = np.ones((1, 1, 4, 4), F32)
+                pool(ones, [3, 3], strides=[2, 2], padding_algorithm="SAME", ceil_mode=ceil)
+                pool(normal(1, 2, 5, 5), [1, 2], strides=[3, 3], padding_algorithm="SAME", ceil_mode=ceil)
+                pool(normal(1, 2, 4, 7), [5, 3], strides=[2, 3], padding_algorithm="SAME", ceil_mode=ceil)
+                pool(normal(1, 5, 5, 2), [3, 1], strides=[2, 4], padding_algorithm="SAME", ceil_mode=ceil, data_format="NHWC")
+                pool(normal(1, 1, 3, 3), [1, 1], strides=[2, 2], paddings=[0, 3, 0, 2], ceil_mode=ceil)
+            for paddings in [[0, 0], [1, 0], [1, 1]]:
+                pool(normal(1, 2, 5, 6), [2, 1], strides=[3, 4], paddings=paddings, ceil_mode=True)
+            case("pool3d", {"X": normal(1, 1, 3, 4, 5)}, {
+                "pooling_type": kind, "ksize": [2, 1, 2], "strides": [3, 3, 4], "paddings": [1, 0, 0],
+                "exclusive": exclusive, "ceil_mode": True,
+            })
+            case("pool3d", {"X": normal(1, 1, 4, 4, 4)}, {
+                "pooling_type": kind, "ksize": [3, 3, 3], "strides": [2, 2, 2], "padding_algorithm": "SAME",
+                "exclusive": exclusive,
+            })
+    for kind, dims, factors in [
+        ("linear_interp_v2", (5,), [0.3]), ("bilinear_interp_v2", (4, 5), [0.3, 0.3]),
+        ("bilinear_interp_v2", (3, 6), [0.5, 1.5]), ("nearest_interp_v2", (4, 5), [0.25, 0.3]),
+        ("bicubic_interp_v2", (4, 7), [0.4, 0.2]), ("trilinear_interp_v2", (3, 4, 5), [0.5, 0.3, 0.2]),
+    ]:
+        for corners, mode in [(True, 1), (False, 1), (False, 0)]:
+            attributes = {"interp_method": kind.split("_")[0], "align_corners": corners, "align_mode": mode}
+            x = normal(1, 2, *dims)
+            case(kind, {"X": x}, {**attributes, "scale": factors})
+            sizes = dict(zip(["out_d", "out_h", "out_w"][-len(dims):], [1] * len(dims)))
+            case(kind, {"X": x}, {**attributes, **sizes})
+    # Of all sizes, and with all kinds of fractions; each is cut off at another bit.
+    bits = np.arange(0, 2**32, 2**32 // 509, dtype=np.uint64).astype(np.uint32)
+    ends = [0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0xFFFFFFFF, 0x477FE000, 0x477FE001, 0x477FF000, 0x387FFFFF,
+            0x38800000, 0x33800000, 0x337FFFFF, 0x3F80FFFF, 0x3F801FFF, 0x3F803000, 0x00000001, 0x7F7FFFFF]
+    singles = np.concatenate([bits, np.array(ends, np.uint32)]).view(F32)
+    for target in ["float16", "bfloat16"]:
+        case("cast", {"X": singles}, {"in_dtype": CODES[F32], "out_dtype": CODES[target]})
+        doubles = np.array([1 + 2**-11 + 2**-40, 65519.999, 1e300, -1e300, 2.0**-25, NAN, INF, -0.1], F64)
+        case("cast", {"X": doubles}, {"in_dtype": CODES[F64], "out_dtype": CODES[target]})
+        case("cast", {"X": numbers(2049, 4099, 65519, 70000, -2051, 2**24 + 1)}, {"in_dtype": CODES[I64], "out_dtype": CODES[target]})
+        case("cast", {"X": bools(2, 3)}, {"in_dtype": CODES[BOOL], "out_dtype": CODES[target]})
+    for dtype in [F32, F64]:
+        far = np.array([[90, 0, -90], [0, 70, -5]], dtype)
+        case("softmax", {"X": far}, {"axis": -1})
+        case("log_softmax", {"X": far}, {"axis": 0})
+        case("softmax_with_cross_entropy", {"Logits": far, "Label": numbers(2, 0)[:, None]}, {}, ["Softmax", "Loss"])
+        case("nll_loss", {"X": far, "Label": numbers(1, 1)}, {"ignore_index": 1, "reduction": "mean"}, ["Out", "Total_weight"])
+        case("elementwise_floordiv", {"X": np.array([1, -1, 5.5, INF], dtype), "Y": np.array([0.1, 0.1, -0.5, 2], dtype)})
+        case("elementwise_mod", {"X": np.array([1, -1, 5.5], dtype), "Y": np.array([0.1, 0.1, -0.5], dtype)})
+        case("cumsum", {"X": np.array([3], dtype)}, {"axis": 0, "exclusive": True})
+        case("p_norm", {"X": normal(2, 3, dtype=dtype)}, {"porder": 3.0, "asvector": True, "keepdim": True})
+        for target in ["float16", "bfloat16"]:
+            case("fill_constant", {}, {"shape": [2], "dtype": CODES[target], "value": 0.1})
+    # A window that is larger than all there is, by less than a step.
+    case("pool2d", {"X": normal(1, 1, 1, 4)}, {"pooling_type": "max", "ksize": [2, 2], "strides": [2, 2]})
+    filters = {"paddings": [0, 0], "dilations": [1, 1], "groups": 1}
+    case("conv2d", {"Input": normal(1, 1, 5, 1), "Filter": normal(2, 1, 2, 2)}, {**filters, "strides": [2, 2]}, ["Output"])
+    close = {**filters, "strides": [2, 2], "dilations": [2, 2], "padding_algorithm": "SAME"}
+    case("conv2d_transpose", {"Input": normal(1, 2, 4, 5), "Filter": normal(2, 2, 3, 2)}, close, ["Output"])
+    halves = np.arange(0, 2**16, 131, dtype=np.uint16)
+    for target in ["bfloat16", F32, F64]:
+        case("cast", {"X": halves.view(np.float16)}, {"in_dtype": CODES["float16"], "out_dtype": CODES[target]})
+    for target in ["float16", F32, F64]:
+        case("cast", {"X": halves}, {"in_dtype": CODES["bfloat16"], "out_dtype": CODES[target]})
+    special = [NAN, INF, -INF, -0.0, 0.0, 1.5, -2.5, NAN, 7.0]
+    for dtype in [F32, F64]:
+        x = np.array(special, dtype)
+        for kind in [*UNARY, *POSITIVE]:
+            case(kind, {"X": x[np.isfinite(x) | np.isnan(x)] if kind in ENDS else x})
+        case("clip", {"X": x}, {"min": -1.0, "max": 2.0})
+        case("scale", {"X": x}, {"scale": 2.0, "bias": 1.0})
+        case("pow", {"X": x}, {"factor": 2.0})
+        case("pow", {"X": x}, {"factor": 0.0})
+        case("prelu", {"X": x[:, None], "Alpha": np.array([0.25], dtype)}, {"mode": "all"})
+        for kind in ["max", "min"]:
+            pairs_of = {"X": np.repeat(x, 9), "Y": np.tile(x, 9)}
+            case(f"elementwise_{kind}", pairs_of)
+        for place in range(0, 19, 3):
+            for count in [3, 8, 11, 19]:
+                line = normal(count, dtype=dtype, key="line")
+                line[place % count] = NAN
+                for kind in ["reduce_max", "reduce_min"]:
+                    case(kind, {"X": line}, {"dim": [0]})
+                for kind in ["arg_max", "arg_min"]:
+                    case(kind, {"X": line}, {"axis": 0})
+                for order in [INF, -INF, 0.0]:
+                    case("p_norm", {"X": line}, {"porder": order, "axis": 0})
+        block = normal(2, 3, 4, dtype=dtype)
+        block[0, 1, 2] = block[1, 0, 1] = NAN
+        for dims in [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]:
+            for kind in ["reduce_max", "reduce_min", "reduce_sum"]:
+                case(kind, {"X": block}, {"dim": dims, "keep_dim": len(dims) == 2})
+            case("logsumexp", {"X": block}, {"axis": dims})
+        case("arg_max", {"X": np.full(3, NAN, dtype)}, {"axis": 0})
+        case("arg_min", {"X": np.array([NAN, INF], dtype)}, {"axis": 0})
+        for axis in [0, 1, 2]:
+            for largest in [True, False]:
+                case("top_k_v2", {"X": block[:1]}, {"k": 1, "axis": axis, "largest": largest}, ["Out", "Indices"])
+        case("argsort", {"X": np.array([3, NAN, -INF, 1, INF], dtype)}, {"axis": 0}, ["Out", "Indices"])
+        case("argsort", {"X": np.array([3, NAN, -INF, 1, INF], dtype)}, {"axis": 0, "descending": True}, ["Out", "Indices"])
+        for place in range(9):
+            image = normal(1, 1, 3, 3, dtype=dtype)
+            image.reshape(-1)[place] = NAN
+            for attributes in [{"ksize": [3, 3]}, {"ksize": [2, 2]}, {"ksize": [1, 1], "global_pooling": True}]:
+                case("pool2d", {"X": image}, {"pooling_type": "max", **attributes})
+                case("max_pool2d_with_index", {"X": image}, attributes, ["Out", "Mask"])
+            case("pool3d", {"X": image[:, :, :, None]}, {"pooling_type": "max", "ksize": [2, 1, 2]})
+
+
 def main(directory):
     paddle.enable_static()
     families = [
         convolutions, pooling, normalization, tables, activations, pairs, reductions, moving, making, products,
-        losses, images, pictures,
+        losses, images, pictures, odd,
     ]
     for family in families:
         record.family(family.__name__)

@@ -42,6 +42,10 @@ const OTHERS: &[(&str, &str)] = &[
     ("batch_norm", "PaddlePaddle normalizes by what it has seen, and goes back as if by the batch"),
     ("grid_sampler", "the gradient is computed in single precision alone"),
     ("group_norm", "without `Scale`, PaddlePaddle leaves out what elements count for the mean"),
+    (
+        "log_softmax",
+        "PaddlePaddle lets no number be less by more than 64, and goes back as if it did not",
+    ),
     ("mish", "PaddlePaddle's is not that of what it computes behind the threshold"),
     ("reduce_prod", "PaddlePaddle divides by elements that are zero"),
     ("sigmoid_cross_entropy_with_logits", "PaddlePaddle lays `pos_weight` over the sigmoid alone"),
@@ -80,6 +84,11 @@ fn found(op: Op, feed: &[(&str, Tensor)]) -> Found {
     let Some(gradient) = gradients.first() else { return Found::Nothing };
     let mut feed: Vec<(&str, Tensor)> =
         feed.iter().map(|(name, tensor)| (*name, doubled(tensor))).collect();
+    // There is nothing near to what is infinite, or no number.
+    let is_finite = |tensor: &Tensor| elements(tensor).iter().all(|value| value.is_finite());
+    if !feed.iter().all(|(_, tensor)| is_finite(tensor)) {
+        return Found::Nothing;
+    }
     let is_float = |name: &str| {
         feed.iter().any(|(fed, tensor)| *fed == name && tensor.dtype == DType::Float64)
     };

@@ -55,9 +55,9 @@ fn difference(wanted: &Tensor, found: &Tensor) -> Option<String> {
     if rows(wanted) != rows(found) {
         return Some(format!("expected rows {:?}, found {:?}", rows(wanted), rows(found)));
     }
-    let (relative, absolute) = match wanted.dtype.is_float() {
-        true => TOLERANCE,
-        false => (0.0, 0.0),
+    let (relative, absolute) = match wanted.dtype {
+        DType::Float32 | DType::Float64 => TOLERANCE,
+        _ => (0.0, 0.0),
     };
     let (left, right) = (elements(wanted), elements(found));
     let near = |(left, right): (&f64, &f64)| {
@@ -95,6 +95,8 @@ fn elements(tensor: &Tensor) -> Vec<f64> {
     }
     match tensor.dtype {
         DType::Bool | DType::Uint8 => bytes.iter().map(|byte| f64::from(*byte)).collect(),
+        // Their bits: of what is no number they count, too.
+        DType::Float16 | DType::BFloat16 => each!(u16),
         DType::Int32 => each!(i32),
         DType::Int64 => each!(i64),
         DType::Float32 => each!(f32),

@@ -8,7 +8,9 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, DType, Dim, Op, Operand, Program, TensorType,
     ValueType, Var,
 };
-use lodstone_program::{Network, Placement, SaveOptions, Variable, load, persistables, save};
+use lodstone_program::{
+    LoadOptions, Network, Placement, SaveOptions, Variable, load, persistables, save,
+};
 use lodstone_runtime::{Dirs, Executor, Scope};
 
 use crate::{digits, longs, singles, started};
@@ -232,7 +234,9 @@ fn damaged_parameter_files_change_nothing() {
         save(&mut saver, &vars, "p", &options).unwrap();
         Executor::default().run(&saver, &mut started(&net), &[], &[], &dirs).unwrap();
         let mut loader = Network::new().main;
-        load(&mut loader, &vars, &net.main, "p", &options).unwrap();
+        let placement = options.placement.clone();
+        let loads = LoadOptions { placement, ..LoadOptions::default() };
+        load(&mut loader, &vars, &saver, "p", &loads).unwrap();
         let check = |what: &str| {
             let mut scope = Scope::default();
             let error = Executor::default().run(&loader, &mut scope, &[], &[], &dirs).unwrap_err();

@@ -6,12 +6,13 @@
 mod gradients;
 mod hostile;
 mod loads;
+mod records;
 
 use lodstone_model::{DType, Program, Tensor};
 use lodstone_program::layers::{self, Conv2d, Fc, Pooling};
 use lodstone_program::{
-    Form, Network, Paths, Placement, SaveOptions, Variable, inference, load, load_program,
-    persistables, prune, save, save_program,
+    Form, LoadOptions, Network, Paths, Placement, SaveOptions, Variable, inference, load,
+    load_program, persistables, prune, save, save_program,
 };
 use lodstone_runtime::{Dirs, Error, Executor, Prepared, Scope};
 use lodstone_store::Blob;
@@ -126,7 +127,9 @@ fn what_is_saved_is_loaded_again() {
 
         let main = load_program(&dir.path().join("model")).unwrap();
         let mut loader = Network::new().main;
-        load(&mut loader, &vars, &main, "model/parameters", &options).unwrap();
+        let placement = options.placement.clone();
+        let loads = LoadOptions { placement, ..LoadOptions::default() };
+        load(&mut loader, &vars, &saver, "model/parameters", &loads).unwrap();
         let mut scope = Scope::default();
         Executor::default().run(&loader, &mut scope, &[], &[], &dirs).unwrap();
         let after = run(&main, &mut scope, &[&shares]);
@@ -182,7 +185,8 @@ fn a_file_that_does_not_fit_names_the_first_tensor() {
     Executor::default().run(&saver, &mut started(&net), &[], &[], &dirs).unwrap();
     let without = persistables(&net.main, |var| var.name != "conv2d_0.w_0");
     let mut loader = Network::new().main;
-    load(&mut loader, &without, &net.main, "", &options).unwrap();
+    let loads = LoadOptions { placement: options.placement, ..LoadOptions::default() };
+    load(&mut loader, &without, &net.main, "", &loads).unwrap();
     let mut scope = Scope::default();
     let error = Executor::default().run(&loader, &mut scope, &[], &[], &dirs).unwrap_err();
     assert!(error.to_string().contains("`fc_0.b_0`"), "{error}");

@@ -33,6 +33,7 @@ pub use types::{ElemKind, Type};
 pub static CONVENTIONS: Conventions = Conventions {
     framework: "Glow",
     unknown_operators,
+    runtime_domains: &[],
     check: |model, _| check(model),
     is_implied: |_, op, attribute| names_inputs(op, &attribute.name),
     ..onnx::CONVENTIONS

@@ -23,7 +23,7 @@ pub use upgrade::{UpgradeError, changes, upgrade, upgrade_with};
 use std::collections::{HashMap, HashSet};
 
 use infer::{Inference, Options};
-use lodstone_model::{Attribute, Dialect, Model, Op, Program};
+use lodstone_model::{Attribute, Block, Dialect, Model, Op, Program};
 
 use crate::{Conventions, Findings, Interface, conventions};
 
@@ -34,12 +34,13 @@ pub static CONVENTIONS: Conventions = Conventions {
     version: |version| format!("IR {version}"),
     interface,
     unknown_operators,
+    // Those of ONNX Runtime.
+    runtime_domains: &["com.microsoft"],
     check: rules,
     infer,
     risk: |_| None,
     variable_of: |parameter| parameter,
     parameters: |_| Vec::new(),
-    declare: |var, dtype| var.value.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype),
     source: None,
     is_implied: is_default,
     notes,
@@ -103,6 +104,17 @@ fn notes(program: &Program) -> Vec<String> {
         Some(format!("it uses version {version} of {domain}; the newest that is known is {newest}"))
     };
     program.operator_versions.iter().filter_map(newer).collect()
+}
+
+/// The inputs of a body that `given` values are for. Up to IR version 3 initializers are listed as inputs,
+/// too, those of a body as well, which nothing is given for unless all inputs are.
+pub fn formal_inputs(body: &Block, given: usize) -> Vec<&String> {
+    if body.inputs.len() == given || body.initializers.is_empty() {
+        return body.inputs.iter().collect();
+    }
+    let constant: HashSet<&str> =
+        body.initializers.iter().map(|parameter| parameter.name.as_str()).collect();
+    body.inputs.iter().filter(|name| !constant.contains(name.as_str())).collect()
 }
 
 /// Where an operator is: "the graph, operator 3 (`Conv` `conv1`)".

@@ -33,12 +33,12 @@ pub static CONVENTIONS: Conventions = Conventions {
     version,
     interface,
     unknown_operators,
+    runtime_domains: &[],
     check: |_, _| Findings::default(),
     infer: |_| None,
     risk: risk::of_paddle,
     variable_of: |parameter| parameter,
-    parameters: |program| saved(program).into_iter().map(|var| var.name.clone()).collect(),
-    declare: |var, dtype| var.value.tensors.iter_mut().for_each(|tensor| tensor.dtype = dtype),
+    parameters: |program| wanted(program).into_iter().map(|var| var.name.clone()).collect(),
     source: Some(CALLSTACK),
     is_implied: |_, _, _| false,
     notes: |_| Vec::new(),
@@ -114,6 +114,19 @@ pub fn saved(program: &Program) -> Vec<&Var> {
     let by_name: BTreeMap<&str, &Var> =
         program.vars().filter(|var| is_saved(var)).map(|var| (var.name.as_str(), var)).collect();
     by_name.into_values().collect()
+}
+
+/// The variables that are saved with a program, but for those that it fills itself: a loader loads them, and a startup
+/// program begins them.
+pub fn wanted(program: &Program) -> Vec<&Var> {
+    let (mut read, mut filled) = (HashSet::new(), HashSet::new());
+    for op in program.blocks.first().into_iter().flat_map(|block| &block.ops) {
+        read.extend(op.reads());
+        filled.extend(op.writes().filter(|name| !read.contains(name)));
+    }
+    let mut wanted = saved(program);
+    wanted.retain(|var| !filled.contains(var.name.as_str()));
+    wanted
 }
 
 /// The variables that a program reads before anything in it writes them, in this order: those that come from

@@ -19,12 +19,16 @@
 //! anywhere. Other hard links to a replaced file keep the old content.
 //!
 //! Who publishes into a directory has it locked, so that one does after the other.
+//!
+//! Nothing is written under the name of a seal, but by [`Commit::write_seal`]; and what a seal is of is written over
+//! only by those who have said that they [bring it up to date](Commit::over_seals).
 
 pub(crate) mod attributes;
 mod clean;
 mod exchange;
 pub(crate) mod pending;
 mod place;
+mod sealed;
 mod staging;
 mod target;
 pub(crate) mod waiting;
@@ -37,11 +41,15 @@ use std::sync::Arc;
 
 use cap_std::fs::{Metadata, OpenOptions};
 
+use crate::checks::SEAL;
 use crate::file::{kind_of, most_kept};
 use crate::{Error, Output, Progress, Result, StepKind, check_relative};
 use place::{Lock, Patience, Place};
+use sealed::Sealed;
 use staging::{Staging, stem};
 use target::{check_free, check_name, check_root, follow, parent_of, target_of};
+
+pub use target::check_unreserved;
 
 pub use clean::{Recovery, recover, remove_dir};
 pub use staging::is_hidden;
@@ -55,6 +63,8 @@ pub struct Commit {
     /// The targets of what is staged.
     names: HashSet<PathBuf>,
     through_link: bool,
+    /// Whether files that seals are of may be written over.
+    over_seals: bool,
     /// The directory that is written to, once nobody else publishes there.
     locked: Option<Arc<Place>>,
     progress: Progress,
@@ -161,17 +171,44 @@ impl Commit {
     }
 
     fn of(staging: Staging, root: Root, progress: Progress) -> Self {
-        let (staged, names, through_link, locked) = Default::default();
-        Self { staging, root, staged, names, through_link, locked, progress }
+        let (staged, names, through_link, over_seals, locked) = Default::default();
+        Self { staging, root, staged, names, through_link, over_seals, locked, progress }
+    }
+
+    /// The same, to write over files that seals are of: whoever does that brings the seals up to date.
+    #[must_use]
+    pub fn over_seals(mut self) -> Self {
+        self.over_seals = true;
+        self
     }
 
     /// Writes the file `name` (relative; subdirectories are made) with `fill`. It is on disk when it
     /// is published, and the system begins to write it there now.
     ///
     /// # Errors
-    /// If the name leads out of the directory, the system fails, or `fill` fails: then the file is
-    /// not among those that are published.
+    /// If the name leads out of the directory or is [reserved](Error::Reserved), the system fails, or `fill`
+    /// fails: then the file is not among those that are published.
     pub fn write<E: From<Error>>(
+        &mut self,
+        name: &str,
+        fill: impl FnOnce(&mut Output) -> Result<(), E>,
+    ) -> Result<(), E> {
+        check_unreserved(name)?;
+        self.write_any(name, fill)
+    }
+
+    /// Writes the seal of the directory with `fill`, as [`write`](Self::write) does other files.
+    ///
+    /// # Errors
+    /// If the system or `fill` fails.
+    pub fn write_seal<E: From<Error>>(
+        &mut self,
+        fill: impl FnOnce(&mut Output) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.write_any(SEAL, fill)
+    }
+
+    fn write_any<E: From<Error>>(
         &mut self,
         name: &str,
         fill: impl FnOnce(&mut Output) -> Result<(), E>,
@@ -224,7 +261,8 @@ impl Commit {
     /// # Errors
     /// If the work was cancelled, or the disk does not take what was written: nothing has changed
     /// then. If the last thing, waiting for a directory, fails, the new content is visible and may
-    /// not be on disk. [`Error::Unfinished`] if something is in the way of one of several files
+    /// not be on disk. [`Error::Sealed`] if a seal is of what would be written over, unless that is
+    /// [allowed](Self::over_seals). [`Error::Unfinished`] if something is in the way of one of several files
     /// that could not be foreseen: what is missing is done by [`recover`] and by the next commit.
     pub fn publish(mut self) -> Result<()> {
         self.sync()?;
@@ -234,13 +272,29 @@ impl Commit {
             there.map_err(Error::io("publish", self.final_path(target)))?;
         }
         match &self.root {
-            Root::New { .. } => self.appear(),
+            Root::New { .. } => {
+                self.check_seals()?;
+                self.appear()
+            }
             Root::Existing { .. } if self.staged.is_empty() => Ok(()),
             Root::Existing { path, whole } => {
                 let (path, whole) = (path.clone(), *whole);
                 let root = self.lock(&path)?;
+                self.check_seals()?;
                 self.publish_in(&root, whole)
             }
+        }
+    }
+
+    /// Fails if a seal is of what would be written over.
+    fn check_seals(&self) -> Result<()> {
+        let mut sealed = Sealed::default();
+        match self.over_seals {
+            true => Ok(()),
+            false => self
+                .staged
+                .iter()
+                .try_for_each(|Staged { target, .. }| sealed.check(&self.final_path(target))),
         }
     }
 

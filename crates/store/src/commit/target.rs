@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::place::Place;
 use super::staging::is_hidden;
+use crate::checks::SEAL;
 use crate::{Error, Result};
 
 /// Without `.` and doubled slashes, so that one file has one name.
@@ -18,6 +19,18 @@ pub(super) fn check_root(root: &Path) -> Result<()> {
         return Err(Error::NotAFile { path: root.to_path_buf(), found: RESERVED });
     }
     Ok(())
+}
+
+/// Fails if a file would be called like a seal or like what is being written, or be in a directory that
+/// is: it would be taken for one, and never for a part of a model.
+///
+/// # Errors
+/// [`Error::Reserved`].
+pub fn check_unreserved(name: &str) -> Result<()> {
+    match name.split('/').any(|part| part == SEAL || is_hidden(part)) {
+        true => Err(Error::Reserved { name: name.to_owned() }),
+        false => Ok(()),
+    }
 }
 
 /// Fails unless `name`, which is `target` and will be at `path`, is one that a file can have.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use lodstone_store::{Commit, Error, Progress, Result, StepKind};
+use lodstone_store::{Commit, Error, Output, Progress, Result, SEAL, StepKind};
 
 /// A directory that vanishes with the test.
 pub(crate) fn dir() -> tempfile::TempDir {
@@ -81,7 +81,11 @@ impl Random {
 /// Writes each name with itself and `content` in it.
 pub(crate) fn fill(mut commit: Commit, names: &[&str], content: &str) -> Result<Commit> {
     for name in names {
-        commit.write::<Error>(name, |out| out.put(format!("{name} {content}").as_bytes()))?;
+        let text = |out: &mut Output| out.put(format!("{name} {content}").as_bytes());
+        match *name == SEAL {
+            true => commit.write_seal::<Error>(text)?,
+            false => commit.write::<Error>(name, text)?,
+        }
     }
     Ok(commit)
 }

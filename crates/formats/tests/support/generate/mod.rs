@@ -59,11 +59,18 @@ pub struct Hostile {
 /// What every format that reads bytes answers with.
 pub const MALFORMED: &[&str] = &["Malformed"];
 
+/// What may be whole, and more than a reader takes.
+const TOO_MUCH: &[&str] = &["Limit", "Malformed"];
+
 impl Hostile {
-    /// A file that has to be refused as malformed.
+    /// A file that has to be refused: as malformed, or for a limit where such a file may be whole.
     pub fn new(kind: Kind, what: impl Into<String>, open: &'static str, bytes: Vec<u8>) -> Self {
         let (files, links) = (vec![(open.to_owned(), bytes)], Vec::new());
-        let answer = Answer::Refused(MALFORMED, Vec::new());
+        let kinds = match kind {
+            Kind::Shape | Kind::Nesting => TOO_MUCH,
+            Kind::Length | Kind::Twice | Kind::Path => MALFORMED,
+        };
+        let answer = Answer::Refused(kinds, Vec::new());
         Self { kind, what: what.into(), files, links, open, answer }
     }
 

@@ -11,7 +11,7 @@ use lodstone_model::{AttributeValue, DType, Function, Model, Op, Parameter, Prog
 use lodstone_schema::Findings;
 use lodstone_schema::glow::Storage;
 use lodstone_schema::onnx::infer::{self, NoBodies, ValueInfo, Work};
-use lodstone_schema::onnx::{domain_name, newest_opset, place_of, quoted};
+use lodstone_schema::onnx::{domain_name, formal_inputs, newest_opset, place_of, quoted};
 
 use crate::glow::kinds;
 
@@ -253,9 +253,12 @@ impl<'p> Walk<'p> {
         let is_main = number == 0;
         // What a function is not given is left out; what a branch is not given it sees around it.
         let left_out = std::iter::repeat(None).take_while(|_| is_closed);
-        let mut names: HashMap<&'p str, Option<usize>> = block
-            .inputs
-            .iter()
+        let formal = match is_main {
+            true => block.inputs.iter().collect(),
+            false => formal_inputs(block, inputs.len()),
+        };
+        let mut names: HashMap<&'p str, Option<usize>> = formal
+            .into_iter()
             .map(String::as_str)
             .zip(inputs.into_iter().chain(left_out))
             .collect();
@@ -531,7 +534,8 @@ impl<'p> Walk<'p> {
         inputs: Vec<Option<usize>>,
     ) -> Result<Vec<Option<usize>>, Fault> {
         let number = usize::try_from(block).unwrap_or(usize::MAX);
-        let expected = self.program.blocks.get(number).map_or(0, |block| block.inputs.len());
+        let formal = |block| formal_inputs(block, inputs.len()).len();
+        let expected = self.program.blocks.get(number).map_or(0, formal);
         if expected < inputs.len() {
             let (expected, found) = (inputs.len(), expected);
             return Err(format!("expected a graph of {expected} inputs, found {found}").into());

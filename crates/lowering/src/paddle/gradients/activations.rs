@@ -90,9 +90,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
         })
     }),
     ("selu_grad", |op| {
-        let scale = f64::from(op.float("scale")?);
-        let alpha = f64::from(op.float("alpha")?);
-        bent(op, scale, scale * alpha)
+        let (scale, alpha) = (op.float("scale")?, op.float("alpha")?);
+        selu(op, scale.into(), (scale * alpha).into())
     }),
     ("sigmoid_grad", |op| {
         steep(op, "Out", |op, y| {
@@ -153,7 +152,8 @@ fn steep(
 /// Of a function that is nowhere steep.
 fn flat(op: &mut Operator<'_>) -> Outcome {
     let given = op.gradient("Out")?;
-    let x = op.filled_like(&given, 0.0)?;
+    // What is no number, or infinite, shows.
+    let x = op.times(&given, 0.0)?;
     op.put_gradient("X", &x)
 }
 
@@ -183,6 +183,17 @@ fn bent(op: &mut Operator<'_>, slope: f64, depth: f64) -> Outcome {
     let above = op.above(&side, 0.0)?;
     let (straight, limit) = (op.number(y.dtype(), slope)?, op.plus(&y, depth)?);
     let slope = op.choose(&above, &straight, &limit)?;
+    let x = op.mul(&given, &slope)?;
+    op.put_gradient("X", &x)
+}
+
+/// Of one that is straight where its result is above 0, or no number.
+fn selu(op: &mut Operator<'_>, slope: f64, depth: f64) -> Outcome {
+    let (y, given) = (op.input("Out")?, op.gradient("Out")?);
+    let zero = op.number(y.dtype(), 0.0)?;
+    let below = op.call("LessOrEqual", &[&y, &zero], [])?;
+    let (straight, limit) = (op.number(y.dtype(), slope)?, op.plus(&y, depth)?);
+    let slope = op.choose(&below, &limit, &straight)?;
     let x = op.mul(&given, &slope)?;
     op.put_gradient("X", &x)
 }
@@ -250,16 +261,22 @@ fn hard_swish(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
     let twice = op.times(x, 2.0)?;
     let bent = op.plus(&twice, offset)?;
     let bent = op.times(&bent, 1.0 / scale)?;
-    let bent = op.only(&above, &bent)?;
-    let one = op.number(x.dtype(), 1.0)?;
-    op.choose(&below, &bent, &one)
+    // What is infinite, or no number, shows.
+    let above = op.cast(&above, x.dtype())?;
+    let bent = op.mul(&above, &bent)?;
+    let (below, rest) = (op.cast(&below, x.dtype())?, op.call("Not", &[&below], [])?);
+    let (bent, rest) = (op.mul(&below, &bent)?, op.cast(&rest, x.dtype())?);
+    op.add(&bent, &rest)
 }
 
 fn leaky_relu(op: &mut Operator<'_>) -> Outcome {
     let (x, given, alpha) = (op.input("X")?, op.gradient("Out")?, op.float("alpha")?);
     let below = op.below(&x, 0.0)?;
     let less = op.times(&given, alpha.into())?;
-    let x = op.choose(&below, &less, &given)?;
+    let zero = op.number(x.dtype(), 0.0)?;
+    let above = op.call("GreaterOrEqual", &[&x, &zero], [])?;
+    let straight = op.only(&above, &given)?;
+    let x = op.choose(&below, &less, &straight)?;
     op.put_gradient("X", &x)
 }
 

@@ -5,7 +5,7 @@
 //! | a convolution | what counts, convolved transposed     | the input, convolved with what counts              |
 //! | a transposed  | what counts, convolved                | what counts, convolved with the input              |
 
-use super::super::conv::{Pads, same_pads};
+use super::super::conv::{Pads, fitted, same_pads};
 use super::super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, ints};
 
@@ -29,9 +29,8 @@ struct Windows {
 }
 
 impl Windows {
-    /// Those over a tensor; where they are as many as its extents divided by the steps, `fixes` says that they lie
-    /// close to each other.
-    fn of(op: &Operator<'_>, x: &Value, filter: &Value, fixes: bool) -> Outcome<Self> {
+    /// Those over a tensor. Where they are as many as its extents divided by the steps, they lie close to each other.
+    fn of(op: &Operator<'_>, x: &Value, filter: &Value) -> Outcome<Self> {
         let (dims, kernel) = (images(x)?, images(filter)?);
         let extents = kernel.len();
         if dims.len() != extents {
@@ -40,10 +39,7 @@ impl Windows {
         let strides = op.each("strides", extents)?;
         let (pads, dilations) = match op.pads(extents)? {
             Pads::Explicit(pads) => (pads, op.each("dilations", extents)?),
-            Pads::Same => {
-                let close = if fixes { vec![1; extents] } else { op.each("dilations", extents)? };
-                (same_pads(&dims, &kernel, &strides)?, close)
-            }
+            Pads::Same => (same_pads(&dims, &kernel, &strides)?, vec![1; extents]),
         };
         let too_large = [&kernel, &strides, &dilations, &pads]
             .into_iter()
@@ -155,7 +151,9 @@ fn put_input(op: &mut Operator<'_>, value: &Value, last: bool) -> Outcome {
 fn conv(op: &mut Operator<'_>) -> Outcome {
     let (filter, last) = (op.input("Filter")?, op.channels_last("data_format")?);
     let (x, given) = both(op, last)?;
-    let windows = Windows::of(op, &x, &filter, true)?;
+    let mut windows = Windows::of(op, &x, &filter)?;
+    let sizes = [windows.strides.as_slice(), &windows.dilations];
+    windows.pads = fitted(&windows.pads, &images(&x)?, &windows.kernel, sizes);
     if op.wants_gradient("Input") {
         let value = windows.by_input(op, &given, &filter, &images(&x)?)?;
         put_input(op, &value, last)?;
@@ -170,7 +168,7 @@ fn conv(op: &mut Operator<'_>) -> Outcome {
 fn conv_transpose(op: &mut Operator<'_>) -> Outcome {
     let (filter, last) = (op.input("Filter")?, op.channels_last("data_format")?);
     let (x, given) = both(op, last)?;
-    let windows = Windows::of(op, &x, &filter, false)?;
+    let windows = Windows::of(op, &x, &filter)?;
     if op.wants_gradient("Input") {
         let value = windows.convolved(op, &given, &filter)?;
         let dims = images(&x)?;

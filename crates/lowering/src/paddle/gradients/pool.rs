@@ -1,10 +1,12 @@
 //! Gradients of pooling: an element counts for each window that it is the greatest of, or for its share in each mean.
 
+use std::ops::Range;
+
 use lodstone_model::DType;
 
 use super::super::conv::{Pads, same_pads};
 use super::super::operator::{Operator, Outcome, Rule};
-use super::super::pool::{MOST_WINDOWS, Windows, padded};
+use super::super::pool::{MOST_WINDOWS, Window, Windows, padded};
 use super::reduce::spread;
 use crate::onnx::{Value, int};
 
@@ -54,10 +56,21 @@ fn greatest(op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
         return Err("expected examples and channels".to_owned());
     };
     let lines = op.reshape(x, &[examples, channels, -1])?;
-    let place = op.call("ArgMax", &[&lines], [int("axis", 2)])?;
-    let given = op.reshape(given, &[examples, channels, 1])?;
+    let top = op.call("GlobalMaxPool", &[x], [])?;
+    let given = counting(op, &top, given)?;
+    let top = op.reshape(&top, &[examples, channels, 1])?;
+    let is_top = op.call("Equal", &[&lines, &top], [])?;
+    let is_top = op.cast(&is_top, DType::Int32)?;
+    let place = op.call("ArgMax", &[&is_top], [int("axis", 2)])?;
+    let given = op.reshape(&given, &[examples, channels, 1])?;
     let y = op.scattered(&lines, &place, &given, 2)?;
     op.reshape_as(&y, x)
+}
+
+/// What counts where the greatest element is a number: no element is equal to what is none.
+fn counting(op: &mut Operator<'_>, tops: &Value, given: &Value) -> Outcome<Value> {
+    let none = op.call("IsNaN", &[tops], [])?;
+    op.except(&none, given)
 }
 
 /// Of the greatest element of each window: the first of equal ones counts.
@@ -65,9 +78,10 @@ fn maxima(op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
     let size = op.ints("ksize")?;
     let windows = Windows::of(op, x, &size, true)?;
     let made = op.emit("MaxPool", &[Some(&windows.x)], windows.attributes, 2)?;
-    let [_, places] = made.as_slice() else { return Err("it gives too little".to_owned()) };
+    let [tops, places] = made.as_slice() else { return Err("it gives too little".to_owned()) };
+    let given = counting(op, tops, given)?;
     let (list, places) = (op.reshape(&windows.x, &[-1])?, op.reshape(places, &[-1])?);
-    let given = op.reshape(given, &[-1])?;
+    let given = op.reshape(&given, &[-1])?;
     let sums = op.scattered(&list, &places, &given, 0)?;
     let sums = op.reshape_as(&sums, &windows.x)?;
     match windows.around {
@@ -79,10 +93,9 @@ fn maxima(op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
     }
 }
 
-/// Where a window along an extent begins and ends in the tensor, and how many elements it is said to have.
-struct Window {
-    begin: i64,
-    end: i64,
+/// The elements of the tensor under a window along an extent, and how many it is said to have.
+struct Share {
+    inside: Range<i64>,
     count: i64,
 }
 
@@ -108,12 +121,13 @@ fn means(op: &mut Operator<'_>, x: &Value, given: &Value, is_global: bool) -> Ou
 }
 
 /// The windows along each extent.
-fn along(op: &Operator<'_>, dims: &[i64], found: &[i64]) -> Outcome<Vec<Vec<Window>>> {
+fn along(op: &Operator<'_>, dims: &[i64], found: &[i64]) -> Outcome<Vec<Vec<Share>>> {
     let extents = dims.len();
     let adaptive = op.flag("adaptive")?;
     let exclusive = op.flag("exclusive")?;
     let (size, strides) = (op.each("ksize", extents)?, op.each("strides", extents)?);
     let pads = match op.pads(extents)? {
+        _ if adaptive => vec![0; 2 * extents],
         Pads::Explicit(pads) => pads,
         Pads::Same => same_pads(dims, &size, &strides)?,
     };
@@ -125,20 +139,17 @@ fn along(op: &Operator<'_>, dims: &[i64], found: &[i64]) -> Outcome<Vec<Vec<Wind
     let mut all = Vec::new();
     for (axis, (dim, count)) in dims.iter().zip(found).enumerate() {
         let at = |list: &[i64]| list.get(axis).copied().unwrap_or(0);
-        let window = |number: i64| {
+        let share = |number: i64| {
             if adaptive {
                 let (begin, end) = (number * dim / count, ((number + 1) * dim + count - 1) / count);
-                return Window { begin, end, count: end - begin };
+                return Share { inside: begin..end, count: end - begin };
             }
-            let first = number * at(strides.as_slice()) - at(begins);
-            // PaddlePaddle takes what was added before for what was added behind, too.
-            let last = (first + at(&size)).min(dim + at(begins));
-            let (begin, end) = (first.max(0), last.min(*dim));
-            let count = if exclusive { end - begin } else { last - first };
-            // One that begins behind the tensor has no elements, and counts for nothing.
-            Window { begin, end: end.max(begin), count: count.max(1) }
+            let before = at(begins);
+            let window = Window::at(number * at(&strides) - before, at(&size), *dim, before);
+            // One that has no elements counts for nothing.
+            Share { inside: window.inside(*dim), count: window.count(*dim, exclusive).max(1) }
         };
-        let windows: Vec<Window> = (0..*count).take(MOST_WINDOWS).map(window).collect();
+        let windows: Vec<Share> = (0..*count).take(MOST_WINDOWS).map(share).collect();
         all.push(windows);
     }
     Ok(all)
@@ -149,15 +160,15 @@ fn over(
     op: &mut Operator<'_>,
     given: &Value,
     axis: i64,
-    windows: &[Window],
+    windows: &[Share],
     dim: i64,
 ) -> Outcome<Value> {
     let width = usize::try_from(dim).unwrap_or(usize::MAX);
     if windows.len().checked_mul(width).is_none_or(|all| all > MOST_ELEMENTS) {
         return Err(format!("{} windows over an extent of {dim} are too many", windows.len()));
     }
-    let row = |window: &Window| {
-        let inside = window.begin..window.end;
+    let row = |window: &Share| {
+        let inside = window.inside.clone();
         (0..dim).map(move |place| if inside.contains(&place) { 1.0 } else { 0.0 })
     };
     let ones: Vec<f32> = windows.iter().flat_map(row).collect();

@@ -114,6 +114,10 @@ fn chosen(op: &mut Operator<'_>, axis: i64) -> Outcome {
 /// Sums that run the other way.
 fn cumsum(op: &mut Operator<'_>) -> Outcome {
     let (x, given) = (op.input("X")?, op.gradient("Out")?);
+    if x.known_dims().is_some_and(|dims| dims.iter().all(|dim| *dim == 1)) {
+        let y = op.reshape_as(&given, &x)?;
+        return op.put_gradient("X", &y);
+    }
     let axis = if op.flag("flatten")? { 0 } else { op.int("axis")? };
     let axis = op.long(axis);
     let (exclusive, reverse) = (op.flag("exclusive")?, op.flag("reverse")?);
@@ -155,7 +159,9 @@ fn p_norm(op: &mut Operator<'_>) -> Outcome {
     let (size, sign) = (op.call("Abs", &[&x], [])?, op.call("Sign", &[&x], [])?);
     let slope = if order.is_infinite() {
         let is_extreme = op.call("Equal", &[&size, &out], [])?;
-        op.only(&is_extreme, &sign)?
+        let is_extreme = op.cast(&is_extreme, x.dtype())?;
+        // What is no number shows.
+        op.mul(&is_extreme, &sign)?
     } else if order == 1.0 {
         sign
     } else {

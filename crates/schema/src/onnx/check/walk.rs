@@ -116,6 +116,9 @@ impl<'m> Walk<'m> {
         if !is_function && block.name.is_empty() {
             self.add("has no name", findings);
         }
+        if self.is_main() && block.outputs.is_empty() {
+            self.add("has no outputs", findings);
+        }
         let initializers = if number == 0 { self.checked.parameters } else { &block.initializers };
         if !is_function {
             self.values(block, findings);

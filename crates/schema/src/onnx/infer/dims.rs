@@ -136,7 +136,7 @@ pub(super) fn product(dims: &[Dim]) -> Dim {
     let mut all = Dim::Known(1);
     for dim in dims {
         all = match (&all, dim) {
-            (Dim::Known(a), Dim::Known(b)) => a.checked_mul(*b).map_or(Dim::Unknown, Dim::Known),
+            (Dim::Known(a), Dim::Known(b)) => Dim::Known(a.saturating_mul(*b)),
             (Dim::Known(1), other) | (other, Dim::Known(1)) => other.clone(),
             _ => Dim::Unknown,
         };
@@ -147,7 +147,7 @@ pub(super) fn product(dims: &[Dim]) -> Dim {
 /// The sum of extents; a symbol is kept where the others are 0.
 pub(super) fn sum(a: &Dim, b: &Dim) -> Dim {
     match (a, b) {
-        (Dim::Known(a), Dim::Known(b)) => a.checked_add(*b).map_or(Dim::Unknown, Dim::Known),
+        (Dim::Known(a), Dim::Known(b)) => Dim::Known(a.saturating_add(*b)),
         (Dim::Known(0), other) | (other, Dim::Known(0)) => other.clone(),
         _ => Dim::Unknown,
     }
@@ -165,7 +165,8 @@ pub(super) fn mapped(
         Some(Ok(extent)) => Ok(Dim::Known(extent)),
         Some(Err(_)) => {
             let found = result.unwrap_or_default();
-            Err(format!("expected {what} from 0 on, found {found} (of {extent})"))
+            let range = if found < 0 { "from 0 on" } else { "below 2^63" };
+            Err(format!("expected {what} {range}, found {found} (of {extent})"))
         }
         None => Ok(Dim::Unknown),
     }

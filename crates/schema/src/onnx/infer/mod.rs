@@ -43,7 +43,7 @@ mod work;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use lodstone_model::Op;
+use lodstone_model::{Dim, Op};
 
 pub use node::{Bodies, NoBodies};
 pub use program::{Inference, Options, infer};
@@ -154,6 +154,21 @@ fn apply(
         node.only_tensors()?;
     }
     rule(&mut node)?;
+    node.outputs.iter().try_for_each(fits)?;
     contents::follow(&mut node);
     Ok(node.outputs)
+}
+
+/// Fails if an extent is more than an `int64` says, which all extents are in a file.
+fn fits(info: &ValueInfo) -> Result<(), String> {
+    let shapes = info.value.tensors.iter().filter_map(|tensor| tensor.shape.as_deref());
+    let is_too_large =
+        |dim: &Dim| matches!(dim, Dim::Known(extent) if i64::try_from(*extent).is_err());
+    match shapes.flatten().any(is_too_large) {
+        true => {
+            let found = dims::show_type(&info.value);
+            Err(format!("expected extents below 2^63, found {found} or more"))
+        }
+        false => Ok(()),
+    }
 }

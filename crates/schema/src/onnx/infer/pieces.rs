@@ -156,6 +156,9 @@ fn even(whole: &Dim, parts: u64, uneven: bool) -> Checked<Vec<Dim>> {
     let Dim::Known(whole) = whole else {
         return Ok((0..parts).map(|_| Dim::Unknown).collect());
     };
+    if parts == 0 {
+        return Ok(Vec::new());
+    }
     if whole % parts != 0 && !uneven {
         return Err(format!("expected an extent that splits into {parts}, found {whole}"));
     }

@@ -12,13 +12,13 @@ use lodstone_model::{
     ValueType,
 };
 
-use super::super::{place_of, quoted};
+use super::super::{formal_inputs, place_of, quoted};
 use super::dims::{MOST_EXTENTS, common_type, merged_types, show_type};
 use super::node::{Bindings, Bodies};
 use super::value::ValueInfo;
 use super::work::{DEEPEST, Fresh, Work};
 use super::{apply, domain_of};
-use crate::Findings;
+use crate::{Finding, FindingKind, Findings};
 
 /// What inference is told beside the model.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +85,7 @@ pub fn infer(model: &Model, options: &Options) -> Inference {
         let scope = walk.scope(0, "the graph", true, versions, Arc::default());
         let inputs = walk.graph_inputs(main, &options.inputs);
         if let Err(what) = walk.block(main, scope, inputs) {
-            walk.tell("the graph".to_owned(), what);
+            walk.break_rule("the graph".to_owned(), what);
         }
     }
     walk.found
@@ -147,7 +147,7 @@ impl<'p> Walk<'p> {
             let constant = self.parameters.get(name.as_str()).filter(|_| !given.contains_key(name));
             if let Some(constant) = constant.map(|tensor| ValueInfo::of(tensor)) {
                 let what = || format!("the graph, input {}", quoted(name));
-                let agreed = self.agreed(constant, Some(&input.value), "constant", what);
+                let agreed = self.agreed(constant, Some(&input.value), How::Constant, what);
                 if all_constant {
                     input = agreed;
                 }
@@ -164,17 +164,18 @@ impl<'p> Walk<'p> {
         scope: Scope<'p>,
         inputs: Vec<Option<ValueInfo>>,
     ) -> Result<Vec<ValueInfo>, String> {
-        if self.scopes.len() >= DEEPEST {
-            return Err(format!("expected blocks at most {DEEPEST} deep, found more"));
-        }
         if self.scopes.iter().any(|open| open.block == scope.block) {
             return Err("expected a block that does not run itself".to_owned());
         }
-        if inputs.len() > block.inputs.len() {
-            let (expected, found) = (block.inputs.len(), inputs.len());
+        let names = match scope.block {
+            0 => block.inputs.iter().collect(),
+            _ => formal_inputs(block, inputs.len()),
+        };
+        if inputs.len() > names.len() {
+            let (expected, found) = (names.len(), inputs.len());
             return Err(format!("expected {expected} inputs, found {found}"));
         }
-        if self.work.enter(block).is_none() {
+        if self.scopes.len() >= DEEPEST || self.work.enter(block).is_none() {
             self.found.complete = false;
             return Ok(vec![ValueInfo::default(); block.outputs.len()]);
         }
@@ -185,14 +186,14 @@ impl<'p> Walk<'p> {
         }
         block.initializers.iter().for_each(|p| self.constant(&p.name, &p.tensor));
         let left_out = std::iter::repeat_with(|| None);
-        for (name, input) in block.inputs.iter().zip(inputs.into_iter().chain(left_out)) {
+        for (name, input) in names.into_iter().zip(inputs.into_iter().chain(left_out)) {
             let known = declared.get(name.as_str()).copied().filter(|_| number != 0);
             let place =
                 self.scopes.last().map(|scope| Arc::clone(&scope.place)).unwrap_or_default();
             let what = || format!("{place}, input {}", quoted(name));
             let input = input.map(|input| {
                 let input = as_declared(input, known);
-                self.agreed(input, known, "given", what)
+                self.agreed(input, known, How::Given, what)
             });
             self.keep(name, input);
         }
@@ -222,7 +223,7 @@ impl<'p> Walk<'p> {
             Ok(outputs) => outputs,
             Err(wrong) => {
                 let place = what();
-                self.tell(place, wrong);
+                self.break_rule(place, wrong);
                 Vec::new()
             }
         };
@@ -234,7 +235,7 @@ impl<'p> Walk<'p> {
             }
             let known = declared.get(name.as_str()).copied();
             let place = || format!("{}, output {}", what(), quoted(name));
-            info = self.agreed(info, known, "inferred", place);
+            info = self.agreed(info, known, How::Inferred, place);
             self.name_unknown(&mut info);
             self.keep(name, Some(info));
         }
@@ -339,7 +340,7 @@ impl<'p> Walk<'p> {
         &mut self,
         info: ValueInfo,
         declared: Option<&ValueType>,
-        how: &str,
+        how: How,
         place: impl Fn() -> String,
     ) -> ValueInfo {
         let Some(declared) = declared else { return info };
@@ -347,22 +348,33 @@ impl<'p> Walk<'p> {
             Some(value) => ValueInfo { value, contents: info.contents },
             None => {
                 let (expected, found) = (show_type(declared), show_type(&info.value));
-                let place = place();
-                self.tell(place, format!("declared as {expected}, {how} as {found}"));
+                let kind =
+                    match merged_types(&without_shapes(declared), &without_shapes(&info.value)) {
+                        Some(_) if how != How::Constant => FindingKind::Inconsistent,
+                        _ => FindingKind::Rule,
+                    };
+                let what = format!("declared as {expected}, {} as {found}", how.word());
+                self.tell(Finding { kind, place: place(), what });
                 info
             }
         }
     }
 
-    fn tell(&mut self, place: String, what: String) {
+    fn tell(&mut self, finding: Finding) {
+        let Finding { place, what, .. } = &finding;
         // A block that is gone through twice says everything twice.
-        if self.told.contains(&(place.clone(), what.clone())) {
+        let said = (place.clone(), what.clone());
+        if self.told.contains(&said) {
             return;
         }
-        if self.found.findings.more == 0 {
-            self.told.insert((place.clone(), what.clone()));
+        if self.found.findings.more + self.found.findings.more_inconsistent == 0 {
+            self.told.insert(said);
         }
-        self.found.findings.add(place, what);
+        self.found.findings.push(finding);
+    }
+
+    fn break_rule(&mut self, place: String, what: String) {
+        self.tell(Finding { kind: FindingKind::Rule, place, what });
     }
 
     fn name_unknown(&mut self, info: &mut ValueInfo) {
@@ -402,8 +414,9 @@ impl Bodies for Walk<'_> {
         let Some(contents) = self.program.blocks.get(number) else {
             return Err(format!("expected a block {block}, found none"));
         };
-        if contents.inputs.len() != inputs.len() {
-            let (expected, found) = (contents.inputs.len(), inputs.len());
+        let formal = formal_inputs(contents, inputs.len());
+        if formal.len() != inputs.len() {
+            let (expected, found) = (formal.len(), inputs.len());
             return Err(format!("expected {expected} values for its graph, found {found}"));
         }
         let Some(around) = self.scopes.last() else { return Ok(Vec::new()) };
@@ -446,4 +459,29 @@ fn version_of(versions: &[(String, i64)], domain: &str) -> i64 {
     let domain = domain_of(domain);
     let version = versions.iter().find(|(known, _)| domain_of(known) == domain);
     version.map_or(1, |(_, version)| *version)
+}
+
+/// How a type is known that is compared with the declared one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Constant,
+    Given,
+    Inferred,
+}
+
+impl How {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Constant => "constant",
+            Self::Given => "given",
+            Self::Inferred => "inferred",
+        }
+    }
+}
+
+/// A type without the shapes of its tensors.
+fn without_shapes(value: &ValueType) -> ValueType {
+    let mut value = value.clone();
+    value.tensors.iter_mut().for_each(|tensor| tensor.shape = None);
+    value
 }

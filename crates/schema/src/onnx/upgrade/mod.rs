@@ -52,6 +52,8 @@ pub enum UpgradeError {
         /// The version that was asked for.
         to: i64,
     },
+    /// It breaks rules of ONNX: what it computes is not defined.
+    Invalid(Findings),
     /// Some operators have no newer form, or it cannot be told which.
     Operators(Findings),
 }
@@ -67,8 +69,12 @@ impl fmt::Display for UpgradeError {
                 f,
                 "the operators are of version {from}, and cannot be made ones of the older {to}"
             ),
+            Self::Invalid(findings) => {
+                f.write_str("the program is not valid ONNX")?;
+                findings.told.iter().try_for_each(|finding| write!(f, "; {finding}"))
+            }
             Self::Operators(findings) => {
-                let count = findings.told.len() + findings.more;
+                let count = findings.count();
                 let operators = if count == 1 { "operator" } else { "operators" };
                 write!(f, "{count} {operators} cannot be upgraded")?;
                 findings.told.iter().try_for_each(|finding| write!(f, "; {finding}"))
@@ -145,14 +151,14 @@ pub fn changes(kind: &str) -> &'static [(i64, &'static str)] {
 /// and in functions. The version of the representation is raised to one that such models may have.
 ///
 /// # Errors
-/// If there is no such version, the model is of a newer one, or some of its operators cannot be upgraded,
-/// all of which are named with their places; the model stays as it was.
+/// If there is no such version, the model is of a newer one, or some of its operators cannot
+/// be upgraded, all of which are named with their places; the model stays as it was.
 pub fn upgrade(model: &mut Model, target: i64) -> Result<(), UpgradeError> {
     upgrade_with(model, target, &[])
 }
 
-/// The same, with the types of values that are known beyond those that the program declares: by block
-/// and name.
+/// The same, with the types of values that are known beyond those
+/// that it declares: by block and name.
 ///
 /// # Errors
 /// As [`upgrade`].

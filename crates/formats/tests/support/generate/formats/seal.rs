@@ -24,7 +24,7 @@ pub(super) fn seal() -> Vec<Hostile> {
         seal.models.push(SealedModel { format: "npy".to_owned(), files });
         let dir = tempfile::tempdir().expect("a directory");
         let mut commit = Commit::existing(dir.path(), Progress::default()).expect("a directory");
-        commit.write(SEAL, |out| seal.write(out)).expect("written");
+        commit.write_seal(|out| seal.write(out)).expect("written");
         commit.publish().expect("published");
         bytes(&dir.path().join(SEAL))
     };

@@ -1,0 +1,280 @@
+//! What pickles of tensors import and call when they are honest, by exact module and name, and in which
+//! form. Everything else is a finding.
+//!
+//! What is here may be called with anything that a pickle can make of the rest: it reads and writes no
+//! files, imports nothing, and calls nothing that it is given, but for what has a form of its own. The
+//! result of a call is never called, never given a state unless its class is known to take one, and never
+//! a name.
+
+use std::collections::{HashMap, HashSet};
+
+use lodstone_schema::mxnet;
+
+use super::tree::{How, Id, Node, Object, Tree};
+
+/// What may be done with something that is imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// It may be called, and handed on.
+    Call,
+    /// What it makes may be given attributes, too.
+    Attributes,
+    /// What it makes takes its state by a method of its own.
+    State,
+    /// `encode('..', 'latin1')`: bytes as a text.
+    Encode,
+    /// `eval('data', {'data': array})`, as PaddlePaddle writes static tensors.
+    Eval,
+    /// `_reconstructor(class, object, None)`: protocols 0 and 1 make instances so.
+    Reconstructor,
+}
+
+/// What one pickle imports and calls that tensors do not need.
+pub(super) struct Suspects(HashSet<Id>);
+
+impl Suspects {
+    pub(super) fn of(tree: &Tree) -> Self {
+        let mut suspects = HashSet::new();
+        let mut known = HashMap::new();
+        for (id, node) in tree.nodes() {
+            if let Node::Global(..) = node {
+                match use_of(tree, id) {
+                    Some(what) => _ = known.insert(id, what),
+                    None => _ = suspects.insert(id),
+                }
+            }
+        }
+        let mut called = HashSet::new();
+        for (id, node) in tree.nodes() {
+            let Node::Object(object) = node else {
+                if let Node::Extension(_) = node {
+                    suspects.insert(id);
+                }
+                continue;
+            };
+            called.insert(object.callable);
+            let is_fine = known.get(&object.callable).is_some_and(|what| what.allows(tree, object));
+            if !is_fine {
+                suspects.insert(id);
+                // One bad use of what is imported makes the others worth a look.
+                if known.get(&object.callable).is_some_and(|what| what.has_form()) {
+                    suspects.insert(object.callable);
+                }
+            }
+        }
+        let handed_on = tree.handed_on();
+        for (id, what) in &known {
+            if what.has_form() && (handed_on.contains(id) || !called.contains(id)) {
+                suspects.insert(*id);
+            }
+        }
+        for (id, node) in tree.nodes() {
+            if let Node::Object(object) = node
+                && suspects.contains(&object.callable)
+            {
+                suspects.insert(id);
+            }
+        }
+        Self(suspects)
+    }
+
+    pub(super) fn contains(&self, id: Id) -> bool {
+        self.0.contains(&id)
+    }
+}
+
+impl Use {
+    /// Whether it may be used in one form alone, and handed to nobody.
+    fn has_form(self) -> bool {
+        matches!(self, Self::Eval | Self::Reconstructor)
+    }
+
+    /// Whether a call is of the form that is known, and what is done with the result.
+    fn allows(self, tree: &Tree, object: &Object) -> bool {
+        if object.how == How::Patch {
+            return false;
+        }
+        let has_form = match self {
+            Self::Call | Self::Attributes | Self::State => true,
+            Self::Encode => encodes(tree, object),
+            Self::Eval => object.how == How::Reduce && is_data(tree, object),
+            Self::Reconstructor => object.how == How::Reduce && reconstructs(tree, object),
+        };
+        let may_have = |state: &Id| match self {
+            Self::State => true,
+            Self::Attributes | Self::Reconstructor => are_attributes(tree, *state),
+            Self::Call | Self::Encode | Self::Eval => false,
+        };
+        has_form && object.state.iter().all(may_have)
+    }
+}
+
+/// What is known of something to be imported. Both of its names have to be texts of the file.
+fn use_of(tree: &Tree, id: Id) -> Option<Use> {
+    let Node::Global(module, name) = tree.node(id) else { return None };
+    let (module, name) = (tree.short(*module)?, tree.short(*name)?);
+    let has = |(known, names, _): &&(&str, &[&str], Use)| {
+        *known == module && names.contains(&name.as_str())
+    };
+    if let Some((.., what)) = KNOWN.iter().find(has) {
+        return Some(*what);
+    }
+    mxnet::pickled(&module, &name).map(|_| Use::Attributes)
+}
+
+/// The arguments of a call, if there are as many.
+fn arguments<'a, const COUNT: usize>(tree: &'a Tree, object: &Object) -> Option<&'a [Id; COUNT]> {
+    match tree.node(object.arguments) {
+        Node::Tuple(items) if object.named.is_none() => items.as_slice().try_into().ok(),
+        _ => None,
+    }
+}
+
+fn encodes(tree: &Tree, object: &Object) -> bool {
+    const ENCODINGS: [&str; 3] = ["latin1", "latin-1", "utf-8"];
+    let Some([text, encoding]) = arguments(tree, object) else { return false };
+    matches!(tree.node(*text), Node::Text(..))
+        && tree.short(*encoding).is_some_and(|encoding| ENCODINGS.contains(&encoding.as_str()))
+}
+
+/// Whether `eval` is given the name of an array, and the array by that name alone.
+fn is_data(tree: &Tree, object: &Object) -> bool {
+    let is_name = |id: Id| tree.short(id).is_some_and(|name| name == "data");
+    let Some([code, names]) = arguments(tree, object) else { return false };
+    let Node::Dict(names) = tree.node(*names) else { return false };
+    let [(name, data)] = names.as_slice() else { return false };
+    let is_array = match tree.node(*data) {
+        Node::Object(array) => use_of(tree, array.callable) == Some(Use::State),
+        // An array that is not there.
+        Node::None => true,
+        _ => false,
+    };
+    is_name(*code) && is_name(*name) && is_array
+}
+
+fn reconstructs(tree: &Tree, object: &Object) -> bool {
+    let Some([class, base, state]) = arguments(tree, object) else { return false };
+    let is_object = tree.global(*base).is_some_and(|(module, name)| {
+        matches!(module.as_str(), "builtins" | "__builtin__") && name == "object"
+    });
+    let is_class = matches!(tree.node(*class), Node::Global(..));
+    is_class && is_object && matches!(tree.node(*state), Node::None)
+}
+
+/// Whether a state is attributes of usual names. `__setstate__` among them would be called with the next
+/// state.
+fn are_attributes(tree: &Tree, state: Id) -> bool {
+    let are_usual = |id: &Id| match tree.node(*id) {
+        Node::Dict(pairs) => pairs.iter().all(|(key, _)| {
+            matches!(tree.node(*key), Node::Text(..))
+                && tree.word(*key).is_ok_and(|key| key.is_some_and(|key| !key.starts_with("__")))
+        }),
+        Node::None => true,
+        _ => false,
+    };
+    match tree.node(state) {
+        // Attributes, and those that have a place of their own; anything longer is refused.
+        Node::Tuple(both) if both.len() == 2 => both.iter().all(are_usual),
+        Node::Tuple(_) => true,
+        _ => are_usual(&state),
+    }
+}
+
+/// What pickles of tensors refer to, by module.
+const KNOWN: &[(&str, &[&str], Use)] = &[
+    ("numpy", &["dtype"], Use::State),
+    ("numpy", NUMPY, Use::Call),
+    ("numpy.core.multiarray", &["_reconstruct"], Use::State),
+    ("numpy._core.multiarray", &["_reconstruct"], Use::State),
+    ("numpy.core.multiarray", &["scalar"], Use::Call),
+    ("numpy._core.multiarray", &["scalar"], Use::Call),
+    ("numpy.core.numeric", &["_frombuffer"], Use::State),
+    ("numpy._core.numeric", &["_frombuffer"], Use::State),
+    ("numpy.ma.core", &["_mareconstruct"], Use::State),
+    ("numpy.ma.core", MASKED, Use::Call),
+    ("numpy.ma", MASKED, Use::Call),
+    ("numpy.dtypes", DTYPES, Use::Call),
+    ("_codecs", &["encode"], Use::Encode),
+    ("collections", &["OrderedDict"], Use::Attributes),
+    ("collections", &["Counter", "defaultdict", "deque"], Use::Call),
+    ("datetime", &["date", "datetime", "time", "timedelta", "timezone"], Use::Call),
+    ("decimal", &["Decimal"], Use::Call),
+    ("pathlib", PATHS, Use::Call),
+    ("pathlib._local", PATHS, Use::Call),
+    ("builtins", BUILTINS, Use::Call),
+    ("__builtin__", BUILTINS, Use::Call),
+    ("builtins", &["eval"], Use::Eval),
+    ("__builtin__", &["eval"], Use::Eval),
+    ("copy_reg", &["_reconstructor"], Use::Reconstructor),
+    ("copyreg", &["_reconstructor"], Use::Reconstructor),
+    ("paddle.distributed.checkpoint.metadata", PADDLE_METADATA, Use::Attributes),
+    ("paddle.distributed.flex_checkpoint.dcp.metadata", PADDLE_METADATA, Use::Attributes),
+    ("torch._utils", TORCH_REBUILDS, Use::Call),
+    ("torch", TORCH, Use::Call),
+    ("torch.serialization", &["_get_layout"], Use::Call),
+    ("torch.distributed.checkpoint.metadata", TORCH_METADATA, Use::Attributes),
+    ("torch.distributed.checkpoint.metadata", &["TensorProperties"], Use::State),
+    ("torch.distributed.checkpoint.filesystem", &["_StorageInfo"], Use::Attributes),
+    ("torch.storage", &["UntypedStorage", "TypedStorage"], Use::Call),
+];
+
+#[rustfmt::skip]
+const BUILTINS: &[&str] = &[
+    "bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "object",
+    "range", "set", "slice", "str", "tuple", "xrange", "long", "unicode",
+];
+
+/// Classes of paths, which are made and not followed.
+const PATHS: &[&str] =
+    &["Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath", "WindowsPath"];
+
+/// Arrays and numbers.
+#[rustfmt::skip]
+const NUMPY: &[&str] = &[
+    "ndarray", "bool_", "bool", "bytes_", "complex128", "complex64", "datetime64", "float16", "float32",
+    "float64", "int16", "int32", "int64", "int8", "str_", "timedelta64", "uint16", "uint32", "uint64",
+    "uint8", "void",
+];
+
+const MASKED: &[&str] = &["MaskedArray", "MaskedConstant", "mvoid"];
+
+#[rustfmt::skip]
+const DTYPES: &[&str] = &[
+    "BoolDType", "BytesDType", "Complex128DType", "Complex64DType", "DateTime64DType", "Float16DType",
+    "Float32DType", "Float64DType", "Int16DType", "Int32DType", "Int64DType", "Int8DType", "StrDType",
+    "TimeDelta64DType", "UInt16DType", "UInt32DType", "UInt64DType", "UInt8DType",
+];
+
+const PADDLE_METADATA: &[&str] = &["Metadata", "LocalTensorMetadata", "LocalTensorIndex"];
+
+const TORCH_METADATA: &[&str] = &[
+    "BytesStorageMetadata",
+    "ChunkStorageMetadata",
+    "Metadata",
+    "MetadataIndex",
+    "StorageMeta",
+    "TensorStorageMetadata",
+    "_MEM_FORMAT_ENCODING",
+];
+
+const TORCH_REBUILDS: &[&str] = &[
+    "_rebuild_tensor",
+    "_rebuild_tensor_v2",
+    "_rebuild_tensor_v3",
+    "_rebuild_parameter",
+    "_rebuild_qtensor",
+    "_rebuild_sparse_tensor",
+    "_rebuild_meta_tensor_no_storage",
+    "_rebuild_nested_tensor",
+];
+
+#[rustfmt::skip]
+const TORCH: &[&str] = &[
+    "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage",
+    "ComplexFloatStorage", "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage",
+    "QInt8Storage", "QInt32Storage", "QUInt8Storage", "ShortStorage", "Size", "device", "bfloat16", "bool",
+    "complex128", "complex32", "complex64", "float16", "float32", "float4_e2m1fn_x2", "float64",
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "int16", "int32",
+    "int64", "int8", "per_channel_affine", "per_channel_affine_float_qparams", "per_channel_symmetric",
+    "per_tensor_affine", "per_tensor_symmetric", "uint16", "uint32", "uint64", "uint8",
+];

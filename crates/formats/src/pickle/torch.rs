@@ -1,0 +1,83 @@
+//! The tensors in a pickle of PyTorch: their elements are elsewhere, and a persistent id says where and
+//! how many, `('storage', torch.FloatStorage, '0', 'cpu', 12)`.
+//!
+//! | file | where elements are |
+//! |---|---|
+//! | a zip archive with `P/data.pkl` (since 1.6) | the member `P/data/KEY` |
+//! | five pickles: a number, a version, facts, the value, the keys | behind them, in the order of the keys: their number as an `i64`, and the elements |
+//!
+//! Source of truth: `torch/serialization.py` of PyTorch 2.8.
+
+use std::collections::BTreeMap;
+
+use super::tree::{Id, Node, Tree};
+
+/// Bytes of the elements behind each key; `None` if the pickle has other persistent identifiers.
+pub(crate) fn storages(tree: &Tree) -> Option<BTreeMap<String, Storage>> {
+    let mut storages = BTreeMap::new();
+    for (_, node) in tree.nodes() {
+        if let Node::Persistent(id) = node {
+            let (key, storage) = storage(tree, *id)?;
+            // Every tensor that shares a storage refers to it again.
+            if *storages.entry(key).or_insert(storage) != storage {
+                return None;
+            }
+        }
+    }
+    Some(storages)
+}
+
+/// The elements behind a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Storage {
+    pub(crate) count: u64,
+    pub(crate) element_size: u64,
+}
+
+impl Storage {
+    pub(crate) fn size(self) -> Option<u64> {
+        self.count.checked_mul(self.element_size)
+    }
+}
+
+fn storage(tree: &Tree, id: Id) -> Option<(String, Storage)> {
+    let Node::Tuple(items) = tree.node(id) else { return None };
+    let ([kind, class, key, _, count] | [kind, class, key, _, count, _]) = items.as_slice() else {
+        return None;
+    };
+    if tree.short(*kind)? != "storage" || !items.get(5).is_none_or(|view| is_none(tree, *view)) {
+        return None;
+    }
+    let (module, class) = tree.global(*class)?;
+    let Node::Int(count) = tree.node(*count) else { return None };
+    let element_size = element_size(&module, &class)?;
+    let storage = Storage { count: u64::try_from(*count).ok()?, element_size };
+    Some((tree.short(*key)?, storage))
+}
+
+fn is_none(tree: &Tree, id: Id) -> bool {
+    matches!(tree.node(id), Node::None)
+}
+
+fn element_size(module: &str, class: &str) -> Option<u64> {
+    match (module, class) {
+        ("torch.storage", "UntypedStorage") => Some(1),
+        ("torch", class) => Some(match class.strip_suffix("Storage")? {
+            "Bool" | "Byte" | "Char" | "QInt8" | "QUInt8" | "Untyped" => 1,
+            "BFloat16" | "Half" | "Short" => 2,
+            "Float" | "Int" | "QInt32" => 4,
+            "ComplexFloat" | "Double" | "Long" => 8,
+            "ComplexDouble" => 16,
+            _ => return None,
+        }),
+        _ => None,
+    }
+}
+
+/// The keys that a pickle of nothing but keys holds, in order.
+pub(crate) fn keys(tree: &Tree) -> Option<Vec<String>> {
+    match tree.node(tree.root()) {
+        Node::List(keys) => keys.iter().map(|key| tree.short(*key)).collect(),
+        _ => None,
+    }
+}

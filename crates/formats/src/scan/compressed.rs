@@ -1,0 +1,91 @@
+//! Files that are compressed as a whole.
+
+use std::io::Read;
+
+use bytes::Bytes;
+use flate2::bufread::{GzDecoder, ZlibDecoder};
+
+/// How bytes are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    Gzip,
+    Zlib,
+    /// One that is not looked into.
+    Other(&'static str),
+}
+
+/// How bytes are compressed, if they are.
+pub(super) fn method(head: &[u8]) -> Option<Method> {
+    const STARTS: [(&[u8], &str); 5] = [
+        (b"BZh", "bzip2"),
+        (b"\xfd7zXZ\0", "xz"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+        (b"\x04\x22\x4d\x18", "lz4"),
+        (b"7z\xbc\xaf\x27\x1c", "7-zip"),
+    ];
+    if head.starts_with(b"\x1f\x8b") {
+        return Some(Method::Gzip);
+    }
+    if let [0x08 | 0x18 | 0x28 | 0x38 | 0x48 | 0x58 | 0x68 | 0x78, flags, ..] = *head {
+        let first = u16::from(head.first().copied().unwrap_or_default());
+        if (first * 256 + u16::from(flags)).is_multiple_of(31) {
+            return Some(Method::Zlib);
+        }
+    }
+    // Of bytes that had a size of a known dictionary: two more are zeros.
+    if let [0x5d, 0, 0, ..] = head {
+        return Some(Method::Other("lzma"));
+    }
+    let start = STARTS.iter().find(|(start, _)| head.starts_with(start));
+    start.map(|(_, how)| Method::Other(how))
+}
+
+/// What compressed bytes stand for.
+pub(super) struct Inflated {
+    /// As far as they could be inflated.
+    pub(super) bytes: Vec<u8>,
+    /// Why that is not all, if it is not.
+    pub(super) damage: Option<String>,
+}
+
+/// Inflates at most `most` bytes; streams of gzip may follow one another.
+pub(super) fn inflate(method: Method, compressed: &Bytes, most: u64) -> Inflated {
+    let (mut bytes, mut rest) = (Vec::new(), compressed.as_ref());
+    loop {
+        let left = most.saturating_sub(bytes.len() as u64);
+        let (damage, after) = match method {
+            Method::Gzip => {
+                let mut decoder = GzDecoder::new(rest);
+                (some(&mut decoder, left, &mut bytes), decoder.into_inner())
+            }
+            _ => {
+                let mut decoder = ZlibDecoder::new(rest);
+                (some(&mut decoder, left, &mut bytes), decoder.into_inner())
+            }
+        };
+        let is_another = method == Method::Gzip && after.starts_with(b"\x1f\x8b");
+        if damage.is_none() && is_another {
+            rest = after;
+            continue;
+        }
+        let behind = || {
+            let size = after.len();
+            (size > 0).then(|| format!("{size} bytes behind what is compressed are no part of it"))
+        };
+        return Inflated { damage: damage.or_else(behind), bytes };
+    }
+}
+
+/// Inflates one stream; gives why that is not all of it.
+fn some(decoder: &mut impl Read, left: u64, bytes: &mut Vec<u8>) -> Option<String> {
+    // One more tells whether there are more.
+    let before = bytes.len() as u64;
+    match decoder.take(left.saturating_add(1)).read_to_end(bytes) {
+        Err(error) => Some(format!("it is damaged: {error}")),
+        Ok(_) if bytes.len() as u64 - before > left => {
+            bytes.truncate(usize::try_from(before + left).unwrap_or(usize::MAX));
+            Some(format!("it has more than the {left} bytes that are looked at"))
+        }
+        Ok(_) => None,
+    }
+}

@@ -1,0 +1,460 @@
+//! A look into a file, and everything in it.
+
+use std::collections::BTreeMap;
+
+use lodstone_model::Limits;
+use lodstone_store::{Blob, Error as StoreError, check_relative};
+
+use super::compressed::{self, Method};
+use super::{Effort, LARGEST, Pickles, text, torch};
+use crate::numpy::survey::{self, Elements};
+use crate::pickle::{self, Finding, Import, Loads};
+use crate::{Error, Result, numpy, tar, zip};
+
+/// Endings of names under which pickles go: what is damaged in them is looked for behind the damage.
+const ENDINGS: [&str; 22] = [
+    "pdparams", "pdopt", "pdstates", "pdtensor", "info", "metadata", "distcp", "states", "pkl",
+    "pickle", "pk", "p", "pt", "pth", "ckpt", "bin", "model", "joblib", "dill", "data", "sav",
+    "pyt",
+];
+
+/// Bytes of numbers that are looked at, deflated: who loads them loads no pickle.
+const NUMBERS: u64 = 1 << 20;
+
+/// Findings of a file that are kept.
+const FINDINGS: usize = 100_000;
+
+pub(super) struct Look<'a> {
+    pub(super) found: Pickles,
+    pub(super) limits: &'a Limits,
+    pub(super) left: Effort,
+}
+
+/// A file, or a member of an archive.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    /// What it is called where it is.
+    pub(super) name: &'a str,
+    /// What it is called from outside, if it is a member.
+    pub(super) member: Option<&'a str>,
+    pub(super) blob: &'a Blob,
+    /// How many levels of archives may be in it.
+    pub(super) left: usize,
+    /// The numbers in the archive, by name, with their sizes in bytes.
+    pub(super) numbers: Option<&'a BTreeMap<String, u64>>,
+}
+
+/// What a file is, to who looks into it.
+enum Kind {
+    Zip,
+    Tar,
+    Compressed(Method),
+    Array,
+    /// Numbers that a pickle beside them names.
+    Numbers,
+    Other,
+}
+
+impl Look<'_> {
+    pub(super) fn at(&mut self, place: &Place<'_>) -> Result<()> {
+        self.left.steps.progress.advance(0)?;
+        let block = tar::BLOCK as u64;
+        // What is deflated may be damaged right there.
+        let head = self.inflated(place.blob, block)?.0.head(block)?;
+        let kind = self.kind(place, &head);
+        let most = match kind {
+            Kind::Numbers => NUMBERS,
+            Kind::Array if self.is_plain(place.blob)? => NUMBERS,
+            _ => LARGEST,
+        };
+        let (there, damage) = self.inflated(place.blob, most)?;
+        let (all, some) = (place.blob.len(), there.len());
+        let is_cut = some < all && (some < most || most == LARGEST) && damage.is_none();
+        if is_cut {
+            self.unread(place, format!("of its {all} bytes, deflated, {some} were looked at"));
+        }
+        let inside = Place { blob: &there, ..*place };
+        let is_container = matches!(kind, Kind::Zip | Kind::Tar | Kind::Compressed(_));
+        let is_whole = !is_cut && damage.is_none();
+        if is_container && place.left == 0 {
+            self.unread(place, "it is an archive in archives in an archive".to_owned());
+        } else if is_container && !is_whole {
+            // Half an archive is none.
+            return damage.map_or(Ok(()), Err);
+        } else {
+            self.inside(&inside, &head, &kind, all, is_whole)?;
+        }
+        damage.map_or(Ok(()), Err)
+    }
+
+    fn kind(&self, place: &Place<'_>, head: &[u8]) -> Kind {
+        let size = place.numbers.and_then(|numbers| numbers.get(place.name));
+        let is_zip = head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06");
+        match compressed::method(head) {
+            _ if size == Some(&place.blob.len()) => Kind::Numbers,
+            _ if is_zip => Kind::Zip,
+            _ if tar::is_tar(head) => Kind::Tar,
+            _ if numpy::is_npy(head) => Kind::Array,
+            Some(method) => Kind::Compressed(method),
+            None => Kind::Other,
+        }
+    }
+
+    /// Whether a file is an array of numbers, as far as its header says.
+    fn is_plain(&mut self, blob: &Blob) -> Result<bool> {
+        let head = self.inflated(blob, NUMBERS)?.0;
+        let array = survey::survey(&head);
+        Ok(array.is_ok_and(|array| matches!(array.elements, Elements::Plain(_))))
+    }
+
+    /// Looks at what is in memory, or in a file; `all` bytes of which this may be the beginning.
+    fn inside(
+        &mut self,
+        place: &Place<'_>,
+        head: &[u8],
+        kind: &Kind,
+        all: u64,
+        is_whole: bool,
+    ) -> Result<()> {
+        let loads = self.loads(place, false);
+        let is_understood = match kind {
+            Kind::Zip => self.zip(place)?,
+            Kind::Tar => self.tar(place)?,
+            Kind::Compressed(method) => self.compressed(place, *method)?,
+            Kind::Array => self.array(place, head, all)?,
+            Kind::Numbers => true,
+            Kind::Other if loads.complete && is_whole => {
+                if loads.asks && loads.findings.is_empty() {
+                    let why = "its pickle asks the loader for objects, which are not known";
+                    self.unread(place, why.to_owned());
+                }
+                true
+            }
+            Kind::Other if torch::is_old(place.blob, &loads) => true,
+            Kind::Other => text::is_text(place.blob)?,
+        };
+        if !is_understood && !loads.cut {
+            self.found.uninterpreted.push(place.member.map(str::to_owned));
+        }
+        self.pickled(place, head, loads, is_understood)?;
+        if !matches!(kind, Kind::Zip | Kind::Tar | Kind::Compressed(_)) {
+            self.behind(place)?;
+        }
+        Ok(())
+    }
+
+    fn loads(&mut self, place: &Place<'_>, keep: bool) -> Loads {
+        pickle::loads(place.blob, self.limits, &mut self.left.steps, keep)
+    }
+
+    /// Adds what loading pickles from the first byte on does.
+    fn pickled(
+        &mut self,
+        place: &Place<'_>,
+        head: &[u8],
+        loads: Loads,
+        is_understood: bool,
+    ) -> Result<()> {
+        if loads.complete || loads.cut {
+            self.add(place, loads.findings);
+            return Ok(());
+        }
+        let is_protocol = matches!(head, [0x80, 2..=5, ..]);
+        let mut findings = loads.findings;
+        let is_pickle = is_protocol || has_pickle_ending(place.name) || loads.imports;
+        if !is_understood && is_pickle {
+            findings.extend(pickle::scan_within(place.blob, self.limits, &mut self.left.steps)?);
+        }
+        if let Some(Import { offset, name, is_identifier }) = loads.broken {
+            let name = name.escape_debug();
+            let why = format!("loaded as a pickle, it imports `{name}` (byte {offset}) and fails");
+            match is_identifier || is_protocol {
+                true => self.unread(place, why),
+                false => self.found.improbable.push((place.member.map(str::to_owned), why)),
+            }
+        }
+        // A whole pickle before what fails is loaded to its end.
+        let first = findings.iter().find(|it| it.how != "path" && it.offset < loads.end);
+        if is_understood && let Some(Finding { offset, module, name, .. }) = first {
+            let name = format!("{module}.{name}");
+            let why = format!("its first pickle imports `{}` (byte {offset})", name.escape_debug());
+            self.unread(place, why);
+        }
+        // Bytes that happen to be a pickle have no names that a person could have given.
+        findings.retain(|finding| is_protocol || is_likely(finding));
+        findings.sort_by(|a, b| (a.offset, a.how, &a.name).cmp(&(b.offset, b.how, &b.name)));
+        findings.dedup();
+        self.add(place, findings);
+        Ok(())
+    }
+
+    /// Looks into an archive that follows other bytes: programs that open archives find it there.
+    fn behind(&mut self, place: &Place<'_>) -> Result<()> {
+        let Some(start) = zip::behind(place.blob)? else { return Ok(()) };
+        self.found.ambiguous =
+            Some(format!("it is an archive behind {start} bytes of another kind"));
+        // Its members are a level further down.
+        if place.left > 1 {
+            let archive = place.blob.slice(start, place.blob.len() - start)?;
+            self.zip(&Place { blob: &archive, left: place.left - 1, numbers: None, ..*place })?;
+        }
+        Ok(())
+    }
+
+    /// What is deflated in memory, up to `most` bytes, and why there is no more if it is damaged there.
+    /// It is inflated from the beginning whenever somebody goes back, as who looks for something does.
+    fn inflated(&mut self, blob: &Blob, most: u64) -> Result<(Blob, Option<Error>)> {
+        const PIECE: u64 = 64 << 10;
+        if blob.file_range().is_some() || blob.in_memory().is_some() {
+            return Ok((blob.clone(), None));
+        }
+        let size = blob.len().min(most).min(self.left.inflated);
+        self.left.inflated -= size;
+        let (mut bytes, mut damage) = (Vec::new(), None);
+        let (mut at, mut step) = (0, PIECE);
+        while at < size && step > 0 {
+            self.left.steps.progress.advance(0)?;
+            let piece = blob.slice(at, step.min(size - at))?;
+            match piece.read() {
+                Ok(piece) => bytes.extend_from_slice(&piece),
+                // Up to the very byte: a loader may act on it before it knows of the damage.
+                Err(error) => {
+                    damage = Some(error.into());
+                    step = if at <= self.left.inflated { step / 2 } else { 0 };
+                    self.left.inflated = self.left.inflated.saturating_sub(at);
+                    continue;
+                }
+            }
+            at += piece.len();
+        }
+        Ok((Blob::memory(bytes), damage))
+    }
+
+    /// Looks into a zip archive; gives whether it is one to the last byte.
+    fn zip(&mut self, place: &Place<'_>) -> Result<bool> {
+        let archive = match zip::survey(place.blob, self.limits) {
+            Ok(archive) => archive,
+            Err(error) => {
+                let steps = &mut self.left.steps;
+                let findings = pickle::scan_within(place.blob, self.limits, steps)?;
+                self.add(place, findings.into_iter().filter(is_likely).collect());
+                // Torch's distributed checkpoints are archives and tensors end to end.
+                if ending_of(place.name).eq_ignore_ascii_case("distcp") {
+                    return Ok(false);
+                }
+                self.found.ambiguous = Some(error.to_string());
+                return Ok(true);
+            }
+        };
+        self.found.is_archive = true;
+        if let Some(odd) = archive.odd {
+            self.unread(place, odd);
+        }
+        let is_pickle = |member: &&zip::Member| {
+            member
+                .name
+                .strip_suffix("data.pkl")
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+        };
+        let before = self.found.findings.len();
+        let torch = archive.members.iter().find(is_pickle).map(|member| member.name.clone());
+        let mut numbers = None;
+        if let Some(member) = archive.members.iter().find(is_pickle) {
+            numbers = self.torch(place, &member.name, &member.whole())?;
+        }
+        for inner in &archive.members {
+            if torch.as_ref() != Some(&inner.name) {
+                self.at_member(place, &inner.name, &inner.whole(), numbers.as_ref())?;
+            }
+        }
+        if archive.members.iter().any(|member| member.name.contains("/code/")) {
+            self.script(place, before);
+        }
+        Ok(true)
+    }
+
+    /// What a program of TorchScript imports is in its archive, and is no module of Python: it is no
+    /// finding, of those from number `before` on, and not understood.
+    fn script(&mut self, place: &Place<'_>, before: usize) {
+        let is_own = |module: &str| {
+            module.split('.').next() == Some("__torch__") || module == "torch.jit._pickle"
+        };
+        let mut number = 0;
+        self.found.findings.retain(|(_, finding)| {
+            number += 1;
+            number <= before || !is_own(&finding.module)
+        });
+        self.unread(place, "it is a program of TorchScript, which is not looked into".to_owned());
+    }
+
+    /// Looks into the pickle of a model of PyTorch; gives the members that are its numbers.
+    fn torch(
+        &mut self,
+        archive: &Place<'_>,
+        name: &str,
+        blob: &Blob,
+    ) -> Result<Option<BTreeMap<String, u64>>> {
+        let (there, damage) = self.inflated(blob, LARGEST)?;
+        let is_whole = there.len() == blob.len() && damage.is_none();
+        let loads = pickle::loads(&there, self.limits, &mut self.left.steps, true);
+        let numbers = match loads.kept.as_slice() {
+            [pickle] if loads.complete && loads.asks && is_whole => torch::members(name, pickle),
+            _ => None,
+        };
+        if numbers.is_none() && !loads.cut {
+            self.at_member(archive, name, blob, None)?;
+            return Ok(None);
+        }
+        let member = self.member(archive, name);
+        self.check_name(&member, name);
+        let place = Place { name, member: Some(&member), blob: &there, ..*archive };
+        self.add(&place, loads.findings);
+        Ok(numbers)
+    }
+
+    fn tar(&mut self, place: &Place<'_>) -> Result<bool> {
+        let inside = tar::members(place.blob, self.limits)?;
+        self.found.is_archive = true;
+        self.found.ambiguous = inside.ambiguous.or(self.found.ambiguous.take());
+        if let Some(odd) = inside.odd {
+            self.unread(place, odd);
+        }
+        for name in inside.names {
+            self.check_name(&self.member(place, &name), &name);
+        }
+        for (name, data) in inside.members {
+            self.at_member(place, &name, &data, None)?;
+        }
+        Ok(true)
+    }
+
+    /// Looks into what is compressed; gives whether it is known how.
+    fn compressed(&mut self, place: &Place<'_>, method: Method) -> Result<bool> {
+        if let Method::Other(how) = method {
+            self.unread(place, format!("it is compressed by {how}: what is in it is not known"));
+            return Ok(true);
+        }
+        let most = LARGEST.min(self.left.inflated);
+        let inflated = compressed::inflate(method, &place.blob.bytes()?, most);
+        self.left.inflated = self.left.inflated.saturating_sub(inflated.bytes.len() as u64);
+        if method == Method::Zlib && inflated.bytes.is_empty() {
+            // Two bytes are like it by chance.
+            return text::is_text(place.blob);
+        }
+        if let Some(why) = inflated.damage {
+            self.unread(place, why);
+        }
+        let name = place.name.rsplit_once('.').map_or(place.name, |(stem, _)| stem);
+        let blob = Blob::memory(inflated.bytes);
+        self.at(&Place { name, blob: &blob, left: place.left - 1, numbers: None, ..*place })?;
+        Ok(true)
+    }
+
+    /// Looks at an array, and at what follows it, as who loads several from a file does.
+    fn array(&mut self, place: &Place<'_>, head: &[u8], all: u64) -> Result<bool> {
+        let Place { blob, .. } = *place;
+        let (start, size) = match survey::survey(blob) {
+            Ok(array) => (array.start, Some(array.elements)),
+            Err(_) => (survey::start(head).unwrap_or(u64::MAX), None),
+        };
+        let left = all.saturating_sub(start);
+        if let Some(Elements::Plain(size)) = size
+            && size <= left
+        {
+            let end = start + size;
+            if end < all && all == blob.len() && place.left > 0 {
+                let next = blob.slice(end, all - end)?;
+                self.at(&Place { blob: &next, left: place.left - 1, ..*place })?;
+            } else if end < all {
+                self.unread(place, format!("{} bytes follow the array", all - end));
+            }
+            return Ok(true);
+        }
+        let Some(rest) = blob.len().checked_sub(start) else { return Ok(false) };
+        let elements = blob.slice(start, rest)?;
+        let place = Place { blob: &elements, ..*place };
+        let mut loads = self.loads(&place, false);
+        let is_whole = loads.complete && size == Some(Elements::Objects) && rest == left;
+        if !is_whole && !loads.cut {
+            let found = pickle::scan_within(&elements, self.limits, &mut self.left.steps)?;
+            let is_object = size == Some(Elements::Objects);
+            loads.findings.extend(found);
+            loads.findings.retain(|finding| is_object || is_likely(finding));
+            loads
+                .findings
+                .sort_by(|a, b| (a.offset, a.how, &a.name).cmp(&(b.offset, b.how, &b.name)));
+            loads.findings.dedup();
+        }
+        if loads.asks && loads.findings.is_empty() {
+            self.unread(&place, "its pickle asks the loader for objects".to_owned());
+        }
+        loads.findings.iter_mut().for_each(|finding| finding.offset += start);
+        self.add(&place, loads.findings);
+        Ok(is_whole)
+    }
+
+    fn member(&self, archive: &Place<'_>, name: &str) -> String {
+        match archive.member {
+            Some(outer) => format!("{outer}/{name}"),
+            None => name.to_owned(),
+        }
+    }
+
+    fn check_name(&mut self, member: &str, name: &str) {
+        if let Err(error) = check_relative(name) {
+            self.found.escapes.push((member.to_owned(), error.to_string()));
+        }
+    }
+
+    fn at_member(
+        &mut self,
+        archive: &Place<'_>,
+        name: &str,
+        blob: &Blob,
+        numbers: Option<&BTreeMap<String, u64>>,
+    ) -> Result<()> {
+        let member = self.member(archive, name);
+        self.check_name(&member, name);
+        let place = Place { name, member: Some(&member), blob, left: archive.left - 1, numbers };
+        match self.at(&place) {
+            Err(Error::Store(StoreError::Cancelled)) => Err(StoreError::Cancelled.into()),
+            // Deflated bytes that are none, or not those of the checksum.
+            Err(error) => {
+                self.found.ambiguous = Some(format!("member `{member}`: {error}"));
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn add(&mut self, place: &Place<'_>, mut findings: Vec<Finding>) {
+        let left = FINDINGS.saturating_sub(self.found.findings.len());
+        if findings.len() > left {
+            findings.truncate(left);
+            self.unread(place, format!("there are more than {FINDINGS} findings"));
+        }
+        let member = place.member.map(str::to_owned);
+        self.found.findings.extend(findings.into_iter().map(|finding| (member.clone(), finding)));
+    }
+
+    fn unread(&mut self, place: &Place<'_>, why: String) {
+        self.found.unread.push((place.member.map(str::to_owned), why));
+    }
+}
+
+fn ending_of(name: &str) -> &str {
+    name.rsplit_once('.').map_or("", |(_, ending)| ending)
+}
+
+fn has_pickle_ending(name: &str) -> bool {
+    ENDINGS.iter().any(|known| ending_of(name).eq_ignore_ascii_case(known))
+}
+
+/// Whether something has a name that a person could have given it: in bytes that are no pickle, that
+/// is what tells one that hides there from chance. That not all was looked at is no chance.
+fn is_likely(finding: &Finding) -> bool {
+    let readable = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "._".contains(c))
+    };
+    finding.how == "limit" || (readable(&finding.module) && readable(&finding.name))
+}

@@ -1,0 +1,119 @@
+//! What a loader does with a file, whatever the file is called, and whether every byte of it is
+//! understood.
+//!
+//! A file, or a member of an archive, is understood if it is one of these, to the last byte:
+//!
+//! | what | where |
+//! |---|---|
+//! | pickles end to end, without persistent identifiers and extension codes | `look` |
+//! | an archive (zip, tar) whose members are understood, and nothing beside them | `look` |
+//! | something compressed (gzip, zlib) of which that holds | `compressed` |
+//! | an array of NumPy: numbers, or objects that are such a pickle | `look` |
+//! | a model of PyTorch: a pickle, and numbers in the places that it names | `torch` |
+//! | text, or nothing | `text` |
+//!
+//! and if no unpickler of CPython that begins at the first byte of it imports anything before it fails.
+//! The readers of the formats recognize all other models; everything else is unknown.
+
+mod compressed;
+mod look;
+mod text;
+mod torch;
+
+use std::path::Path;
+
+use lodstone_model::Limits;
+use lodstone_store::{Blob, Progress};
+
+use self::look::{Look, Place};
+use crate::pickle::{self, Finding, Steps};
+use crate::{Error, Result};
+
+/// What the pickles in a file would do, and what is not known of it.
+#[derive(Clone, Debug, Default)]
+pub struct Pickles {
+    /// What they would import and call that tensors do not need, each with the member of an archive that
+    /// it is in.
+    pub findings: Vec<(Option<String>, Finding)>,
+    /// Whether the file is an archive whose members were looked at.
+    pub is_archive: bool,
+    /// Names in an archive that lead out of where it is unpacked, with the rule they break.
+    pub escapes: Vec<(String, String)>,
+    /// Members, or the file itself, that could not be looked into, or are not what they should be, with
+    /// the reason.
+    pub unread: Vec<(Option<String>, String)>,
+    /// Members, or the file itself, that are none of what is looked into here. They may be models.
+    pub uninterpreted: Vec<Option<String>>,
+    /// Members, or the file itself, by which a loader of pickles imports something that has no name of a
+    /// module, before it fails: texts, mostly.
+    pub improbable: Vec<(Option<String>, String)>,
+    /// Why an archive cannot be relied on: who loads it may see other members than are seen here.
+    pub ambiguous: Option<String>,
+}
+
+/// Levels of archives in archives that are looked into.
+const DEEP: usize = 3;
+
+/// Bytes of a deflated member that are inflated to be looked into.
+const LARGEST: u64 = 256 << 20;
+
+/// Bytes that are inflated in a scan at most, members of members among them, beside [`RATIO`] for each
+/// byte of a file: archives in archives multiply, and so does the time.
+const INFLATED: u64 = 256 << 20;
+
+/// Bytes that are inflated for each byte of a file: pickles take a third of themselves.
+const RATIO: u64 = 4;
+
+/// Values of a pickle in a small file: deflated, they are a thousand for each byte.
+const VALUES: usize = 1 << 20;
+
+/// The same for each byte of the file.
+const VALUES_RATIO: u64 = 16;
+
+/// What a scan may still do for small files that become large ones, however many there are. What a file
+/// justifies by its size is beside that.
+#[derive(Debug)]
+pub struct Effort {
+    /// Bytes that may be inflated.
+    inflated: u64,
+    /// Opcodes of pickles that may be looked at.
+    steps: Steps,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self::new(&Progress::default())
+    }
+}
+
+impl Effort {
+    /// What one scan may do, until `progress` is cancelled.
+    pub fn new(progress: &Progress) -> Self {
+        let steps = Steps { left: pickle::STEPS, progress: progress.clone() };
+        Self { inflated: INFLATED, steps }
+    }
+}
+
+/// Lists what the pickles in a file would do when its own framework loads it, and what of it is not
+/// understood. Files are looked at by content: a name can hide a pickle, and not make one of what is none.
+/// Files that are scanned together share an `effort`.
+///
+/// # Errors
+/// What reading the file gives; that the scan was cancelled.
+pub fn pickles(path: &Path, blob: &Blob, limits: &Limits, effort: &mut Effort) -> Result<Pickles> {
+    let values = usize::try_from(blob.len().saturating_mul(VALUES_RATIO)).unwrap_or(usize::MAX);
+    let values = values.saturating_add(VALUES);
+    let limits = Limits { nodes: limits.nodes.min(values), ..limits.clone() };
+    let steps = effort.steps.left.saturating_add(pickle::steps_of(blob));
+    let left = Effort {
+        inflated: effort.inflated.saturating_add(blob.len().saturating_mul(RATIO)),
+        steps: Steps { left: steps, progress: effort.steps.progress.clone() },
+    };
+    let mut look = Look { found: Pickles::default(), limits: &limits, left };
+    let name = path.to_string_lossy();
+    let looked = look.at(&Place { name: &name, member: None, blob, left: DEEP, numbers: None });
+    effort.inflated = effort.inflated.min(look.left.inflated);
+    effort.steps.left = effort.steps.left.min(look.left.steps.left);
+    effort.steps.progress.advance(0).map_err(Error::from)?;
+    looked.map(|()| look.found)
+}

@@ -1,0 +1,39 @@
+//! Text: nothing that is loaded by itself does anything with it but show it.
+
+use lodstone_store::Blob;
+
+use crate::Result;
+
+/// Whether all bytes are UTF-8 without control characters other than those of texts.
+///
+/// # Errors
+/// What reading gives.
+pub(super) fn is_text(blob: &Blob) -> Result<bool> {
+    const PIECE: u64 = 64 << 10;
+    let (mut at, mut piece) = (0, Vec::new());
+    while at < blob.len() {
+        let size = PIECE.min(blob.len() - at);
+        piece.resize(usize::try_from(size).unwrap_or(0), 0);
+        blob.read_at(at, &mut piece)?;
+        let is_last = at + size == blob.len();
+        let valid = match std::str::from_utf8(&piece) {
+            Ok(text) => text,
+            // A character that goes on in the next piece begins that one.
+            Err(error) if error.error_len().is_none() && !is_last && error.valid_up_to() > 0 => {
+                let (valid, _) = piece.split_at(error.valid_up_to());
+                std::str::from_utf8(valid).unwrap_or_default()
+            }
+            Err(_) => return Ok(false),
+        };
+        if valid.bytes().any(|byte| byte.is_ascii_control() && !is_of_text(byte)) {
+            return Ok(false);
+        }
+        at += valid.len() as u64;
+    }
+    Ok(true)
+}
+
+/// Whether a control character is used in texts: tabs, line feeds, form feeds, carriage returns.
+fn is_of_text(byte: u8) -> bool {
+    matches!(byte, b'\t' | b'\n' | 0x0c | b'\r')
+}

@@ -1,0 +1,97 @@
+//! Runs programs that another framework wrote and ran, many in one process.
+//!
+//!     cargo run --package lodstone --example run_calls -- rules
+//!     cargo run --package lodstone --example run_calls -- DIR...
+//!
+//! `rules` lists the operators of PaddlePaddle that there are rules for, one a line. A `DIR` has `calls.json`, a list of
+//! calls: a `name`, where its program begins in `programs.bin` and how long it is, what it is fed, and what is asked of
+//! it. A tensor is told by its element type, its extents, and where it begins in `elements.bin`. `found.json` and
+//! `found.bin` get the results in the same form, or what was wrong.
+
+#![expect(clippy::disallowed_methods, reason = "reads and writes files for another program")]
+#![expect(clippy::print_stdout, reason = "lists what there is")]
+
+use std::path::Path;
+
+use lodstone::runtime::{Dirs, Executor, Scope};
+use lodstone::{Blob, DType, Limits, Tensor};
+use lodstone_formats::paddle_program;
+use lodstone_lowering::paddle;
+use serde_json::{Map, Value, json};
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.as_slice() {
+        [] => Err("usage: run_calls rules | DIR...".into()),
+        [only] if only == "rules" => {
+            paddle::kinds().iter().for_each(|kind| println!("{kind}"));
+            Ok(())
+        }
+        directories => directories.iter().try_for_each(|directory| run_all(Path::new(directory))),
+    }
+}
+
+/// Runs all calls of a directory.
+fn run_all(directory: &Path) -> Result<(), Failure> {
+    let calls: Vec<Value> = serde_json::from_slice(&std::fs::read(directory.join("calls.json"))?)?;
+    let programs = Blob::memory(std::fs::read(directory.join("programs.bin"))?);
+    let elements = Blob::memory(std::fs::read(directory.join("elements.bin"))?);
+    let (mut told, mut bytes) = (Vec::new(), Vec::new());
+    for call in &calls {
+        let found = match results(call, &programs, &elements) {
+            Ok(results) => {
+                let mut facts = Map::new();
+                for (name, tensor) in results {
+                    facts.insert(name, fact(&tensor, &mut bytes)?);
+                }
+                json!({ "found": facts })
+            }
+            Err(error) => json!({ "error": error.to_string() }),
+        };
+        told.push(found);
+    }
+    std::fs::write(directory.join("found.json"), serde_json::to_vec(&told)?)?;
+    std::fs::write(directory.join("found.bin"), bytes)?;
+    Ok(())
+}
+
+/// What a call gives, by name.
+fn results(
+    call: &Value,
+    programs: &Blob,
+    elements: &Blob,
+) -> Result<Vec<(String, Tensor)>, Failure> {
+    let [begin, length] = [&call["program"][0], &call["program"][1]].map(Value::as_u64);
+    let (begin, length) = begin.zip(length).ok_or("expected a place of a program")?;
+    let program = programs.slice(begin, length)?;
+    let program = paddle_program::read(&program, "call", &Limits::default())?;
+    let feed = call["feed"].as_object().ok_or("expected what is fed")?;
+    let feed: Vec<(&str, Tensor)> = feed
+        .iter()
+        .map(|(name, fact)| Ok((name.as_str(), tensor(fact, elements)?)))
+        .collect::<Result<_, Failure>>()?;
+    let fetch = call["fetch"].as_array().ok_or("expected what is asked for")?;
+    let fetch: Vec<&str> = fetch.iter().filter_map(Value::as_str).collect();
+    let (mut executor, mut scope) = (Executor::default(), Scope::default());
+    let found = executor.run(&program, &mut scope, &feed, &fetch, &Dirs::default())?;
+    Ok(fetch.into_iter().map(str::to_owned).zip(found).collect())
+}
+
+fn tensor(fact: &Value, elements: &Blob) -> Result<Tensor, Failure> {
+    let name = fact[0].as_str().ok_or("expected an element type")?;
+    let dtype = DType::from_name(name).ok_or("expected an element type")?;
+    let shape = fact[1].as_array().ok_or("expected extents")?;
+    let shape: Vec<u64> = shape.iter().filter_map(Value::as_u64).collect();
+    let begin = fact[2].as_u64().ok_or("expected where it begins")?;
+    let size = dtype.size_of(&shape).ok_or("it is too large")?;
+    Ok(Tensor::dense(dtype, shape, elements.slice(begin, size)?))
+}
+
+/// How a tensor is told; its elements go to the others.
+fn fact(tensor: &Tensor, bytes: &mut Vec<u8>) -> Result<Value, Failure> {
+    let begin = bytes.len();
+    bytes.extend_from_slice(&tensor.data.bytes()?);
+    Ok(json!([tensor.dtype.to_string(), tensor.shape, begin]))
+}

@@ -1,0 +1,413 @@
+//! What a model could do, or tell about its maker, if its own framework opened it.
+//!
+//! A file is clean if all of it is understood and nothing was found. What is not understood is unknown, and
+//! said to be: nobody can tell what a loader makes of it.
+
+mod covered;
+mod findings;
+mod model;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use globset::GlobSet;
+use lodstone_formats::pickle::Finding;
+use lodstone_formats::{Effort, Error as FormatError, OpenOptions, Pickles, pickles};
+use lodstone_model::Model;
+use lodstone_store::{Blob, Dir, Error as StoreError, Progress, exists, is_dir, list_dir};
+use serde::Serialize;
+
+use self::covered::Covered;
+use self::findings::Findings;
+use crate::adapt::globs;
+use crate::{Error, Result, open_with};
+
+/// What was found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Scan {
+    /// Version of this structure.
+    pub schema: u32,
+    /// Whether anything was found, or is not known.
+    pub verdict: Verdict,
+    /// Whether the verdict is [`Verdict::Clean`].
+    pub clean: bool,
+    /// How many files were looked at.
+    pub files: usize,
+    /// How many findings there are.
+    pub finding_count: usize,
+    /// The first thousand of them, file by file.
+    pub findings: Vec<Danger>,
+    /// How many files, and members of archives, are not understood.
+    pub unknown_count: usize,
+    /// The first of them.
+    pub unknown: Vec<Unknown>,
+    /// How many of those were to be ignored, and are not among the unknown.
+    pub ignored_count: usize,
+    /// The first of them.
+    pub ignored: Vec<Unknown>,
+}
+
+/// What a scan comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Verdict {
+    /// Nothing was found, in files that were understood to the last byte, or are ignored.
+    #[default]
+    Clean,
+    /// Something was found. There may be files that were not understood, too.
+    Findings,
+    /// Nothing was found, and not all was understood.
+    Unknown,
+}
+
+/// Something that a model could do or tell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Danger {
+    /// What kind of thing it is.
+    pub kind: DangerKind,
+    /// The file it is in.
+    pub file: PathBuf,
+    /// Where in it: a byte of a pickle, an operator.
+    pub place: String,
+    /// What it is, in a sentence.
+    pub message: String,
+}
+
+/// A file, or a member of an archive, that is not understood.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unknown {
+    /// The file.
+    pub file: PathBuf,
+    /// The member of it, if it is an archive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
+    /// Why it is not understood.
+    pub reason: String,
+}
+
+/// What a model could do or tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DangerKind {
+    /// A pickle imports or calls something that tensors do not need.
+    Callable,
+    /// An operator reads or writes files, runs code or talks to other machines.
+    Operator,
+    /// A name leads out of the directory of the model.
+    Path,
+    /// An archive says different things in different places.
+    Archive,
+    /// Paths, source lines and names of the machine that it was made on.
+    Source,
+}
+
+/// How to scan.
+#[derive(Clone, Debug, Default)]
+pub struct ScanOptions {
+    /// How files are opened.
+    pub open: OpenOptions,
+    /// Patterns of paths, relative to the directory that is scanned, and of names of files: what is not
+    /// understood there is accepted. What is found there is not.
+    pub ignore: Vec<String>,
+    /// Counts the bytes of the files, and cancels.
+    pub progress: Progress,
+}
+
+/// Version of [`Scan`].
+const SCHEMA: u32 = 2;
+
+/// Files of a directory that are looked at.
+const MAX_FILES: usize = 100_000;
+
+/// Unknown files that are kept.
+const MAX_UNKNOWN: usize = 10_000;
+
+/// Looks for what a model could do or tell, if its own framework opened it. A directory is looked
+/// through with everything below it. Nothing is executed, and nothing compared with a seal.
+///
+/// # Errors
+/// If there is nothing at `path`, it cannot be read, a pattern is none, or the scan was cancelled.
+pub fn scan(path: impl AsRef<Path>, options: &ScanOptions) -> Result<Scan> {
+    let path = path.as_ref();
+    let mut look = Look {
+        options: OpenOptions { verify: false, ..options.open.clone() }
+            .stopped_by(&options.progress),
+        progress: &options.progress,
+        effort: Effort::new(&options.progress),
+        files: 0,
+        findings: Findings::default(),
+        unknown: Vec::new(),
+        covered: Covered::default(),
+    };
+    let ignore = globs(&options.ignore)?;
+    let mut root = path;
+    if is_dir(path) {
+        look.directory(path)?;
+    } else if exists(path) {
+        root = path.parent().unwrap_or(Path::new(""));
+        look.file(path, &look.options.file(path)?)?;
+    } else {
+        root = path.parent().unwrap_or(Path::new(""));
+        let files = with_prefix(path)?;
+        if files.is_empty() {
+            // Nothing is there: opening it says what was looked for.
+            open_with(path, &look.options)?;
+        }
+        for file in files {
+            look.file(&file, &look.options.file(&file)?)?;
+        }
+    }
+    look.finish(root, &ignore)
+}
+
+/// The files that share a prefix.
+fn with_prefix(path: &Path) -> Result<Vec<PathBuf>> {
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let listed = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let Some(prefix) = path.file_name().and_then(|name| name.to_str()) else {
+        return Ok(Vec::new());
+    };
+    let entries = list_dir(listed)?.into_iter().filter(|entry| !entry.is_dir);
+    let names = entries
+        .map(|entry| entry.name)
+        .filter(|name| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(['.', '-'])));
+    Ok(names.map(|name| directory.join(name)).collect())
+}
+
+/// A scan under way.
+struct Look<'a> {
+    options: OpenOptions,
+    progress: &'a Progress,
+    effort: Effort,
+    files: usize,
+    findings: Findings,
+    unknown: Vec<Pending>,
+    covered: Covered,
+}
+
+/// Something that is not understood, and the file if that may be the tensors of a model elsewhere.
+struct Pending {
+    unknown: Unknown,
+    blob: Option<Blob>,
+}
+
+impl Look<'_> {
+    fn directory(&mut self, path: &Path) -> Result<()> {
+        let dir = Dir::open(path, self.options.links, self.options.mmap)?;
+        let listing = dir.everything(MAX_FILES)?;
+        for (name, why) in listing.others {
+            self.unknown(&path.join(name), None, why);
+        }
+        for name in listing.files {
+            let file = path.join(&name);
+            match dir.open_file(&name) {
+                Ok(Some(blob)) => self.file(&file, &blob)?,
+                Ok(None) => {}
+                Err(StoreError::Escapes { why, .. }) => {
+                    let message = format!("a link that leads out of the directory: {why}");
+                    self.findings.add(DangerKind::Path, &file, "the file itself", message);
+                }
+                Err(error) => self.unknown(&file, None, error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, blob: &Blob) -> Result<()> {
+        self.files += 1;
+        self.progress.advance(0)?;
+        // What cannot be read is not said to be clean.
+        let found = match pickles(path, blob, &self.options.limits, &mut self.effort) {
+            Ok(found) => found,
+            Err(error @ FormatError::Store(StoreError::Cancelled)) => return Err(error.into()),
+            Err(error) => {
+                self.unknown(path, None, error.to_string());
+                return Ok(());
+            }
+        };
+        self.pickled(path, &found);
+        let opened = open_with(path, &self.options);
+        self.model(path, blob, &found, opened);
+        Ok(self.progress.advance(blob.len())?)
+    }
+
+    /// Adds what the pickles of a file do, and what holds them.
+    fn pickled(&mut self, path: &Path, found: &Pickles) {
+        for (member, finding) in &found.findings {
+            let offset = finding.offset;
+            if finding.how == "limit" {
+                let reason = format!("from byte {offset} on: {}", finding.name);
+                self.unknown(path, member.as_deref(), reason);
+            } else if finding.how == "path" {
+                let message =
+                    format!("a path of the machine it was made on: {}", finding.arguments);
+                let place = place_of(member.as_deref(), offset);
+                self.findings.add(DangerKind::Source, path, &place, message);
+            }
+        }
+        for (place, message) in callables(&found.findings) {
+            self.findings.add(DangerKind::Callable, path, &place, message);
+        }
+        for (member, why) in &found.unread {
+            self.unknown(path, member.as_deref(), why.as_str());
+        }
+        for (name, why) in &found.escapes {
+            self.findings.add(DangerKind::Path, path, &format!("member `{name}`"), why.as_str());
+        }
+        if let Some(why) = &found.ambiguous {
+            let message = format!("who loads the archive may see other members: {why}");
+            self.findings.add(DangerKind::Archive, path, "the archive", message);
+        }
+    }
+
+    /// Adds what a model does, if the file is one, and what of it is not understood.
+    fn model(&mut self, path: &Path, blob: &Blob, found: &Pickles, opened: Result<Model>) {
+        let is_understood = !found.uninterpreted.contains(&None);
+        let mut reason = "the format is not known".to_owned();
+        let mut read_members: fn(&str) -> bool = |_| false;
+        match &opened {
+            Ok(model) => {
+                model::look(path, model, &mut self.findings);
+                self.covered.add(path, model);
+                read_members = match model.format.as_str() {
+                    "onnx-zip" | "onnx-glow-zip" => is_of_onnx,
+                    "mxnet-npz" | "mxnet-params" => is_of_mxnet,
+                    _ => read_members,
+                };
+            }
+            Err(Error::Format(error)) if escapes(error) => {
+                self.findings.add(DangerKind::Path, path, "a name in it", error.to_string());
+            }
+            Err(Error::Format(FormatError::Unrecognized { .. })) => {}
+            Err(error) => reason = error.to_string(),
+        }
+        for (member, why) in &found.improbable {
+            let is_read = match member {
+                None => opened.is_ok(),
+                Some(member) => read_members(member),
+            };
+            if !is_read {
+                self.unknown(path, member.as_deref(), why.as_str());
+            }
+        }
+        for member in &found.uninterpreted {
+            match member {
+                None if opened.is_ok() || is_understood => {}
+                None => self.pending(path, blob, &reason),
+                Some(member) if read_members(member) => {}
+                Some(member) => {
+                    self.unknown(path, Some(member), "the format is not known");
+                }
+            }
+        }
+    }
+
+    fn unknown(&mut self, file: &Path, member: Option<&str>, reason: impl Into<String>) {
+        let (file, member) = (file.to_path_buf(), member.map(str::to_owned));
+        let unknown = Unknown { file, member, reason: reason.into() };
+        self.unknown.push(Pending { unknown, blob: None });
+    }
+
+    fn pending(&mut self, file: &Path, blob: &Blob, reason: &str) {
+        let unknown = Unknown { file: file.to_path_buf(), member: None, reason: reason.to_owned() };
+        self.unknown.push(Pending { unknown, blob: Some(blob.clone()) });
+    }
+
+    fn finish(self, root: &Path, ignore: &GlobSet) -> Result<Scan> {
+        let mut scan = Scan { schema: SCHEMA, files: self.files, ..Scan::default() };
+        for Pending { unknown, blob } in self.unknown {
+            if let Some(blob) = blob
+                && self.covered.is_all_of(&unknown.file, &blob)?
+            {
+                continue;
+            }
+            let (count, list) = match is_ignored(&unknown, root, ignore) {
+                true => (&mut scan.ignored_count, &mut scan.ignored),
+                false => (&mut scan.unknown_count, &mut scan.unknown),
+            };
+            *count += 1;
+            if list.len() < MAX_UNKNOWN {
+                list.push(unknown);
+            }
+        }
+        scan.finding_count = self.findings.count;
+        scan.findings = self.findings.kept;
+        scan.verdict = match (scan.finding_count, scan.unknown_count) {
+            (0, 0) => Verdict::Clean,
+            (0, _) => Verdict::Unknown,
+            _ => Verdict::Findings,
+        };
+        scan.clean = scan.verdict == Verdict::Clean;
+        Ok(scan)
+    }
+}
+
+/// Whether a pattern fits the path of a file below `root`, its name, or the path of a member behind that
+/// of the archive.
+fn is_ignored(unknown: &Unknown, root: &Path, ignore: &GlobSet) -> bool {
+    let path = unknown.file.strip_prefix(root).unwrap_or(&unknown.file);
+    let is_named = || unknown.file.file_name().is_some_and(|name| ignore.is_match(name));
+    let member = || {
+        let member = unknown.member.as_ref()?;
+        Some(ignore.is_match(path.join(member)))
+    };
+    ignore.is_match(path) || is_named() || member().unwrap_or(false)
+}
+
+/// Whether a member of an archive of ONNX is one that its reader reads.
+fn is_of_onnx(member: &str) -> bool {
+    let name = member.rsplit_once('/').map_or(member, |(_, name)| name);
+    name == "model" || name.starts_with("weight")
+}
+
+/// Whether a member of an archive of MXNet is the kind of a tensor, of which the header is broken.
+fn is_of_mxnet(member: &str) -> bool {
+    member.ends_with("/format.npy")
+}
+
+fn escapes(error: &FormatError) -> bool {
+    matches!(error.cause(), FormatError::Store(StoreError::Escapes { .. }))
+}
+
+/// What a pickle would do, and the member of an archive that it is in.
+type Found = (Option<String>, Finding);
+
+fn place_of(member: Option<&str>, offset: u64) -> String {
+    match member {
+        Some(member) => format!("member `{member}`, byte {offset}"),
+        None => format!("byte {offset}"),
+    }
+}
+
+/// What is imported and called: where first, and what.
+fn callables(findings: &[Found]) -> Vec<(String, String)> {
+    let mut by_name: BTreeMap<(&str, &str), Vec<&Found>> = BTreeMap::new();
+    let does = |finding: &Finding| !matches!(finding.how, "persistent" | "limit" | "path");
+    for entry in findings.iter().filter(|(_, finding)| does(finding)) {
+        by_name.entry((&entry.1.module, &entry.1.name)).or_default().push(entry);
+    }
+    let mut dangers = Vec::new();
+    for ((module, name), uses) in by_name {
+        let Some((member, first)) = uses.first() else { continue };
+        let place = place_of(member.as_deref(), first.offset);
+        let what = match (first.how, module) {
+            ("extension", _) => format!("the extension registered as number {name}"),
+            (_, "") => format!("what is {name}"),
+            _ => format!("`{module}.{name}`"),
+        };
+        let call = uses.iter().find(|(_, f)| !matches!(f.how, "import" | "extension" | "value"));
+        let message = match call {
+            Some((_, call)) if call.how == "patch" => {
+                format!("sets attributes of {what}: {}", call.arguments)
+            }
+            Some((_, call)) if call.how == "build" => format!("calls {what}, sets its state"),
+            Some((_, call)) => format!("calls {what} with {}", call.arguments),
+            None => format!("imports {what}"),
+        };
+        dangers.push((first.offset, place, message));
+    }
+    dangers.sort();
+    dangers.into_iter().map(|(_, place, message)| (place, message)).collect()
+}

@@ -1,0 +1,127 @@
+//! What a model itself does and tells.
+
+use std::path::Path;
+
+use lodstone_model::{AttributeValue, Model, Op, Program, some};
+use lodstone_schema::{Conventions, Risk, conventions};
+use lodstone_store::{Error as StoreError, check_relative};
+
+use super::DangerKind;
+use super::findings::Findings;
+
+/// What a model itself does and tells.
+pub(super) fn look(path: &Path, model: &Model, findings: &mut Findings) {
+    if let Some(program) = &model.program {
+        let conventions = conventions(program);
+        operators(path, program, conventions, findings);
+        let count = conventions.count_source(program);
+        if count > 0 {
+            let attribute = conventions.source.unwrap_or_default();
+            let message = format!(
+                "paths and source lines of the training script in `{attribute}`: {}",
+                some(sources(program, attribute).iter().map(|line| format!("`{line}`")))
+            );
+            findings.add(DangerKind::Source, path, &format!("{count} operators"), message);
+        }
+        // Names of parameters are names of files where each has its own.
+        let kept = program.vars().filter(|var| var.persistable);
+        for var in kept {
+            if let Err(StoreError::Escapes { why, .. }) = check_relative(&var.name) {
+                let message = format!("saved under its name, it leads out of the directory: {why}");
+                findings.add(DangerKind::Path, path, &format!("variable `{}`", var.name), message);
+            }
+        }
+    }
+    for (key, value) in &model.metadata {
+        if is_private(value) {
+            let message = format!("names a file of the machine it was made on: `{value}`");
+            findings.add(DangerKind::Source, path, &format!("metadata `{key}`"), message);
+        }
+    }
+}
+
+fn operators(path: &Path, program: &Program, conventions: &Conventions, findings: &mut Findings) {
+    let unknown = (conventions.unknown_operators)(program);
+    for (number, block) in program.blocks.iter().enumerate() {
+        for (index, op) in block.ops.iter().enumerate() {
+            let place = format!("block {number}, operator {index} (`{}`)", op.kind);
+            let risk = (conventions.risk)(&op.kind);
+            if let Some(risk) = risk {
+                findings.add(DangerKind::Operator, path, &place, risk.describe());
+            } else if unknown.binary_search(&(op.domain.as_str(), op.kind.as_str())).is_ok()
+                && !conventions.runtime_domains.contains(&op.domain.as_str())
+            {
+                let message = format!(
+                    "is no operator of {}: {}",
+                    conventions.framework,
+                    Risk::Runs.describe()
+                );
+                findings.add(DangerKind::Operator, path, &place, message);
+            }
+            for (attribute, text) in texts(op, conventions) {
+                if risk.is_some()
+                    && let Err(StoreError::Escapes { why, .. }) = check_relative(&text)
+                {
+                    let message = format!("`{attribute}` is `{text}`: {why}");
+                    // Most texts are no paths, and an empty one is none.
+                    if text.contains(['/', '\\']) {
+                        findings.add(DangerKind::Path, path, &place, message);
+                    }
+                } else if is_private(&text) {
+                    let message = format!(
+                        "`{attribute}` names a file of the machine it was made on: `{text}`"
+                    );
+                    findings.add(DangerKind::Source, path, &place, message);
+                }
+            }
+        }
+    }
+}
+
+/// The texts among the constants of an operator, but for where it was made.
+fn texts(op: &Op, conventions: &Conventions) -> Vec<(String, String)> {
+    let mut texts = Vec::new();
+    for attribute in &op.attributes {
+        if Some(attribute.name.as_str()) == conventions.source {
+            continue;
+        }
+        let values = match &attribute.value {
+            AttributeValue::String(value) => std::slice::from_ref(value),
+            AttributeValue::Strings(values) => values,
+            _ => continue,
+        };
+        texts.extend(values.iter().map(|value| (attribute.name.clone(), value.to_string())));
+    }
+    texts
+}
+
+/// The files of the training script.
+fn sources(program: &Program, attribute: &str) -> Vec<String> {
+    let lines =
+        program.ops().filter_map(|op| op.attribute(attribute)).flat_map(|value| match value {
+            AttributeValue::Strings(lines) => lines.as_slice(),
+            _ => &[],
+        });
+    let mut files: Vec<String> = lines
+        .filter_map(|line| {
+            let line = line.to_string();
+            let (_, rest) = line.split_once("File \"")?;
+            Some(rest.split_once('"')?.0.to_owned())
+        })
+        .collect();
+    files.sort();
+    files.dedup();
+    // The framework's own say less than those of who used it.
+    let installed =
+        |file: &String| file.contains("site-packages") || file.contains("dist-packages");
+    files.sort_by_key(installed);
+    files
+}
+
+/// Whether a text names a file as they are named on somebody's machine.
+fn is_private(text: &str) -> bool {
+    const TOPS: [&str; 8] = ["home", "root", "Users", "mnt", "data", "tmp", "workspace", "opt"];
+    let drive = matches!(text.as_bytes(), [b'A'..=b'Z' | b'a'..=b'z', b':', b'\\' | b'/', ..]);
+    let below = text.strip_prefix('/').and_then(|rest| rest.split_once('/'));
+    drive || below.is_some_and(|(top, _)| TOPS.contains(&top))
+}

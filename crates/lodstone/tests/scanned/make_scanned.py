@@ -1,0 +1,397 @@
+"""Writes files that do something when Python loads them, and files that do not, for `lodstone scan`.
+
+    python make_scanned.py
+
+writes `attacks/` and `honest/` beside this script, the same bytes in each run. What attacks call is
+`posix.mkdir('called')`; nothing is loaded here but by unpicklers that import nothing, which check of each pickle
+of an attack that it asks for an import that no honest one needs. Needs Python 3.8 or later, and nothing else.
+"""
+
+import bz2
+import datetime
+import decimal
+import collections
+import gzip
+import io
+import json
+import lzma
+import os
+import pathlib
+import pickle
+import shutil
+import struct
+import tarfile
+import zipfile
+import zlib
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WHEN = (1980, 1, 1, 0, 0, 0)
+CALL = b"cposix\nmkdir\n(S'called'\ntR."
+CALL4 = b"\x80\x04\x8c\x05posix\x8c\x05mkdir\x93\x8c\x06called\x85R."
+EVAL = b"cbuiltins\neval\n(S'data'\n(S'data'\n%bdtR"
+TORCH_MAGIC = b"L119547037146038801333356L\n.I1001\n.}."
+DOWN = b"(S'called'\ntR."
+
+
+def evaluated(value):
+    return EVAL % value
+
+
+# Pickles that import or call what tensors do not need.
+PICKLES = {
+    "protocol-0": CALL,
+    "protocol-4": CALL4,
+    "obj": b"(cposix\nmkdir\nS'called'\no.",
+    "inst": b"(S'called'\niposix\nmkdir\n.",
+    "newobj": b"\x80\x02cposix\nmkdir\n(S'called'\nt\x81.",
+    "no-stop": CALL[:-1],
+    "damaged-behind": CALL[:-1] + b"0\xff\xff",
+    "state-of-a-number": b"I1\n(N}tb0" + CALL,
+    "state-that-is-empty": b"I1\n}b0" + CALL,
+    "appended-nothing": b"I1\n(e0" + CALL,
+    "added-nothing": b"\x80\x04K\x01(\x900" + CALL4[2:],
+    "view-of-bytes": b"\x80\x05\x8c\x05posix\x8c\x05mkdir\x93\x8e" + bytes(8) + b"\x980\x8c\x06called\x85R.",
+    "view-under-names": b"\x80\x05\x8e" + bytes(8) + b"\x98\x8c\x05posix\x8c\x05mkdir\x93\x8c\x06called\x85R.",
+    "many-before": b"N." * 300 + CALL,
+    "one-before": b"N." + CALL4,
+    "protocols-before": b"\x80\x02N.\x80\x02N." + CALL,
+    "torch-before": TORCH_MAGIC + CALL,
+    "bytes-behind": CALL4 + b"\xff" * 60,
+    "module-by-eval": evaluated(b"S'posix'\n") + b"S'mkdir'\n\x93" + DOWN,
+    "name-by-eval": b"S'posix'\n" + evaluated(b"S'mkdir'\n") + b"\x93" + DOWN,
+    "both-by-eval": evaluated(b"S'posix'\n") + evaluated(b"S'mkdir'\n") + b"\x93" + DOWN,
+    "eval-of-code": b"cbuiltins\neval\n(S'__import__(\"os\")'\n(dtR.",
+    "eval-of-more": b"cbuiltins\neval\n(S'data'\n(S'data'\nNS'x'\nNdtR.",
+    "module-by-encode": b"c_codecs\nencode\n(S'cbfvk'\nS'rot13'\ntRS'mkdir'\n\x93" + DOWN,
+    "module-by-str": b"cbuiltins\nstr\n(S'posix'\ntRS'mkdir'\n\x93" + DOWN,
+    "module-by-memo": b"S'numpy'\np0\n0S'posix'\np0\n0g0\nS'mkdir'\n\x93" + DOWN,
+    "memo-of-large-number": b"S'posix'\np99999999999999999999\n0S'mkdir'\n0"
+    b"g99999999999999999999\nS'mkdir'\n\x93" + DOWN,
+    "memo-with-a-zero": b"S'posix'\np1\x00 2\n0g1\nS'mkdir'\n\x93" + DOWN,
+    "memo-with-underscores": b"S'posix'\np1_0\n0g10\nS'mkdir'\n\x93" + DOWN,
+    "number-in-another-base": b"I0x1F\n0" + CALL,
+    "number-with-a-zero": b"I1\x00x\n0" + CALL,
+    "getattr": b"\x80\x04cbuiltins\ngetattr\n(cposix\nmkdir\nS'__call__'\ntRS'called'\n\x85R.",
+    "state-that-calls": b"ccollections\nOrderedDict\n(tR(S'__setstate__'\ncbuiltins\neval\ndbS'1'\nb.",
+    "class-that-is-changed": b"\x80\x02ctorch.storage\nTypedStorage\nN}U\x05_hashK\x01s\x86b.",
+    "factory": b"ccollections\ndefaultdict\n(cbuiltins\neval\ntR.",
+    "reconstructor": b"ccopyreg\n_reconstructor\n(cbuiltins\nint\ncposix\nmkdir\nS'called'\ntR.",
+    "path-through-names": b"\x80\x04\x8c\x0bcollections\x8c\x14OrderedDict.__init__\x93.",
+    "memory-map": b"cnumpy\nmemmap\n(S'called'\nS'uint8'\nS'w+'\nI0\nI1\ntR.",
+    "pickle-in-a-pickle": b"\x80\x04cpickle\nloads\nC" + bytes([len(CALL)]) + CALL + b"\x85R.",
+    "torch-script": b"\x80\x04c__torch__\nrun\n(tR.",
+    "load-from-bytes": b"\x80\x04ctorch.storage\n_load_from_bytes\nC\x01.\x85R.",
+    "joblib": b"\x80\x04cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81.",
+    "python-2": b"c__builtin__\nexecfile\n(S'called'\ntR.",
+    "extension": b"\x80\x02\x82\x01)R.",
+}
+
+
+def archive(members, method=zipfile.ZIP_STORED, comment=b""):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as writer:
+        writer.comment = comment
+        for name, data in members:
+            info = zipfile.ZipInfo(name, WHEN)
+            info.compress_type = method
+            writer.writestr(info, data)
+    return out.getvalue()
+
+
+def header(descr, shape, blanks=0):
+    text = "{'descr': %s%s, 'fortran_order': False, 'shape': %s, }" % (" " * blanks, descr, shape)
+    text = text.encode() + b" " * (-(len(text) + 11) % 64) + b"\n"
+    if len(text) > 65535:
+        return b"\x93NUMPY\x02\x00" + struct.pack("<I", len(text)) + text
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+
+
+def array(pickled, descr="'|O'", blanks=0):
+    return header(descr, "(1,)", blanks) + pickled
+
+
+def tape(members, change=None):
+    """A tape archive; `change` makes another of a header and the sum of its bytes."""
+    out = b""
+    for name, data in members:
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
+        block = info.tobuf(tarfile.USTAR_FORMAT)
+        out += (change(block) if change else block) + data + bytes(-len(data) % 512)
+    return out + bytes(1024)
+
+
+def summed(block, signed):
+    """A header with its sum; bytes above 127 make one that is signed another."""
+    parts = struct.unpack("148%s8x356%s" % (("b", "b") if signed else ("B", "B")), block)
+    return block[:148] + b"%06o\0 " % (256 + sum(parts)) + block[156:]
+
+
+def signed(block):
+    return summed(b"pickle\0\xff\xfe\xfd" + block[10:], True)
+
+
+def prefixed(block):
+    size = int(block[124:135], 8)
+    return summed(block[:124] + (b"0o%o" % size).ljust(12, b"\0") + block[136:], False)
+
+
+def underscored(block):
+    size = b"%011o" % int(block[124:135], 8)
+    return summed(block[:124] + size[1:4] + b"_" + size[4:] + b"\0" + block[136:], False)
+
+
+def torch(pickled, *others):
+    return archive([("archive/data.pkl", pickled), ("archive/version", b"3\n"), *others])
+
+
+def safetensors():
+    text = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + bytes(8)
+
+
+def flagged(data):
+    at = data.index(b"PK\x03\x04") + 6
+    return data[:at] + b"\x01" + data[at + 1:]
+
+
+def alone(data):
+    return lzma.compress(data, format=lzma.FORMAT_ALONE)
+
+
+def gap(data):
+    """An archive with a pickle between a member and the directory."""
+    at = data.index(b"PK\x01\x02")
+    end = data[:-6] + struct.pack("<I", at + len(CALL)) + data[-2:]
+    return data[:at] + CALL + end[at:]
+
+
+NUMBERS = header("'<f4'", "(2,)") + bytes(8)
+
+# What holds a pickle. Some bytes before it make a pickle that CPython lets pass.
+CONTAINERS = {
+    "README.md": lambda p: p,
+    "model.safetensors": lambda p: p,
+    "picture.png": lambda p: b"\x89PNG\r\n" + p,
+    "model.onnx": lambda p: p,
+    "archive.pt": torch,
+    "deflated.pt": lambda p: archive([("archive/data.pkl", p)], zipfile.ZIP_DEFLATED),
+    "storage.pt": lambda p: torch(b"\x80\x02N.", ("archive/data/0", p)),
+    "named-storage.pt": lambda p: torch(
+        b"\x80\x02(U\x07storagectorch\nByteStorage\nU\x010U\x03cpuK%cNtQ." % len(p), ("archive/data/0", p)
+    ),
+    "named-otherwise.zip": lambda p: archive([("data.pkl2", p)]),
+    "behind-bytes.pt": lambda p: b"#!x\n" + torch(p),
+    "flag-of-encryption.pt": lambda p: flagged(torch(p)),
+    "in-an-archive.zip": lambda p: archive([("inner.pt", torch(p))]),
+    "deep-behind-bytes.zip": lambda p: archive(
+        [("a.zip", archive([("b.zip", b"#!x\n" + archive([("c.pt", torch(p))]))]))]
+    ),
+    "in-the-comment.zip": lambda p: archive([("version", b"3\n")], comment=p + b"\x00"),
+    "in-a-gap.zip": lambda p: gap(archive([("version", b"3\n")])),
+    "objects.npy": array,
+    "named-object.npy": lambda p: array(p, "'object'"),
+    "long-header.npy": lambda p: array(p, "'object'", 600),
+    "longest-header.npz": lambda p: archive([("a.npy", array(p, "'|O'", 2 << 20))], zipfile.ZIP_DEFLATED),
+    "structure.npy": lambda p: array(p, "[('x', '<f4'), ('y', '|O')]"),
+    "behind-an-array.npy": lambda p: NUMBERS + p,
+    "objects.npz": lambda p: archive([("a.npy", array(p))]),
+    "pickle.npz": lambda p: archive([("a.npy", p)]),
+    "tape.tar": lambda p: tape([("pickle", p)]),
+    "signed-sum.tar": lambda p: tape([("pickle", p)], signed),
+    "prefixed-size.tar": lambda p: tape([("pickle", p)], prefixed),
+    "underscored-size.tar": lambda p: tape([("pickle", p)], underscored),
+    "second.tar": lambda p: tape([("version", b"3\n")])[:1024] + tape([("pickle", p)], signed),
+    "behind-the-end.tar": lambda p: tape([("version", b"3\n")]) + tape([("pickle", p)]),
+    "gzip.pkl.gz": lambda p: gzip.compress(p, mtime=0),
+    "gzip-twice.gz": lambda p: gzip.compress(b"N.", mtime=0) + gzip.compress(p, mtime=0),
+    "behind-gzip.gz": lambda p: gzip.compress(b"text", mtime=0) + p,
+    "zlib.sav": zlib.compress,
+    "bzip2.pkl.bz2": bz2.compress,
+    "xz.pkl.xz": lzma.compress,
+    "lzma": alone,
+    "behind.safetensors": lambda p: safetensors() + p,
+    "image.h5": lambda p: b"\x89HDF\r\n\x1a\n" + p,
+}
+HELD = {"p0": CALL, "p4": CALL4, "unsound": b"I1\n(N}tb0" + CALL}
+
+
+class Recorder(pickle._Unpickler):
+    """An unpickler that imports nothing."""
+
+    asked = None
+
+    def find_class(self, module, name):
+        self.asked.append((module, name))
+        return Nothing
+
+    def get_extension(self, code):
+        self.asked.append(("extension", code))
+        self.append(Nothing)
+
+    def persistent_load(self, _):
+        return Nothing()
+
+
+class CRecorder(pickle.Unpickler):
+    """The same in C."""
+
+    asked = None
+
+    def find_class(self, module, name):
+        self.asked.append((module, name))
+        return Nothing
+
+    def persistent_load(self, _):
+        return Nothing()
+
+
+class Nothing:
+    """Takes everything, and does nothing."""
+
+    def __new__(cls, *_, **__):
+        return object.__new__(cls)
+
+    def __init__(self, *_, **__):
+        pass
+
+    def __call__(self, *_, **__):
+        return "posix"
+
+    def __setstate__(self, _):
+        pass
+
+    append = extend = add = __setstate__
+
+    def __setitem__(self, *_):
+        pass
+
+
+def asked(data):
+    """What both unpicklers of CPython ask to be imported."""
+    names = []
+    for recorder in (Recorder, CRecorder):
+        file = io.BytesIO(data)
+        while True:
+            unpickler = recorder(file)
+            unpickler.asked = names
+            try:
+                unpickler.load()
+            except Exception:
+                break
+    return names
+
+
+def persistent(value):
+    """A pickle of PyTorch of one storage, by the class that is put in its place."""
+    out = io.BytesIO()
+
+    class Pickler(pickle._Pickler):
+        def persistent_id(self, obj):
+            return obj if isinstance(obj, tuple) and obj[:1] == ("storage",) else None
+
+        def save_global(self, obj, name=None):
+            self.write(b"ctorch\nFloatStorage\n")
+
+        dispatch = dict(pickle._Pickler.dispatch)
+        dispatch[type] = save_global
+
+    Pickler(out, 2).dump(value)
+    return out.getvalue()
+
+
+def values():
+    """Values that are harmless, and pickled by people who keep more than tensors."""
+    return {
+        "dates": [datetime.datetime(2020, 1, 2, tzinfo=datetime.timezone.utc), datetime.timedelta(3)],
+        "paths": [pathlib.PurePosixPath("a/b"), pathlib.PurePosixPath("/etc/x")],
+        "slices": [slice(1, 2), range(10), complex(1, 2), frozenset([1])],
+        "collections": [
+            collections.defaultdict(list, {"a": [1]}),
+            collections.deque([1, 2], 3),
+            collections.Counter("abca"),
+            collections.OrderedDict(a=1),
+        ],
+        "numbers": [decimal.Decimal("1.5"), 10**30, 1.5, True, None, b"bytes", bytearray(b"x")],
+        "texts": {"a": "b", "\u00e9": ["x"] * 3},
+    }
+
+
+MASKED = (
+    b"\x80\x02cnumpy.ma.core\n_mareconstruct\n(cnumpy.ma.core\nMaskedArray\ncnumpy\nndarray\nK\x00\x85"
+    b"U\x01btR(K\x01K\x02\x85cnumpy\ndtype\nU\x02i8K\x00K\x01\x87R(K\x03U\x01<NNNJ\xff\xff\xff\xff"
+    b"J\xff\xff\xff\xffK\x00tb\x89U\x10" + bytes(16) + b"U\x02\x00\x01Ntb."
+)
+
+MIT = """Copyright (c) 2024 Somebody
+
+Permission is hereby granted, free of charge, to any person obtaining a copy
+"""
+
+
+def honest():
+    files = {
+        "README.md": b"# A model\n\nIt does *this*.\n",
+        "LICENSE": ("MIT License\n\n" + MIT).encode(),
+        "NOTICE.txt": b"Apache License 2.0\n",
+        ".gitattributes": b"*.safetensors filter=lfs diff=lfs merge=lfs -text\n",
+        "config.json": json.dumps({"hidden_size": 12, "architectures": ["Model"]}).encode(),
+        "vocab.txt": b"[PAD]\n[UNK]\nthe\n##ing\n",
+        "merges.txt": b"#version: 0.2\nh e\nl l\n",
+        "utf-8.txt": "\u00dcber \u4f60\u597d\n".encode(),
+        "settings.yaml": b"model:\n  layers: 12\n",
+        "empty": b"",
+        "model.safetensors": safetensors(),
+        "numbers.npy": NUMBERS,
+        "two-arrays.npy": NUMBERS + NUMBERS,
+        "texts.npy": header("'<U3'", "(2,)") + bytes(24),
+        "dates.npy": header("'<M8[ns]'", "(2,)") + bytes(16),
+        "structure.npy": header("[('x', '<f4'), ('y', '<i8', (2,))]", "(2,)") + bytes(40),
+        "objects.npy": array(pickle.dumps([1, "a"], 2)),
+        "long-header.npy": header("'<f4'", "(2,)", 600) + bytes(8),
+        "numbers.npz": archive([("a.npy", NUMBERS), ("b.npy", NUMBERS)], zipfile.ZIP_DEFLATED),
+        "texts.zip": archive([("README.md", b"# x\n"), ("config.json", b"{}")], comment=b"for you"),
+        "texts.tar": tape([("README.md", b"# x\n"), ("config.json", b"{}")]),
+        "README.md.gz": gzip.compress(b"# text\n", mtime=0),
+        "value.pkl.gz": gzip.compress(pickle.dumps({"a": 1}, 2), mtime=0),
+        "value.z": zlib.compress(pickle.dumps({"a": 1}, 2)),
+        "two-pickles.pkl": pickle.dumps(1, 2) + pickle.dumps([2], 0),
+        "masked.pkl": MASKED,
+    }
+    for name, value in values().items():
+        for protocol in (0, 1, 2, 3, 4, 5):
+            files["%s-%d.pkl" % (name, protocol)] = pickle.dumps(value, protocol)
+    storage = ("storage", float, "0", "cpu", 2)
+    files["torch.pt"] = torch(persistent([storage]), ("archive/data/0", struct.pack("<2f", 1, 2)))
+    files["torch-old.pt"] = b"".join(
+        [
+            pickle.dumps(0x1950A86A20F9469CFC6C, 2),
+            pickle.dumps(1001, 2),
+            pickle.dumps({"little_endian": True}, 2),
+            persistent([storage + (None,)]),
+            pickle.dumps(["0"], 2),
+            struct.pack("<q2f", 2, 1, 2),
+        ]
+    )
+    return files
+
+
+def main():
+    attacks = {name + ".pkl": data for name, data in PICKLES.items()}
+    attacks.update((name, data) for name, data in PICKLES.items())
+    for name, data in PICKLES.items():
+        assert asked(data), name
+    for kind, data in HELD.items():
+        attacks.update((kind + "-" + name, hold(data)) for name, hold in CONTAINERS.items())
+    for directory, files in (("attacks", attacks), ("honest", honest())):
+        directory = os.path.join(HERE, directory)
+        shutil.rmtree(directory, ignore_errors=True)
+        os.mkdir(directory)
+        for name, data in files.items():
+            with open(os.path.join(directory, name), "wb") as file:
+                file.write(data)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+//! How much work a file is, counted: what is there twice as often takes about twice as many steps, in every repeated
+//! field of every format.
+//!
+//! A step is a stretch of code that is run, as the compiler counts them for coverage; `cargo xtask steps` builds this
+//! test so that it does.
+
+#![cfg(steps)]
+#![expect(clippy::disallowed_methods, reason = "tests write files directly")]
+#![expect(unsafe_code, reason = "the counters are the compiler's")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use lodstone::{InspectOptions, OpenOptions, Progress, ScanOptions, inspect, open, scan, verify};
+use lodstone_formats::repeated;
+
+unsafe extern "C" {
+    fn __llvm_profile_begin_counters() -> *const u64;
+    fn __llvm_profile_end_counters() -> *const u64;
+    fn __llvm_profile_reset_counters();
+}
+
+/// The steps that `work` takes.
+fn steps(work: impl FnOnce()) -> u64 {
+    // SAFETY: the counters are a list of numbers that begins and ends there.
+    unsafe {
+        __llvm_profile_reset_counters();
+        work();
+        let (begin, end) = (__llvm_profile_begin_counters(), __llvm_profile_end_counters());
+        let count = usize::try_from(end.offset_from(begin)).expect("a list");
+        std::slice::from_raw_parts(begin, count).iter().sum()
+    }
+}
+
+/// A kind of file, and how it is made with so many of something.
+struct Growing {
+    what: String,
+    file: &'static str,
+    make: Box<dyn Fn(usize) -> Vec<u8>>,
+}
+
+fn growing(
+    what: impl Into<String>,
+    file: &'static str,
+    make: impl Fn(usize) -> Vec<u8> + 'static,
+) -> Growing {
+    Growing { what: what.into(), file, make: Box::new(make) }
+}
+
+fn list(count: usize, separator: &str, item: impl Fn(usize) -> String) -> String {
+    (0..count).map(item).collect::<Vec<_>>().join(separator)
+}
+
+/// Messages of ONNX and of PaddlePaddle: each repeated field, filled and empty.
+fn messages() -> Vec<Growing> {
+    let mut all = Vec::new();
+    for (fields, file) in repeated().into_iter().zip(["m.onnx", "m.pdmodel"]) {
+        for field in fields {
+            let field = std::rc::Rc::new(field);
+            for filled in [true, false] {
+                let how = if filled { "filled" } else { "empty" };
+                let what = format!("{file}: {} ({how})", field.name());
+                let field = std::rc::Rc::clone(&field);
+                all.push(growing(what, file, move |count| field.grown(count, filled)));
+            }
+        }
+    }
+    all
+}
+
+fn safetensors(header: &str, data: usize) -> Vec<u8> {
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![0; data]].concat()
+}
+
+fn symbol(nodes: &str, arguments: &str, heads: &str, attributes: &str) -> Vec<u8> {
+    format!(
+        "{{\"nodes\":[{nodes}],\"arg_nodes\":[{arguments}],\"node_row_ptr\":[],\"heads\":[{heads}],\
+         \"attrs\":{{\"mxnet_version\":[\"int\",10901]{attributes}}}}}"
+    )
+    .into_bytes()
+}
+
+const VARIABLE: &str = "{\"op\":\"null\",\"name\":\"x\",\"inputs\":[]}";
+
+/// Formats of JSON.
+fn texts() -> Vec<Growing> {
+    let node = |number: usize| {
+        format!("{{\"op\":\"relu\",\"name\":\"n{number}\",\"inputs\":[[{number},0,0]]}}")
+    };
+    vec![
+        growing("safetensors: tensors", "m.safetensors", |count| {
+            let tensor = |n: usize| {
+                format!(
+                    "\"t{n}\":{{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[{n},{}]}}",
+                    n + 1
+                )
+            };
+            safetensors(&format!("{{{}}}", list(count, ",", tensor)), count)
+        }),
+        growing("safetensors: metadata", "m.safetensors", |count| {
+            let entry = |n: usize| format!("\"k{n}\":\"v\"");
+            safetensors(&format!("{{\"__metadata__\":{{{}}}}}", list(count, ",", entry)), 0)
+        }),
+        growing("safetensors: an index", "m.safetensors.index.json", |count| {
+            let entry = |n: usize| format!("\"t{n}\":\"m-{n}.safetensors\"");
+            format!("{{\"metadata\":{{}},\"weight_map\":{{{}}}}}", list(count, ",", entry))
+                .into_bytes()
+        }),
+        growing("MXNet: nodes", "m-symbol.json", move |count| {
+            let nodes = format!("{VARIABLE},{}", list(count, ",", node));
+            symbol(&nodes, "0", &format!("[{count},0,0]"), "")
+        }),
+        growing("MXNet: variables", "m-symbol.json", |count| {
+            let variable =
+                |n: usize| format!("{{\"op\":\"null\",\"name\":\"v{n}\",\"inputs\":[]}}");
+            symbol(&list(count, ",", variable), &list(count, ",", |n| n.to_string()), "[0,0,0]", "")
+        }),
+        growing("MXNet: inputs of a node", "m-symbol.json", |count| {
+            let inputs = list(count, ",", |_| "[0,0,0]".to_owned());
+            let nodes = format!(
+                "{VARIABLE},{{\"op\":\"add_n\",\"name\":\"n\",\"attrs\":{{\"num_args\":\"{count}\"}},\
+                 \"inputs\":[{inputs}]}}"
+            );
+            symbol(&nodes, "0", "[1,0,0]", "")
+        }),
+        growing("MXNet: attributes of a node", "m-symbol.json", |count| {
+            let attributes = list(count, ",", |n| format!("\"a{n}\":\"v\""));
+            let node = format!(
+                "{{\"op\":\"relu\",\"name\":\"n\",\"attrs\":{{{attributes}}},\"inputs\":[[0,0,0]]}}"
+            );
+            symbol(&format!("{VARIABLE},{node}"), "0", "[1,0,0]", "")
+        }),
+        growing("MXNet: outputs", "m-symbol.json", |count| {
+            symbol(VARIABLE, "0", &list(count, ",", |_| "[0,0,0]".to_owned()), "")
+        }),
+        growing("MXNet: attributes", "m-symbol.json", |count| {
+            symbol(VARIABLE, "0", "[0,0,0]", &list(count, "", |n| format!(",\"a{n}\":[\"int\",1]")))
+        }),
+        growing("PIR: operators", "m.json", |count| {
+            let op =
+                |n: usize| format!("{{\"#\":\"p\",\"A\":[0,0,0,\"w{n}\"],\"O\":{{}},\"OA\":[]}}");
+            format!(
+                "{{\"base_code\":{{\"magic\":\"pir\"}},\"program\":{{\"regions\":[{{\"blocks\":[{{\"ops\":[{}]}}]}}]}}}}",
+                list(count, ",", op)
+            )
+            .into_bytes()
+        }),
+    ]
+}
+
+/// An array of MXNet: V2, dense, of one number.
+fn array() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for word in [0xf993_fac9u32, 0, 1, 1, 0, 1, 0, 0, 0] {
+        bytes.extend(word.to_le_bytes());
+    }
+    bytes
+}
+
+/// A tensor stream of PaddlePaddle with so many LoD levels' offsets.
+fn stream(offsets: usize) -> Vec<u8> {
+    let mut bytes = vec![0; 4];
+    bytes.extend(u64::from(offsets > 0).to_le_bytes());
+    if offsets > 0 {
+        bytes.extend((offsets as u64 * 8).to_le_bytes());
+        (0..offsets as u64).for_each(|offset| bytes.extend(offset.to_le_bytes()));
+    }
+    bytes.extend([0; 4]);
+    bytes.extend(4u32.to_le_bytes());
+    bytes.extend([0x08, 5, 0x10, 1]);
+    bytes.extend(1f32.to_le_bytes());
+    bytes
+}
+
+/// Records, members, and values of pickles.
+fn records() -> Vec<Growing> {
+    let pickle = |body: Vec<u8>| [&b"\x80\x02"[..], &body, b"."].concat();
+    let text = |n: usize| {
+        let key = format!("k{n}");
+        [b"X".to_vec(), (key.len() as u32).to_le_bytes().to_vec(), key.into_bytes()].concat()
+    };
+    vec![
+        growing("MXNet: arrays", "m.params", |count| {
+            let mut bytes = [0x112u64, 0, count as u64].map(u64::to_le_bytes).concat();
+            (0..count).for_each(|_| bytes.extend(array()));
+            bytes.extend((count as u64).to_le_bytes());
+            for number in 0..count {
+                let name = format!("arg:n{number}");
+                bytes.extend((name.len() as u64).to_le_bytes());
+                bytes.extend(name.into_bytes());
+            }
+            bytes
+        }),
+        growing("PaddlePaddle: records", "m.pdiparams", |count| stream(0).repeat(count)),
+        growing("PaddlePaddle: offsets of a level", "m.pdiparams", stream),
+        growing("pickle: items of a list", "m.pdparams", move |count| {
+            pickle([b"](".to_vec(), b"K\x01".repeat(count), b"e".to_vec()].concat())
+        }),
+        growing("pickle: pairs of a dict", "m.pdparams", move |count| {
+            let pairs = (0..count).flat_map(|n| [text(n), b"K\x01".to_vec()].concat()).collect();
+            pickle([b"}(".to_vec(), pairs, b"u".to_vec()].concat())
+        }),
+        growing("pickle: the memo", "m.pdparams", move |count| {
+            let puts = (0..count as u32)
+                .flat_map(|n| [&b"K\x01r"[..], &n.to_le_bytes(), b"0j", &n.to_le_bytes()].concat());
+            pickle([b"](".to_vec(), puts.collect(), b"e".to_vec()].concat())
+        }),
+        growing("pickle: imports that nobody allows", "m.pdparams", move |count| {
+            let imports = (0..count).flat_map(|n| format!("cevil{n}\ncall\n0").into_bytes());
+            pickle([imports.collect::<Vec<u8>>(), b"N".to_vec()].concat())
+        }),
+        growing("pickles, one after the other", "m.pt", |count| b"\x80\x02N.".repeat(count)),
+        growing("ONNX: operators of other sets", "m.onnx", |count| {
+            let mut graph = Vec::new();
+            for number in 0..count {
+                let domain = format!("d{number:06}");
+                let node = [&[0x22, 1, b'A', 0x3a, 7][..], domain.as_bytes()].concat();
+                graph.extend([0x0a, node.len() as u8]);
+                graph.extend(node);
+            }
+            let mut bytes = vec![8, 8, 0x42, 2, 0x10, 18, 0x3a];
+            let mut len = graph.len();
+            while len >= 0x80 {
+                bytes.push(len as u8 | 0x80);
+                len >>= 7;
+            }
+            bytes.push(len as u8);
+            bytes.extend(graph);
+            bytes
+        }),
+        growing("a text program: operators", "m.pbtxt", |count| {
+            let op = |n: usize| {
+                format!(
+                    "ops {{ type: \"relu\" outputs {{ parameter: \"Out\" arguments: \"v{n}\" }} }}"
+                )
+            };
+            format!("blocks {{ idx: 0 parent_idx: -1 {} }}", list(count, "\n", op)).into_bytes()
+        }),
+    ]
+}
+
+/// What each command does with a file.
+fn everything(path: &Path) {
+    let options = OpenOptions::default();
+    if let Ok(model) = open(path) {
+        let _ = inspect(&model, &InspectOptions::default());
+    }
+    let _ = verify(path, &options, &Progress::default());
+    let _ = scan(path, &ScanOptions::default());
+}
+
+#[test]
+fn twice_as_much_is_twice_the_work() {
+    const COUNT: usize = 1 << 10;
+    let mut wrong = String::new();
+    for Growing { what, file, make } in messages().into_iter().chain(texts()).chain(records()) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join(file);
+        let mut taken = |count: usize| {
+            fs::write(&path, make(count)).expect("written");
+            steps(|| everything(&path))
+        };
+        // What is made once is made before it is counted.
+        taken(1);
+        let (base, once, twice) = (taken(1), taken(COUNT), taken(2 * COUNT));
+        let (once, twice) = (once.saturating_sub(base), twice.saturating_sub(base));
+        // n log n, and a little for what does not grow evenly.
+        if twice > once * 5 / 2 + 20_000 {
+            let _ = writeln!(wrong, "{what}: {once} steps for {COUNT}, {twice} for twice as many");
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}

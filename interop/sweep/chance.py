@@ -1,0 +1,139 @@
+"""Where the random pieces of a call come from: extents, elements, axes, choices."""
+import zlib
+
+import numpy as np
+
+F32, F64, I32, I64, BOOL, U8 = "float32", "float64", "int32", "int64", "bool", "uint8"
+
+# Codes of element types in attributes. What NumPy calls `uint16` is `bfloat16` in PaddlePaddle.
+CODES = {
+    BOOL: 0, "int16": 1, I32: 2, I64: 3, "float16": 4, F32: 5, F64: 6, U8: 20, "int8": 21, "uint16": 22,
+}
+
+# Numbers at which functions tend to be something special.
+ODD = [np.nan, np.inf, -np.inf, -0.0, 0.0]
+
+# How often elements have some of them among them.
+ODD_SHARE = 0.15
+
+
+class Call:
+    """One call of an operator.
+
+    `outputs` names its slots, or says how many variables each has, or which input's place it takes; nothing says what
+    is in those of `silent`. With `forward=False` only its gradient is compared.
+    """
+
+    def __init__(self, inputs, attributes=None, outputs=("Out",), silent=(), forward=True):
+        self.inputs, self.attributes, self.outputs = inputs, attributes or {}, outputs
+        self.silent, self.forward = silent, forward
+
+
+class Chance:
+    """Random choices that are the same for the same key."""
+
+    def __init__(self, *key):
+        self.random = np.random.RandomState(zlib.crc32(repr(key).encode()))
+
+    def int(self, least, most):
+        """An integer, both ends among them."""
+        return int(self.random.randint(least, most + 1))
+
+    def ints(self, count, least, most):
+        return [self.int(least, most) for _ in range(count)]
+
+    def flag(self, share=0.5):
+        return bool(self.random.random_sample() < share)
+
+    def pick(self, *choices):
+        return choices[self.int(0, len(choices) - 1)]
+
+    def some(self, choices, least=1):
+        """Some of these, in random order."""
+        choices = list(choices)
+        count = self.int(min(least, len(choices)), len(choices))
+        return [choices[place] for place in self.random.permutation(len(choices))[:count]]
+
+    def number(self, least, most):
+        """A number that single precision has."""
+        return float(np.float32(least + (most - least) * self.random.random_sample()))
+
+    def dim(self, most=6):
+        return 1 if self.flag(0.2) else self.int(1, most)
+
+    def dims(self, count, most=6):
+        return tuple(self.dim(most) for _ in range(count))
+
+    def shape(self, least=1, most=4, dim=6):
+        return self.dims(self.int(least, most), dim)
+
+    def axis(self, rank):
+        return self.int(-rank, rank - 1)
+
+    def axes(self, rank, least=1):
+        """Different axes, some of them from the end."""
+        return [axis - rank if self.flag(0.3) else axis for axis in self.some(range(rank), least)]
+
+    def floating(self):
+        return self.pick(F32, F32, F64)
+
+    def type(self):
+        return self.pick(F32, F32, F64, I32, I64)
+
+    def plain(self, shape, dtype=F32, scale=2.0):
+        """Numbers around 0, rounded so that sums of a few are exact."""
+        values = np.round(self.random.standard_normal(shape) * scale * 64) / 64
+        return np.asarray(values).astype(dtype)
+
+    def numbers(self, shape, dtype=F32, scale=2.0, odd=ODD_SHARE):
+        """Numbers of any type; those with fractions now and then with odd ones among them."""
+        if dtype == BOOL:
+            return self.bools(shape)
+        if dtype not in (F32, F64):
+            return self.integers(shape, -9, 9, dtype)
+        values = self.plain(shape, dtype, scale)
+        if values.size and self.flag(odd):
+            flat = values.reshape(-1)
+            for place in self.ints(self.int(1, 3), 0, flat.size - 1):
+                flat[place] = self.pick(*ODD)
+            values = flat.reshape(shape)
+        return values
+
+    def positive(self, shape, dtype=F32):
+        return (np.abs(self.plain(shape, dtype)) + 0.125).astype(dtype)
+
+    def integers(self, shape, least, most, dtype=I64):
+        return np.asarray(self.random.randint(least, most + 1, shape)).astype(dtype)
+
+    def bools(self, shape):
+        return self.integers(shape, 0, 1, BOOL)
+
+    def distinct(self, shape, dtype=F32, odd=ODD_SHARE):
+        """Numbers that are all different, one of them now and then none."""
+        count = int(np.prod(shape))
+        values = (self.random.permutation(count) - count // 2).astype(dtype)
+        if dtype in (F32, F64) and count and self.flag(odd):
+            values[self.int(0, count - 1)] = self.pick(np.nan, np.inf, -np.inf)
+        return values.reshape(shape)
+
+    def shares(self, shape, dtype=F32):
+        """Rows of shares that add up to one."""
+        values = self.positive(shape, F64)
+        return (values / values.sum(-1, keepdims=True)).astype(dtype)
+
+
+def array(*values, dtype=I64):
+    return np.array(values, dtype)
+
+
+# What makes calls of an operator, by its kind.
+CALLS = {}
+
+
+def calls(*kinds):
+    """Registers what makes calls of operators: a function of random choices and the kind."""
+    def register(function):
+        for kind in kinds:
+            CALLS[kind] = function
+        return function
+    return register

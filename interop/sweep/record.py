@@ -1,0 +1,199 @@
+"""Lets PaddlePaddle compute calls, and their gradients, and writes what our runtime needs to do the same."""
+import json
+import os
+import sys
+
+GOLDEN = os.path.join(os.path.dirname(__file__), "..", "..", "crates", "runtime", "tests", "golden")
+sys.path.insert(0, os.path.abspath(GOLDEN))
+
+import numpy as np
+from make_paddle_operators import PLACE, Recorder, core, paddle, static
+
+from . import elements, moving, others, sums, windows  # noqa: F401 (each registers its calls)
+from .chance import CALLS, ODD_SHARE, Chance
+
+GRADIENT, NONE = "@GRAD", "@EMPTY@"
+
+# What PaddlePaddle calls what NumPy calls so.
+TYPES_OF = {
+    name: getattr(core.VarDesc.VarType, theirs) for name, theirs in {
+        "bool": "BOOL", "uint8": "UINT8", "int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64",
+        "uint16": "BF16", "float16": "FP16", "float32": "FP32", "float64": "FP64",
+    }.items()
+}
+
+# What NumPy has no name for.
+NAMES = {"uint16": "bfloat16"}
+
+
+class Refused(Exception):
+    """PaddlePaddle does not compute this call."""
+
+
+def refusal(error):
+    """What PaddlePaddle says, in a line."""
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+    told = [line for line in lines if "Error:" in line and "paddle" not in line]
+    return (told or lines or [type(error).__name__])[-1][:200]
+
+
+class Calls:
+    """Calls that were computed: programs, elements, and what is said of both."""
+
+    def __init__(self):
+        self.told, self.programs, self.elements = [], bytearray(), bytearray()
+
+    def fact(self, tensor):
+        """Where a tensor is told: element type, extents, where it begins."""
+        array = np.ascontiguousarray(np.asarray(tensor))
+        begin = len(self.elements)
+        self.elements += array.tobytes()
+        return [NAMES.get(array.dtype.name, array.dtype.name), list(np.asarray(tensor).shape), begin]
+
+    def add(self, name, program, kind, attributes, feed, wanted):
+        program.desc._set_version()
+        # What comes out has the type that it was found to have; where nobody asks, any.
+        for variable in program.global_block().desc.all_vars():
+            array = wanted.get(variable.name(), np.zeros(0, "float32"))
+            if variable.name() not in feed and variable.type() == core.VarDesc.VarType.LOD_TENSOR:
+                variable.set_dtype(TYPES_OF[array.dtype.name])
+        data = program.desc.serialize_to_string()
+        begin = len(self.programs)
+        self.programs += data
+        self.told.append({
+            "name": name, "kind": kind, "attributes": attributes, "program": [begin, len(data)],
+            "feed": {variable: self.fact(tensor) for variable, tensor in feed.items()},
+            "fetch": list(wanted), "wanted": {variable: self.fact(tensor) for variable, tensor in wanted.items()},
+        })
+
+    def write(self, directory):
+        os.makedirs(directory, exist_ok=True)
+        for name, data in [("programs.bin", self.programs), ("elements.bin", self.elements)]:
+            with open(os.path.join(directory, name), "wb") as file:
+                file.write(data)
+        with open(os.path.join(directory, "calls.json"), "w") as file:
+            json.dump(self.told, file)
+
+
+class Sweep:
+    """Computes calls one after the other."""
+
+    def __init__(self):
+        self.calls, self.refused, self.builder = Calls(), [], Recorder()
+
+    def one(self, seed, kind, number):
+        """A call of an operator and its gradient, the same ones for the same seed and number."""
+        chance = Chance(seed, kind, number)
+        name = f"{kind}:{number}"
+        call = CALLS[kind](chance, kind)
+        try:
+            program, op, feed = self.builder.build(kind, call.inputs, call.attributes, call.outputs)
+            written = [variable for slot in call.outputs for variable in op.output(slot)]
+            hidden = {variable for slot in call.silent for variable in op.output(slot)}
+            shown = [variable for variable in written if variable not in hidden]
+            feed = {variable: held(tensor) for variable, tensor in feed.items()}
+            results = dict(zip(shown, self.run(program, feed, shown)))
+        except Exception as error:
+            self.refused.append((name, refusal(error)))
+            return
+        attributes = told(op.desc, call.attributes)
+        if call.forward:
+            self.calls.add(name, program, kind, attributes, feed, results)
+        try:
+            self.gradients(chance, name, program, op, feed, results, attributes)
+        except Exception as error:
+            self.refused.append((name + " (gradient)", refusal(error)))
+
+    def run(self, program, feed, fetch):
+        tensors = {variable: tensor(array) for variable, array in feed.items()}
+        found = self.builder.executor.run(program, feed=tensors, fetch_list=fetch, return_numpy=False)
+        return [np.array(result) for result in found]
+
+    def gradients(self, chance, name, program, op, feed, results, attributes):
+        """Each gradient operator that PaddlePaddle appends behind the call."""
+        still = {variable + GRADIENT for variable, array in feed.items() if array.dtype.name[:5] != "float"}
+        try:
+            descs, _ = core.get_grad_op_desc(op.desc, still, [])
+        except Exception:
+            return
+        for desc in descs:
+            # Some gradients are operators that are called as such.
+            if "_grad" in desc.type():
+                self.gradient(chance, name, program, desc, feed, results, attributes)
+
+    def gradient(self, chance, name, program, desc, feed, results, attributes):
+        feed = dict(feed)
+        whole = program.clone()
+        block = whole.global_block()
+        for variable in desc.input_arg_names():
+            if variable.endswith(GRADIENT):
+                of = results.get(variable.removesuffix(GRADIENT))
+                if of is None:
+                    continue
+                feed[variable] = chance.numbers(of.shape, of.dtype.name, odd=ODD_SHARE / 3)
+                block.create_var(name=variable, shape=of.shape, dtype=of.dtype.name, is_data=True)
+        wanted = [name for slot in desc.output_names() for name in desc.output(slot) if name not in (NONE, "")]
+        if not wanted:
+            return
+        append(whole, desc, wanted)
+        found = self.run(whole, feed, list(results) + wanted)
+        tensors = {**feed, **dict(zip(list(results) + wanted, found))}
+        read = dict.fromkeys(name for slot in desc.input_names() for name in desc.input(slot))
+        given = {}
+        for variable in read:
+            if variable in tensors and variable not in wanted:
+                given[variable] = tensors[variable]
+            elif "XShape" in variable:
+                # Whose extents alone are asked for.
+                given[variable] = np.zeros(program.global_block().var(variable).shape, "float32")
+        alone = static.Program()
+        for variable, array in given.items():
+            alone.global_block().create_var(name=variable, shape=array.shape, dtype=array.dtype.name, is_data=True)
+        for variable in read:
+            if variable not in given:
+                alone.global_block().create_var(name=variable)
+        append(alone, desc, wanted)
+        wanted = {variable: tensors[variable] for variable in wanted}
+        self.calls.add(f"{name} {desc.type()}", alone, desc.type(), attributes, given, wanted)
+
+
+def append(program, desc, wanted):
+    """Appends an operator that is described."""
+    block = program.global_block()
+    for variable in wanted:
+        block.create_var(name=variable)
+    added = block.desc.append_op()
+    added.copy_from(desc)
+    program._sync_with_cpp()
+    added.infer_var_type(block.desc)
+    added.infer_shape(block.desc)
+
+
+def tensor(array):
+    made = core.LoDTensor()
+    made.set(array, PLACE)
+    return made
+
+
+def held(tensor):
+    """The elements of a tensor, with all its extents."""
+    return np.array(tensor)
+
+
+def told(desc, attributes):
+    """Attributes as PaddlePaddle has understood them. JSON has no infinite numbers: these are texts."""
+    values = {name: desc.attr(name) for name in attributes if desc.has_attr(name)}
+    return {name: str(value) if value in (float("inf"), -float("inf")) else value for name, value in values.items()}
+
+
+def record(seed, kind, numbers, directory, begin):
+    """Computes calls of an operator; `begin(number)` is told of each before."""
+    paddle.enable_static()
+    np.seterr(all="ignore")
+    sweep = Sweep()
+    for number in numbers:
+        begin(number)
+        sweep.one(seed, kind, number)
+    sweep.calls.write(directory)
+    with open(os.path.join(directory, "refused.json"), "w") as file:
+        json.dump(sweep.refused, file)

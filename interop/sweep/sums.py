@@ -1,0 +1,170 @@
+"""Calls of operators that go along extents: sums, extremes, order, normalization."""
+import numpy as np
+
+from .chance import BOOL, CODES, F32, F64, I32, I64, Call, array, calls
+
+
+@calls("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod")
+def reduce(r, kind):
+    dtype = r.floating() if kind == "reduce_mean" else r.type()
+    if kind == "reduce_sum" and r.flag(0.1):
+        dtype = BOOL
+    # What is infinite is no integer.
+    to = r.pick(F32, F64, I64) if kind == "reduce_sum" and r.flag(0.2) else None
+    x = r.numbers(r.shape(0, 4, 5 if kind != "reduce_prod" else 3), dtype, 1.0, odd=0.0 if to == I64 else 0.3)
+    attributes = {"dim": r.axes(x.ndim) if x.ndim else [], "keep_dim": r.flag(), "reduce_all": r.flag(0.2)}
+    if not x.ndim:
+        attributes["reduce_all"] = True
+    if to:
+        attributes.update(in_dtype=CODES[dtype], out_dtype=CODES[to])
+    return Call({"X": x}, attributes)
+
+
+@calls("reduce_all", "reduce_any")
+def truth(r, kind):
+    x = r.bools(r.shape(1))
+    return Call({"X": x}, {"dim": r.axes(x.ndim), "keep_dim": r.flag(), "reduce_all": r.flag(0.2)})
+
+
+@calls("mean")
+def mean(r, kind):
+    return Call({"X": r.numbers(r.shape(0), r.floating())})
+
+
+@calls("arg_max", "arg_min")
+def arg(r, kind):
+    shape, dtype = r.shape(1), r.type()
+    x = r.numbers(shape, dtype, odd=0.5) if r.flag() else r.integers(shape, -2, 2).astype(dtype)
+    attributes = {"axis": r.axis(x.ndim), "keepdims": r.flag(), "flatten": r.flag(0.2)}
+    return Call({"X": x}, {**attributes, "dtype": r.pick(CODES[I32], CODES[I64], -1)})
+
+
+@calls("argsort")
+def argsort(r, kind):
+    x = r.distinct(r.shape(1, 4, 5), r.type())
+    return Call({"X": x}, {"axis": r.axis(x.ndim), "descending": r.flag()}, ["Out", "Indices"])
+
+
+@calls("top_k", "top_k_v2")
+def top_k(r, kind):
+    is_new = kind.endswith("v2")
+    x = r.distinct(r.shape(1, 4, 5), r.type() if is_new else r.floating())
+    attributes = {"axis": r.axis(x.ndim), "largest": r.flag()} if is_new else {}
+    k = r.int(1, x.shape[attributes.get("axis", -1)])
+    if r.flag(0.15):
+        return Call({"X": x, "K": array(k, dtype=I32)}, {**attributes, "k": 1}, ["Out", "Indices"])
+    return Call({"X": x}, {**attributes, "k": k}, ["Out", "Indices"])
+
+
+@calls("cumsum")
+def cumsum(r, kind):
+    x = r.numbers(r.shape(1), r.type())
+    attributes = {"axis": r.axis(x.ndim), "exclusive": r.flag(), "reverse": r.flag(), "flatten": r.flag(0.2)}
+    return Call({"X": x}, attributes)
+
+
+@calls("logsumexp")
+def logsumexp(r, kind):
+    x = r.numbers(r.shape(1, 4), r.floating(), r.pick(1.0, 50.0))
+    return Call({"X": x}, {"axis": r.axes(x.ndim), "keepdim": r.flag(), "reduce_all": r.flag(0.2)})
+
+
+@calls("p_norm")
+def p_norm(r, kind):
+    x = r.numbers(r.shape(1), r.floating(), 1.0)
+    order = r.pick(0.0, 1.0, 2.0, 3.0, 0.5, float("inf"), float("-inf"), r.number(0.5, 4))
+    return Call({"X": x}, {"porder": order, "axis": r.axis(x.ndim), "keepdim": r.flag(), "asvector": r.flag(0.2)})
+
+
+@calls("squared_l2_norm")
+def squared_norm(r, kind):
+    return Call({"X": r.numbers(r.shape(1), r.floating())})
+
+
+@calls("clip_by_norm")
+def clip_by_norm(r, kind):
+    return Call({"X": r.numbers(r.shape(1), F32)}, {"max_norm": r.number(0.1, 20)})
+
+
+@calls("batch_norm")
+def batch_norm(r, kind):
+    channels, last, dtype = r.int(1, 3), r.flag(0.4), r.floating()
+    dims = r.dims(r.int(0, 3), 4)
+    x = r.plain((r.int(2, 3), *dims, channels) if last else (r.int(2, 3), channels, *dims), dtype)
+    inputs = {
+        "X": x, "Scale": r.plain((channels,), dtype), "Bias": r.plain((channels,), dtype),
+        "Mean": r.plain((channels,), dtype), "Variance": r.positive((channels,), dtype),
+    }
+    attributes = {
+        "is_test": r.flag(0.3), "use_global_stats": r.flag(0.2), "trainable_statistics": r.flag(0.1),
+        "momentum": r.number(0.5, 1), "epsilon": r.pick(1e-5, 1e-3), "data_layout": "NHWC" if last else "NCHW",
+    }
+    outputs = {"Y": 1, "MeanOut": "Mean", "VarianceOut": "Variance", "SavedMean": 1, "SavedVariance": 1}
+    is_trained = not attributes["use_global_stats"] and (
+        not attributes["is_test"] or attributes["trainable_statistics"]
+    )
+    if is_trained:
+        return Call(inputs, attributes, {**outputs, "ReserveSpace": 1}, ["ReserveSpace"])
+    return Call(inputs, attributes, outputs, ["SavedMean", "SavedVariance"])
+
+
+def scaled(r, inputs, count, dtype):
+    """With a scale and a bias, or without."""
+    if r.flag(0.8):
+        inputs.update(Scale=r.plain((count,), dtype), Bias=r.plain((count,), dtype))
+    return inputs
+
+
+@calls("layer_norm")
+def layer_norm(r, kind):
+    x = r.plain(r.shape(2, 4), r.floating())
+    begin = r.int(1, x.ndim - 1)
+    inputs = scaled(r, {"X": x}, int(np.prod(x.shape[begin:])), x.dtype)
+    return Call(inputs, {"begin_norm_axis": begin, "epsilon": r.pick(1e-5, 1e-3)}, ["Y", "Mean", "Variance"])
+
+
+@calls("instance_norm")
+def instance_norm(r, kind):
+    x = r.plain((r.int(1, 2), r.int(1, 3), *r.dims(r.int(1, 3), 4)), r.floating())
+    inputs = scaled(r, {"X": x}, x.shape[1], x.dtype)
+    return Call(inputs, {"epsilon": r.pick(1e-5, 1e-3)}, ["Y", "SavedMean", "SavedVariance"])
+
+
+@calls("group_norm")
+def group_norm(r, kind):
+    groups, last = r.int(1, 3), r.flag(0.4)
+    channels, dims = groups * r.int(1, 3), r.dims(r.int(1, 3), 4)
+    x = r.plain((r.int(1, 2), *dims, channels) if last else (r.int(1, 2), channels, *dims), r.floating())
+    inputs = scaled(r, {"X": x}, channels, x.dtype)
+    attributes = {"groups": groups, "epsilon": r.pick(1e-5, 1e-3), "data_layout": "NHWC" if last else "NCHW"}
+    return Call(inputs, attributes, ["Y", "Mean", "Variance"])
+
+
+@calls("norm")
+def norm(r, kind):
+    x = r.plain(r.shape(1), r.floating())
+    attributes = {"axis": r.axis(x.ndim), "epsilon": r.pick(1e-10, 0.5)}
+    if r.flag(0.2):
+        return Call({"X": x}, {**attributes, "is_test": True}, ["Out", "Norm"], ["Norm"])
+    return Call({"X": x}, attributes, ["Out", "Norm"])
+
+
+@calls("affine_channel")
+def affine_channel(r, kind):
+    last, channels = r.flag(0.4), r.int(1, 3)
+    dims = r.dims(r.pick(0, 2), 4)
+    x = r.numbers((r.int(1, 2), *dims, channels) if last else (r.int(1, 2), channels, *dims), r.floating())
+    inputs = {"X": x, "Scale": r.plain((channels,), x.dtype), "Bias": r.plain((channels,), x.dtype)}
+    return Call(inputs, {"data_layout": "NHWC" if last else "NCHW"})
+
+
+@calls("dropout")
+def dropout(r, kind):
+    is_test = r.flag()
+    attributes = {
+        "is_test": is_test, "dropout_prob": r.pick(0.0, 1.0, r.number(0.1, 0.9)), "fix_seed": True, "seed": 7,
+        "dropout_implementation": r.pick("upscale_in_train", "downgrade_in_infer"),
+    }
+    x = r.numbers(r.shape(1), r.floating())
+    # What is dropped is up to chance, and what counts then is not.
+    return Call({"X": x}, attributes, ["Out", "Mask"], ["Mask"] if is_test else [], forward=is_test)
