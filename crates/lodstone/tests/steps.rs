@@ -265,6 +265,7 @@ fn twice_as_much_is_twice_the_work() {
         taken(1);
         let (base, once, twice) = (taken(1), taken(COUNT), taken(2 * COUNT));
         let (once, twice) = (once.saturating_sub(base), twice.saturating_sub(base));
+        assert!(once >= COUNT as u64, "{what}: {once} steps for {COUNT}: it is not read");
         // n log n, and a little for what does not grow evenly.
         if twice > once * 5 / 2 + 20_000 {
             let _ = writeln!(wrong, "{what}: {once} steps for {COUNT}, {twice} for twice as many");
