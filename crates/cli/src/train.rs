@@ -29,6 +29,9 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
     model.report.warnings.iter().for_each(|warning| say::warning(warning));
     let progress = Progress::default();
     let dirs = Dirs { progress: progress.clone(), ..lodstone::dirs_beside(&arguments.path) };
+    // Other programs have names of their own, and may lie in one directory.
+    let is_alone = dirs.read.as_ref() == Some(&arguments.path)
+        || ["main_program", "__model__"].iter().any(|name| arguments.path.ends_with(name));
     let open = |dir: &Path| Checkpoints::open(dir, arguments);
     let mut checkpoints = arguments.checkpoint.as_deref().map(open).transpose()?;
     let options = TrainOptions {
@@ -49,6 +52,12 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
         if !restored.mismatch.is_empty() {
             say::warning(&plain(&restored.mismatch.to_string()));
         }
+    }
+    if training.has_run_startup() && arguments.startup.is_none() && !is_alone {
+        say::warning(
+            "variables begin as `startup_program` in the same directory says, which may be of another \
+             model: name it with --startup if it is the right one",
+        );
     }
     progress::cancel_when_asked(&progress)?;
     let mut losses = Losses::new(training.done(), &arguments.watch);

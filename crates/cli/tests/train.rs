@@ -88,6 +88,18 @@ fn the_startup_program_gives_first_values() {
     let losses = columns(&dir.path().join("out/losses.csv")).remove(1);
     assert!(losses[0] > 2.0 && losses[59] < 0.7, "{losses:?}");
 
+    // One of another name may have a startup program of its own.
+    let named = bare.join("net.pdmodel");
+    std::fs::rename(bare.join("main_program"), &named).unwrap();
+    let (path, to) = (named.display().to_string(), dir.path().join("named").display().to_string());
+    let named = ["train", &path, "--data", DATA, "--steps", "1", "-o", &to];
+    let said = run(named);
+    assert!(said.code == Some(0) && said.err.contains("`startup_program` in the same"), "{said:?}");
+    let startup = bare.join("startup_program").display().to_string();
+    let said = run(named.iter().chain(&["--startup", &startup]));
+    assert!(said.code == Some(0) && !said.err.contains("startup_program"), "{said:?}");
+    std::fs::rename(path, bare.join("main_program")).unwrap();
+
     std::fs::remove_file(bare.join("startup_program")).unwrap();
     let said = run(train);
     assert_eq!(said.code, Some(2), "{said:?}");

@@ -68,6 +68,7 @@ pub struct SampleOptions {
 pub struct Training {
     program: Program,
     startup: Option<Program>,
+    has_run_startup: bool,
     step: Prepared,
     scope: Scope,
     samples: Samples,
@@ -105,13 +106,14 @@ impl Training {
         check_reads(&program, &fed)?;
         let samples = Samples::new(&program, fed, options.samples)?;
 
-        let mut scope = first_values(model, &program, &options)?;
+        let (mut scope, has_run_startup) = first_values(model, &program, &options)?;
         let resume = |serial: &Serial| resume(serial, &program, &mut scope, &options);
         let restored = options.resume.as_ref().map(resume).transpose()?;
         check_variables(&program, &scope)?;
         Ok(Self {
             program,
             startup: options.startup,
+            has_run_startup,
             step,
             scope,
             samples,
@@ -121,6 +123,11 @@ impl Training {
             contents: None,
             restored,
         })
+    }
+
+    /// Whether variables began as the startup program says, because the model does not have them.
+    pub fn has_run_startup(&self) -> bool {
+        self.has_run_startup
     }
 
     /// What was restored of the checkpoint that it goes on from.
@@ -221,13 +228,13 @@ impl Training {
 }
 
 /// The values that variables have before the first step: those of the model, and, where some of them are missing, what
-/// the startup program gives.
-fn first_values(model: &Model, program: &Program, options: &TrainOptions) -> Result<Scope> {
+/// the startup program gives; tells whether that was run.
+fn first_values(model: &Model, program: &Program, options: &TrainOptions) -> Result<(Scope, bool)> {
     let mut scope = Scope::default();
     let is_missing = |name: &&str| model.parameter(name).is_none();
-    if let Some(startup) = &options.startup
-        && needed(program).iter().any(is_missing)
-    {
+    let lacks_some = needed(program).iter().any(is_missing);
+    let startup = options.startup.as_ref().filter(|_| lacks_some);
+    if let Some(startup) = startup {
         Executor::default().run(startup, &mut scope, &[], &[], &options.dirs)?;
     }
     let mut known = model.clone();
@@ -235,7 +242,7 @@ fn first_values(model: &Model, program: &Program, options: &TrainOptions) -> Res
     for parameter in known.parameters {
         scope.set(&parameter.name, parameter.tensor);
     }
-    Ok(scope)
+    Ok((scope, startup.is_some()))
 }
 
 /// Restores a checkpoint, which has to have been trained with the same samples in the same order.
