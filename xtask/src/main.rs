@@ -5,6 +5,7 @@
 //! | `test` | all tests, those of the Python package too (or alone: `test python`) |
 //! | `steps` | counts the steps that files take, and compares them with those of files twice as large |
 //! | `interop` | writes files with `lodstone` and loads them with the real frameworks |
+//! | `locks` | compares numbers and times with another revision |
 //! | `fuzz` | runs the fuzz targets, or one of them, for a while |
 //! | `bench` | the benchmarks, beside their physical limits and the other libraries |
 //!
@@ -16,6 +17,7 @@
 mod bench;
 mod fuzz;
 mod interop;
+mod locks;
 mod python;
 mod run;
 mod steps;
@@ -35,10 +37,11 @@ fn main() -> ExitCode {
         "test" => test(&rest),
         "steps" => steps::steps(&rest),
         "interop" => interop::interop(&rest),
+        "locks" => locks::locks(&rest),
         "fuzz" => fuzz::fuzz(&rest),
         "bench" => bench::bench(&rest),
         _ => Err(Outcome::CouldNotRun(
-            "usage: cargo xtask test | steps | interop | fuzz | bench".to_owned(),
+            "usage: cargo xtask test | steps | interop | locks | fuzz | bench".to_owned(),
         )),
     };
     match outcome {

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+#[path = "../bits/mod.rs"]
+mod bits;
 mod training;
 
 use std::path::Path;
@@ -62,6 +64,7 @@ fn differences(case: &Value) -> Result<(), String> {
     for _ in 0..2 {
         let outputs =
             prepared.run(&mut scope, &feed, &Dirs::default()).map_err(|e| e.to_string())?;
+        bits::keep(&path, &outputs);
         let wanted = case["outputs"].as_object().unwrap();
         assert_eq!(wanted.len(), outputs.len());
         for (found, told) in outputs.iter().zip(wanted.values()) {

@@ -11,7 +11,7 @@ use lodstone_runtime::{Dirs, Error, Prepared, Scope};
 use lodstone_store::Progress;
 use serde_json::Value;
 
-use crate::{feed, open};
+use crate::{bits, feed, open};
 
 /// What each release recorded, and of how many networks.
 const RECORDED: &[(&str, &str, usize)] = &[
@@ -40,6 +40,9 @@ fn failure(release: &str, case: &Value) -> Option<String> {
         Ok(prepared) => prepared,
         Err(error) => return Some(error.to_string()),
     };
+    if std::env::var_os(bits::FILE).is_some() {
+        go_on(&format!("{release} {}", case["name"]), &prepared, &model, case);
+    }
     let mut scope = Scope::of(&model).unwrap();
     for (number, step) in case["steps"].as_array().unwrap().iter().enumerate() {
         let found = match prepared.run(&mut scope, &feed(&step["feed"]), &Dirs::default()) {
@@ -55,6 +58,20 @@ fn failure(release: &str, case: &Value) -> Option<String> {
         }
     }
     None
+}
+
+/// Keeps the bits of many steps: the losses, and all variables in the end.
+fn go_on(what: &str, prepared: &Prepared, model: &Model, case: &Value) {
+    let mut scope = Scope::of(model).unwrap();
+    let steps = case["steps"].as_array().unwrap();
+    for number in 0..20 {
+        let feed = feed(&steps[number % steps.len()]["feed"]);
+        let found = prepared.run(&mut scope, &feed, &Dirs::default()).unwrap();
+        bits::keep(&format!("{what} {number}"), &found);
+    }
+    let mut names: Vec<&str> = scope.names().collect();
+    names.sort_unstable();
+    bits::keep(what, names.into_iter().filter_map(|name| scope.tensor(name)));
 }
 
 #[test]

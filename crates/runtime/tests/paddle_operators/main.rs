@@ -11,6 +11,8 @@
     reason = "numbers that were recorded fit"
 )]
 
+#[path = "../bits/mod.rs"]
+mod bits;
 mod differences;
 mod hostile;
 mod optimizers;
@@ -36,6 +38,7 @@ fn failure(recorded: &Recorded, case: &Json) -> Option<String> {
         Ok(found) => found,
         Err(error) => return Some(error.to_string()),
     };
+    bits::keep(&format!("{case}"), &found);
     let pairs = wanted.iter().zip(&found);
     let differences = pairs.filter_map(|((name, wanted), found)| {
         difference(wanted, found).map(|what| format!("`{name}`: {what}"))

@@ -6,8 +6,8 @@ use lodstone_runtime::{Dirs, Error, Prepared, Scope, Value};
 use lodstone_store::Blob;
 use serde_json::Value as Json;
 
-use crate::difference;
 use crate::recorded::{attribute, double, program};
+use crate::{bits, difference};
 
 /// Releases, and how many cases each has.
 const RECORDED: &[(&str, i64, &str, usize)] = &[
@@ -104,6 +104,9 @@ fn failure(case: &Json, release: i64) -> Option<String> {
         if let Err(error) = prepared.run(&mut scope, &[], &Dirs::default()) {
             return Some(error.to_string());
         }
+        let after = step["after"].as_object().unwrap().keys();
+        let what = format!("{release} {} {} {number}", case["kind"], case["attributes"]);
+        bits::keep(&what, after.map(|name| scope.tensor(name).unwrap()));
         for (name, wanted) in step["after"].as_object().unwrap() {
             if let Some(what) = difference(&tensor(wanted, 0), scope.tensor(name).unwrap()) {
                 return Some(format!("step {number}, `{name}`: {what}"));

@@ -1,0 +1,206 @@
+//! Every byte that is written, of every golden model, in every format: what it was when this was last rewritten.
+//!
+//! `golden/locks/bytes.txt` has for each model and each format the beginning of the SHA-256 of all that its conversions
+//! write, names of files and their seals too; and the same of a checkpoint in each container.
+//! `LODSTONE_REWRITE_EXPECTED=1` rewrites it; what changes there is what readers of old files will see.
+
+#![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use lodstone::checkpoint::{Container, Contents, Manager, ManagerOptions};
+use lodstone::runtime::Scope;
+use lodstone::{
+    ConvertOptions, DType, ExternalData, FORMATS, Loss, Model, OpenOptions, Target, WriteOptions,
+    convert, open_with, startup_beside,
+};
+use sha2::{Digest, Sha256};
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden")
+}
+
+/// Every golden model that can be opened, by its path.
+fn models() -> BTreeMap<String, Model> {
+    let mut models = BTreeMap::new();
+    for format in
+        ["paddle", "paddle_pickle", "safetensors", "numpy", "mxnet", "mxnet_states", "onnx", "glow"]
+    {
+        let index = std::fs::read(golden().join(format).join("index.json")).expect("an index");
+        let index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
+        for case in index["cases"].as_array().expect("cases") {
+            let name = case["path"].as_str().expect("a path");
+            let params = case["params"].as_str().map(|params| golden().join(format).join(params));
+            let options = OpenOptions { params, ..OpenOptions::default() };
+            if let Ok(model) = open_with(golden().join(format).join(name), &options) {
+                models.insert(format!("{format}/{name}"), model);
+            }
+        }
+    }
+    models
+}
+
+/// The ways in which each model is written in each format. What a format cannot do, or a model does not allow, is
+/// refused.
+fn ways(format: &str) -> Vec<ConvertOptions> {
+    let allow = Loss::ALL.to_vec();
+    let plain = ConvertOptions {
+        to: Some(Target::Format(format.to_owned())),
+        allow,
+        ..ConvertOptions::default()
+    };
+    let written = |write| ConvertOptions { write, ..plain.clone() };
+    vec![
+        plain.clone(),
+        ConvertOptions { allow: Vec::new(), ..plain.clone() },
+        ConvertOptions { weights_only: true, ..plain.clone() },
+        ConvertOptions { weights_only: true, cast: Some(DType::Float16), ..plain.clone() },
+        ConvertOptions { strip_source: true, ..plain.clone() },
+        ConvertOptions { opset: Some(21), ..plain.clone() },
+        ConvertOptions { include: vec!["*w*".to_owned()], ..plain.clone() },
+        written(WriteOptions { seal: true, ..WriteOptions::default() }),
+        written(WriteOptions { align: 64, ..WriteOptions::default() }),
+        written(WriteOptions { max_shard_size: Some(1000), ..WriteOptions::default() }),
+        written(WriteOptions {
+            external_data: Some(ExternalData::One),
+            seal: true,
+            ..WriteOptions::default()
+        }),
+        written(WriteOptions {
+            external_data: Some(ExternalData::Each),
+            ..WriteOptions::default()
+        }),
+    ]
+}
+
+/// The same model, in its own format.
+fn same() -> Vec<ConvertOptions> {
+    let plain = ConvertOptions { to: Some(Target::Same), ..ConvertOptions::default() };
+    let seal = WriteOptions { seal: true, ..WriteOptions::default() };
+    vec![plain.clone(), ConvertOptions { write: seal, ..plain }]
+}
+
+/// All files below a directory, by name.
+fn files(dir: &Path, below: &str, found: &mut BTreeMap<String, Vec<u8>>) {
+    for entry in std::fs::read_dir(dir).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+        let name = format!("{below}{name}");
+        match path.is_dir() {
+            true => files(&path, &format!("{name}/"), found),
+            false => drop(found.insert(name, std::fs::read(&path).expect("a file"))),
+        }
+    }
+}
+
+/// A directory in memory, if there is such a place: thousands of files are written and looked at, and the disk need not
+/// have them.
+fn scratch() -> tempfile::TempDir {
+    let memory = tempfile::tempdir_in("/dev/shm");
+    memory.or_else(|_| tempfile::tempdir()).expect("a directory")
+}
+
+/// What was written, as it is recorded.
+fn shown(all: Sha256) -> String {
+    let digest: [u8; 32] = all.finalize().into();
+    digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn update(all: &mut Sha256, found: BTreeMap<String, Vec<u8>>) {
+    for (name, bytes) in found {
+        all.update(format!("{name} {}\n", bytes.len()));
+        all.update(bytes);
+    }
+}
+
+/// What some conversions write; nothing if none does.
+fn digest(model: &Model, extension: &str, ways: Vec<ConvertOptions>) -> Option<String> {
+    let mut all = Sha256::new();
+    let mut is_written = false;
+    for (number, options) in ways.iter().enumerate() {
+        let dir = scratch();
+        let out = dir.path().join("out").with_extension(extension);
+        let result = convert(model.clone(), &out, options);
+        let mut found = BTreeMap::new();
+        files(dir.path(), "", &mut found);
+        all.update(format!("{number} {}\n", found.len()));
+        match result {
+            Ok(_) => is_written = true,
+            Err(_) => assert!(found.is_empty(), "{options:?}"),
+        }
+        update(&mut all, found);
+    }
+    is_written.then(|| shown(all))
+}
+
+/// What a checkpoint of a model that trains is, in a container. Its manifest says on what processor numbers were
+/// computed, which is left out, and the checksum of the manifest with it.
+fn checkpoint(container: Container) -> String {
+    let training = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits/training");
+    let options = OpenOptions::default();
+    let model = open_with(&training, &options).expect("a model");
+    let startup = startup_beside(&training, &options).expect("a program").expect("there");
+    let main = model.program.as_ref().expect("a program");
+    let scope = Scope::of(&model).expect("variables");
+    let contents = Contents::of(main, &startup, None).expect("contents");
+    let snapshot = contents.snapshot(&scope).expect("values").with("epoch", 2);
+    let dir = scratch();
+    let options = ManagerOptions { container, ..ManagerOptions::default() };
+    let mut manager = Manager::open(dir.path(), options).expect("a manager");
+    let serial = manager.save(7, &snapshot).expect("saved").serial;
+    let mut found = BTreeMap::new();
+    files(serial.path(), "", &mut found);
+    let manifest = found.remove("manifest.json").expect("a manifest");
+    let manifest = String::from_utf8(manifest).expect("UTF-8");
+    let (before, rest) = manifest.split_once("\"numerics\": {").expect("numerics");
+    let (_, after) = rest.split_once('}').expect("their end");
+    let (after, _) = after.split_once("\"self\": ").expect("a checksum");
+    found.insert("manifest.json".to_owned(), format!("{before}{after}").into_bytes());
+    let mut all = Sha256::new();
+    update(&mut all, found);
+    shown(all)
+}
+
+#[test]
+fn what_is_written_is_what_was_written() {
+    let mut lines = "a checkpoint\n".to_owned();
+    for container in
+        [Container::Combined, Container::Each, Container::Sized, Container::Safetensors]
+    {
+        writeln!(lines, "  {} {container:?}", checkpoint(container)).expect("text");
+    }
+    for (name, model) in models() {
+        writeln!(lines, "{name}").expect("text");
+        let formats = FORMATS.iter().map(|it| (it.name, it.extension, ways(it.name)));
+        let own = FORMATS.iter().find(|format| format.name == model.format);
+        let own = own.map_or("", |format| format.extension);
+        for (format, extension, ways) in formats.chain([("same", own, same())]) {
+            if let Some(digest) = digest(&model, extension, ways) {
+                writeln!(lines, "  {digest} {format}").expect("text");
+            }
+        }
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/locks/bytes.txt");
+    if std::env::var_os("LODSTONE_REWRITE_EXPECTED").is_some() {
+        std::fs::write(&path, &lines).expect("written");
+    }
+    let expected = std::fs::read_to_string(&path).expect("the lines");
+    let (is, was) = (by_model(&lines), by_model(&expected));
+    let others: Vec<_> = is.symmetric_difference(&was).collect();
+    assert!(others.is_empty(), "written otherwise than it was: {others:#?}");
+}
+
+/// Each line with the model that it is of.
+fn by_model(lines: &str) -> BTreeSet<(&str, &str)> {
+    let mut model = "";
+    let mut all = BTreeSet::new();
+    for line in lines.lines() {
+        match line.strip_prefix("  ") {
+            Some(format) => drop(all.insert((model, format))),
+            None => model = line,
+        }
+    }
+    all
+}

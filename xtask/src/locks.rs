@@ -1,0 +1,196 @@
+//! What must not change while the inside does, compared with another revision on the same machine.
+//!
+//! | lock | what is compared |
+//! |---|---|
+//! | `bits` | digests of what the tests of the runtime compute: operators, models, twenty steps of training |
+//! | `speed` | the time that commands take, in turns, beside `cp`; medians and their ratio |
+//!
+//! Bytes that are written do not depend on the machine: a test holds them (`lodstone/tests/locks.rs`). The other
+//! revision is built once, in `target/locks`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::run::{Outcome, cannot, root, run, target};
+
+/// How often each command is timed.
+const TURNS: usize = 11;
+
+/// The greatest ratio of two medians that is no change: timings are noisy.
+const NEAR: f64 = 1.1;
+
+pub(crate) fn locks(arguments: &[String]) -> Result<(), Outcome> {
+    let usage = || Outcome::CouldNotRun("usage: locks REVISION [bits] [speed]".to_owned());
+    let (revision, names) = arguments.split_first().ok_or_else(usage)?;
+    if names.iter().any(|name| !["bits", "speed"].contains(&name.as_str())) {
+        return Err(usage());
+    }
+    let asks = |name: &str| names.is_empty() || names.iter().any(|asked| asked == name);
+    let dir = target().join("locks");
+    fs::create_dir_all(&dir).map_err(cannot("create the directory"))?;
+    let there = Tree { root: checked_out(revision, &dir)?, target: dir.join("target") };
+    let here = Tree { root: root().to_path_buf(), target: target() };
+    if asks("bits") {
+        bits(&there, &here, &dir)?;
+    }
+    if asks("speed") {
+        speed(&there, &here, &dir)?;
+    }
+    Ok(())
+}
+
+/// A working tree, and where it is built.
+struct Tree {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+impl Tree {
+    fn cargo(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO"));
+        command.args(arguments).current_dir(&self.root).env("CARGO_TARGET_DIR", &self.target);
+        command
+    }
+}
+
+/// The files of a revision.
+fn checked_out(revision: &str, dir: &Path) -> Result<PathBuf, Outcome> {
+    let tree = dir.join("tree");
+    if !tree.exists() {
+        let mut clone = Command::new("git");
+        run(clone.args(["clone", "--quiet", "--no-checkout"]).arg(root()).arg(&tree))?;
+    }
+    let git = |arguments: &[&str]| run(Command::new("git").arg("-C").arg(&tree).args(arguments));
+    git(&["fetch", "--quiet", "origin"])?;
+    git(&["checkout", "--quiet", "--detach", revision])?;
+    Ok(tree)
+}
+
+fn bits(there: &Tree, here: &Tree, dir: &Path) -> Result<(), Outcome> {
+    let computed = |tree: &Tree, name: &str| {
+        let file = dir.join(name);
+        let _ = fs::remove_file(&file);
+        let mut test =
+            tree.cargo(&["test", "--quiet", "--workspace", "--test", "paddle_operators"]);
+        run(test.args(["--test", "paddle_models"]).env("LODSTONE_BITS", &file))?;
+        let lines = fs::read_to_string(&file).map_err(cannot("read the digests"))?;
+        Ok::<BTreeSet<String>, Outcome>(lines.lines().map(str::to_owned).collect())
+    };
+    let (then, now) = (computed(there, "then.txt")?, computed(here, "now.txt")?);
+    let (lost, new) = (then.difference(&now).count(), now.difference(&then).count());
+    eprintln!(
+        "bits: {} results then, {} now, {lost} and {new} of them others",
+        then.len(),
+        now.len()
+    );
+    for line in then.difference(&now).take(10) {
+        eprintln!("  {}", line.chars().take(150).collect::<String>());
+    }
+    match lost {
+        0 => Ok(()),
+        _ => Err(Outcome::Failed(format!("{lost} results have other bits"))),
+    }
+}
+
+fn speed(there: &Tree, here: &Tree, dir: &Path) -> Result<(), Outcome> {
+    for tree in [there, here] {
+        run(&mut tree.cargo(&["build", "--quiet", "--release", "--bin", "lodstone"]))?;
+    }
+    let program = |tree: &Tree| tree.target.join("release/lodstone").display().to_string();
+    let programs = [program(there), program(here)];
+    let work = dir.join("work");
+    let _ = fs::remove_dir_all(&work);
+    fs::create_dir_all(&work).map_err(cannot("create the directory"))?;
+    write_arrays(&work)?;
+    let digits = root().join("examples/digits");
+    let digits = |name: &str| digits.join(name).display().to_string();
+    let (training, data) = (digits("training"), digits("train.npz"));
+    let commands: [(&str, &[&str]); 5] = [
+        ("open and list 10,000 tensors", &["inspect", "many.safetensors", "--json"]),
+        ("convert 1 GiB to safetensors", &["convert", "large.safetensors", "out.safetensors"]),
+        ("convert 1 GiB to npz", &["convert", "large.safetensors", "out.npz"]),
+        ("verify 1 GiB", &["verify", "large.safetensors"]),
+        (
+            "train 200 steps",
+            &[
+                "train",
+                &training,
+                "--data",
+                &data,
+                "--steps",
+                "200",
+                "--batch-size",
+                "32",
+                "-o",
+                "out",
+            ],
+        ),
+    ];
+    let copy = ["cp", "large.safetensors", "copy"];
+    eprintln!("{:<30} {:>9} {:>9} {:>7} {:>8}", "median seconds", "then", "now", "ratio", "of cp");
+    let mut slower = Vec::new();
+    for (what, arguments) in commands {
+        if what.starts_with("verify") {
+            timed(&work, &programs[0], &["seal", "large.safetensors"])?;
+        }
+        let mut times = [Vec::new(), Vec::new(), Vec::new()];
+        for _ in 0..TURNS {
+            for (times, program) in times.iter_mut().zip(&programs) {
+                times.push(timed(&work, program, arguments)?);
+            }
+            times[2].push(timed(&work, copy[0], &copy[1..])?);
+        }
+        let [then, now, copied] = times.map(median);
+        let ratio = now / then;
+        eprintln!("{what:<30} {then:>9.4} {now:>9.4} {ratio:>7.2} {:>8.2}", now / copied);
+        if ratio > NEAR {
+            slower.push(format!("{what}: {ratio:.2}"));
+        }
+    }
+    match slower.as_slice() {
+        [] => Ok(()),
+        slower => Err(Outcome::Failed(format!("slower than it was: {}", slower.join(", ")))),
+    }
+}
+
+/// A file of many tensors, and a large one.
+fn write_arrays(dir: &Path) -> Result<(), Outcome> {
+    for (name, count, len) in
+        [("many.safetensors", 10_000, 64), ("large.safetensors", 64, 16 << 20)]
+    {
+        let tensors = (0..count).map(|number: usize| {
+            let (begin, end) = (number * len, (number + 1) * len);
+            format!(r#""layer.{number:05}.weight":{{"dtype":"F32","shape":[{}],"data_offsets":[{begin},{end}]}}"#, len / 4)
+        });
+        let mut header = format!("{{{}}}", tensors.collect::<Vec<_>>().join(","));
+        header.extend(std::iter::repeat_n(' ', header.len().next_multiple_of(8) - header.len()));
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(header.into_bytes());
+        // No two pages are the same.
+        bytes.extend((0..count * len / 8).flat_map(|number| (number as u64).to_le_bytes()));
+        fs::write(dir.join(name), bytes).map_err(cannot("write a file"))?;
+    }
+    Ok(())
+}
+
+/// How long a command takes, in seconds; what it has written is removed.
+fn timed(dir: &Path, program: &str, arguments: &[&str]) -> Result<f64, Outcome> {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(dir).stdout(Stdio::null()).stderr(Stdio::null());
+    let begin = Instant::now();
+    run(&mut command)?;
+    let taken = begin.elapsed().as_secs_f64();
+    for name in ["out.safetensors", "out.npz", "copy"] {
+        let _ = fs::remove_file(dir.join(name));
+    }
+    let _ = fs::remove_dir_all(dir.join("out"));
+    Ok(taken)
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+}
