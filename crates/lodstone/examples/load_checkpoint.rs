@@ -10,7 +10,7 @@ mod digits;
 
 use std::path::Path;
 
-use digits::{Failure, longs, train};
+use digits::{Failure, train};
 use lodstone::checkpoint::get_checkpoint_loader;
 use lodstone::program::load_program;
 use lodstone::runtime::{Dirs, Executor, Scope};
@@ -26,7 +26,7 @@ fn main() -> Result<(), Failure> {
     let (mut scope, loader) = (Scope::default(), get_checkpoint_loader(&checkpoint)?);
     Executor::default().run(&loader, &mut scope, &[], &[], &dirs)?;
     let counter = scope.tensor(COUNTER).ok_or("nothing counts the runs")?;
-    let done = longs(counter)?.first().copied().unwrap_or(0).cast_unsigned();
+    let done = counter.to_vec::<i64>()?.first().copied().unwrap_or(0).cast_unsigned();
     println!("{} variables of step {done}", scope.names().count());
 
     let main = load_program(&out.join("main"))?;

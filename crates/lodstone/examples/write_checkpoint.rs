@@ -19,7 +19,7 @@ use lodstone::program::layers::{self, Fc};
 use lodstone::program::optimizer::{Adam, Optimizer};
 use lodstone::program::{Form, Network, save_program};
 use lodstone::runtime::{Dirs, Executor, Prepared, Scope};
-use lodstone::{Blob, ConvertOptions, DType, Model, Parameter, Tensor};
+use lodstone::{ConvertOptions, DType, Model, Parameter, Tensor};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -38,7 +38,7 @@ fn main() -> Result<(), Failure> {
 
     let mut scope = Scope::default();
     Executor::default().run(&net.startup, &mut scope, &[], &[], &Dirs::default())?;
-    let (run, feed) = (Prepared::new(&net.main, &[])?, feed());
+    let (run, feed) = (Prepared::new(&net.main, &[])?, feed()?);
     let given: Vec<_> = feed.iter().map(|one| (one.name.as_str(), one.tensor.clone())).collect();
     let mut train = |dirs: &Dirs| {
         (0..STEPS).try_for_each(|_| run.run(&mut scope, &given, dirs).map(drop))?;
@@ -90,17 +90,16 @@ fn network() -> Result<Network, Failure> {
     Ok(net)
 }
 
-fn feed() -> Vec<Parameter> {
+fn feed() -> Result<Vec<Parameter>, Failure> {
     let tensor = |name: &str, width: u64, factor: i16| {
         let numbers = (0..16 * i16::try_from(width).unwrap_or(0)).map(|number| {
             let number = number.wrapping_mul(factor) % 101;
             f32::from(number - 50) / 50.0
         });
-        let bytes: Vec<u8> = numbers.flat_map(f32::to_le_bytes).collect();
-        let tensor = Tensor::dense(DType::Float32, vec![16, width], Blob::memory(bytes));
-        Parameter { name: name.to_owned(), tensor }
+        let tensor = Tensor::from_vec(vec![16, width], numbers.collect())?;
+        Ok::<_, Failure>(Parameter { name: name.to_owned(), tensor })
     };
-    vec![tensor("x", 4, 37), tensor("y", 2, 53)]
+    Ok(vec![tensor("x", 4, 37)?, tensor("y", 2, 53)?])
 }
 
 /// All tensors of a scope but the state of our random numbers, which no other framework has.

@@ -18,7 +18,7 @@ use lodstone::program::{
     save_program,
 };
 use lodstone::runtime::{Dirs, Executor, Scope};
-use lodstone::{Blob, ConvertOptions, DType, Model, Parameter, Tensor};
+use lodstone::{ConvertOptions, DType, Model, Parameter, Tensor};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -48,7 +48,7 @@ fn main() -> Result<(), Failure> {
     let (mut executor, mut scope) = (Executor::default(), Scope::default());
     executor.run(&net.startup, &mut scope, &[], &[], &Dirs::default())?;
     executor.run(&saver, &mut scope, &[], &[], &Dirs::one(out))?;
-    let feed = feed();
+    let feed = feed()?;
     let names: Vec<&str> = fetch.iter().map(Variable::name).collect();
     let given: Vec<_> = feed.iter().map(|one| (one.name.as_str(), one.tensor.clone())).collect();
     let results = executor.run(&net.main, &mut scope, &given, &names, &Dirs::default())?;
@@ -128,12 +128,10 @@ fn refined(net: &mut Network, shares: &Variable) -> Result<[Variable; 3], Failur
     Ok([layers::array_read(net, &array, &count)?, layers::array_length(net, &array)?, rounds])
 }
 
-fn feed() -> Vec<Parameter> {
+fn feed() -> Result<Vec<Parameter>, Failure> {
     let image = (0..4_i16 * 64).map(|number| f32::from(number * 37 % 101 - 50) / 50.0);
-    let image: Vec<u8> = image.flat_map(f32::to_le_bytes).collect();
-    let label: Vec<u8> = [3_i64, 7, 0, 9].into_iter().flat_map(i64::to_le_bytes).collect();
-    let image = Tensor::dense(DType::Float32, vec![4, 1, 8, 8], Blob::memory(image));
-    let label = Tensor::dense(DType::Int64, vec![4, 1], Blob::memory(label));
+    let image = Tensor::from_vec(vec![4, 1, 8, 8], image.collect())?;
+    let label = Tensor::from_vec(vec![4, 1], vec![3_i64, 7, 0, 9])?;
     let named = |(name, tensor): (&str, Tensor)| Parameter { name: name.to_owned(), tensor };
-    [("image", image), ("label", label)].map(named).into()
+    Ok([("image", image), ("label", label)].map(named).into())
 }

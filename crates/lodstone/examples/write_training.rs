@@ -18,8 +18,7 @@ use lodstone::program::optimizer::{
 };
 use lodstone::program::{Network, Result as Built, Variable};
 use lodstone::{
-    Blob, ConvertOptions, DType, Inputs, Model, OpenOptions, Parameter, Tensor, TrainOptions,
-    Training,
+    ConvertOptions, DType, Inputs, Model, OpenOptions, Parameter, Tensor, TrainOptions, Training,
 };
 
 type Failure = Box<dyn std::error::Error>;
@@ -79,19 +78,17 @@ fn main() -> Result<(), Failure> {
         minimize(&mut net, &loss)?;
         let model = Model { program: Some(net.main), ..Model::default() };
         let options = TrainOptions { startup: Some(net.startup), ..TrainOptions::default() };
-        let mut training = Training::new(&model, feed(), options)?;
+        let mut training = Training::new(&model, feed()?, options)?;
         training.save(&dir, &[])?;
-        let fed = feed().tensors.into_iter();
+        let fed = feed()?.tensors.into_iter();
         let fed = fed.map(|(name, tensor)| Parameter { name: name.unwrap_or_default(), tensor });
         write(&dir.join("feed.npz"), fed.collect())?;
         let losses = losses(&mut training)?;
-        let named = |number: &f64| Tensor::dense(DType::Float64, vec![], bytes([*number]));
-        let numbers = losses.iter().enumerate();
-        let steps = numbers.map(|(step, loss)| Parameter {
-            name: format!("{}.{step}", training.watched()[0]),
-            tensor: named(loss),
+        let steps = losses.iter().enumerate().map(|(step, loss)| {
+            let name = format!("{}.{step}", training.watched()[0]);
+            Ok(Parameter { name, tensor: Tensor::from_vec(vec![], vec![*loss])? })
         });
-        write(&dir.join("losses.npz"), steps.collect())?;
+        write(&dir.join("losses.npz"), steps.collect::<Result<_, Failure>>()?)?;
         println!("{name}: {losses:?}");
     }
     Ok(())
@@ -106,12 +103,11 @@ fn check(dir: &Path) -> Result<(), Failure> {
     let params = Some(dir.join("further/__params__"));
     let options = OpenOptions { params, ..OpenOptions::default() };
     let model = lodstone::open_with(dir.join("main_program"), &options)?;
-    let found = losses(&mut Training::new(&model, feed(), TrainOptions::default())?)?;
+    let found = losses(&mut Training::new(&model, feed()?, TrainOptions::default())?)?;
     let mut wanted = lodstone::open(dir.join("further.npz"))?;
     wanted.load()?;
-    let wanted = wanted.parameters.first().ok_or("there are no losses")?.tensor.data.bytes()?;
-    let wanted: Vec<f64> =
-        wanted.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+    let wanted = wanted.parameters.first().ok_or("there are no losses")?;
+    let wanted: Vec<f64> = wanted.tensor.to_vec()?;
     let near = |(found, wanted): (&f64, &f64)| (found - wanted).abs() <= NEAR * wanted.abs();
     if wanted.len() != STEPS || !found.iter().zip(&wanted).all(near) {
         return Err(format!("{}: {found:?}, not {wanted:?}", dir.display()).into());
@@ -142,21 +138,14 @@ fn network() -> Result<(Network, Variable), Failure> {
 }
 
 /// Six images, words and labels.
-fn feed() -> Inputs {
+fn feed() -> Result<Inputs, Failure> {
     let image = (0..6_i16 * 64).map(|number| f32::from(number * 37 % 101 - 50) / 50.0);
-    let image: Vec<u8> = image.flat_map(f32::to_le_bytes).collect();
-    let longs =
-        |values: [i64; 6]| values.into_iter().flat_map(i64::to_le_bytes).collect::<Vec<u8>>();
-    let image = Tensor::dense(DType::Float32, vec![6, 1, 8, 8], Blob::memory(image));
-    let word = Tensor::dense(DType::Int64, vec![6], Blob::memory(longs([3, 0, 11, 3, 7, 3])));
-    let label = Tensor::dense(DType::Int64, vec![6, 1], Blob::memory(longs([3, 7, 0, 9, 1, 2])));
+    let image = Tensor::from_vec(vec![6, 1, 8, 8], image.collect())?;
+    let word = Tensor::from_vec(vec![6], vec![3_i64, 0, 11, 3, 7, 3])?;
+    let label = Tensor::from_vec(vec![6, 1], vec![3_i64, 7, 0, 9, 1, 2])?;
     let named = |(name, tensor): (&str, Tensor)| (Some(name.to_owned()), tensor);
     let tensors = [("image", image), ("word", word), ("label", label)].map(named).into();
-    Inputs { tensors, ..Inputs::default() }
-}
-
-fn bytes<const N: usize>(numbers: [f64; N]) -> Blob {
-    Blob::memory(numbers.into_iter().flat_map(f64::to_le_bytes).collect::<Vec<u8>>())
+    Ok(Inputs { tensors, ..Inputs::default() })
 }
 
 fn write(path: &Path, parameters: Vec<Parameter>) -> Result<(), Failure> {

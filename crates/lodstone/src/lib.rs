@@ -61,8 +61,9 @@ pub use lodstone_formats::{
     Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, WriteOptions,
 };
 pub use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Dialect, Dim, Indices, Kind, Limits, Lod, Loss, Model,
-    Op, Operand, Parameter, Program, Report, Tensor, TensorType, ValueType, Var, VarKind, some,
+    Attribute, AttributeValue, Block, DType, Dialect, Dim, Element, ElementError, Indices, Kind,
+    Limits, Lod, Loss, Model, Op, Operand, Parameter, Program, Report, Tensor, TensorType,
+    ValueType, Var, VarKind, some,
 };
 #[cfg(feature = "runtime")]
 pub use lodstone_program as program;

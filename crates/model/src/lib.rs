@@ -7,6 +7,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod dtype;
+mod element;
 mod indices;
 mod limits;
 mod lod;
@@ -17,6 +18,7 @@ mod residual;
 mod tensor;
 
 pub use dtype::DType;
+pub use element::{Element, ElementError};
 pub use limits::Limits;
 pub use lod::{Lod, LodError};
 pub use model::{Checksum, Model, Parameter};

@@ -70,8 +70,9 @@ pub(crate) fn recognized(model: &Model) -> Result<(usize, usize), Failure> {
     let (images, labels) = (tensor(&data, "images")?, tensor(&data, "labels")?);
     let inputs = Inputs { tensors: vec![(None, images.clone())], ..Inputs::default() };
     let shares = lodstone::run(model, inputs, &RunOptions::default())?;
-    let shares = singles(&shares.first().ok_or("the model gives nothing")?.tensor)?;
-    let labels = longs(labels)?;
+    let shares = shares.first().ok_or("the model gives nothing")?;
+    let shares = shares.tensor.to_vec::<f32>()?;
+    let labels = labels.to_vec::<i64>()?;
     let guess = |shares: &[f32]| {
         let best = shares.iter().enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b));
         best.and_then(|(digit, _)| i64::try_from(digit).ok())
@@ -107,19 +108,9 @@ pub(crate) fn rows_of(tensor: &Tensor, rows: &[u64]) -> Result<Tensor, Failure> 
     Ok(Tensor::dense(tensor.dtype, shape, Blob::memory(made)))
 }
 
-pub(crate) fn singles(tensor: &Tensor) -> Result<Vec<f32>, Failure> {
-    let bytes = tensor.data.bytes()?;
-    Ok(bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
-}
-
-pub(crate) fn longs(tensor: &Tensor) -> Result<Vec<i64>, Failure> {
-    let bytes = tensor.data.bytes()?;
-    Ok(bytes.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect())
-}
-
 /// The only number of a tensor.
 pub(crate) fn number(tensor: &Tensor) -> Result<f32, Failure> {
-    singles(tensor)?.first().copied().ok_or_else(|| "expected a number".into())
+    tensor.to_vec::<f32>()?.first().copied().ok_or_else(|| "expected a number".into())
 }
 
 /// The numbers below `count` in an order that a seed decides (Fisher and Yates, by a congruential generator).
