@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use lodstone_formats::paddle_stream::{self, Expect};
 use lodstone_formats::{FORMATS, OpenOptions, WriteOptions, paddle, paddle_program};
-use lodstone_model::{AttributeValue, ByteString, Limits, Model, Scalar};
+use lodstone_model::{AttributeValue, ByteString, Dialect, Limits, Model, Program, Scalar};
 use lodstone_schema::paddle::interface;
 use lodstone_store::Blob;
 use support::facts::{Case, cases};
@@ -477,7 +477,7 @@ fn names_of_variables_do_not_leave_the_directory() {
             ..Default::default()
         };
         let block = lodstone_model::Block { parent: -1, vars: vec![var], ..Default::default() };
-        let program = lodstone_model::Program { blocks: vec![block], ..Default::default() };
+        let program = Program { blocks: vec![block], ..Program::new(Dialect::Paddle) };
         let model = inside.join("__model__");
         std::fs::write(&model, paddle_program::write(&program).unwrap()).unwrap();
 

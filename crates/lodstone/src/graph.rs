@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use lodstone_model::{Attribute, Block, Dialect, Model, Op, Program, TensorType};
-use lodstone_schema::conventions;
+use lodstone_model::{Attribute, Block, Model, Op, Program, TensorType};
+use lodstone_schema::{Conventions, conventions};
 
 use crate::wiring::{Node, Use, Wiring};
 use crate::words::{self, cut};
@@ -54,7 +54,7 @@ struct Drawing<'a> {
     types: HashMap<&'a str, &'a TensorType>,
     parameters: HashMap<&'a str, &'a [u64]>,
     interface: (Vec<&'a str>, Vec<&'a str>),
-    source: Option<&'static str>,
+    conventions: &'static Conventions,
 }
 
 impl<'a> Drawing<'a> {
@@ -70,7 +70,7 @@ impl<'a> Drawing<'a> {
             types: vars.collect(),
             parameters: named.collect(),
             interface: (interface.inputs, interface.outputs),
-            source: conventions.source,
+            conventions,
         }
     }
 
@@ -86,7 +86,8 @@ impl<'a> Drawing<'a> {
     /// The constants of an operator, short.
     fn constants(&self, op: &Op) -> String {
         let counts = |attribute: &&Attribute| {
-            Some(attribute.name.as_str()) != self.source && tells(op, &attribute.name)
+            let name = attribute.name.as_str();
+            Some(name) != self.conventions.source && (self.conventions.is_told)(name)
         };
         let said = op.attributes.iter().filter(counts).map(|attribute| {
             format!("{}={}", attribute.name, cut(&words::constant(&attribute.value)))
@@ -282,18 +283,6 @@ impl<'a> Drawing<'a> {
             }
         }
         Ok(())
-    }
-}
-
-/// Whether an attribute tells what an operator does, rather than how a framework keeps it: PaddlePaddle's roles
-/// and devices, Glow's types of values.
-fn tells(op: &Op, name: &str) -> bool {
-    match op.dialect {
-        Dialect::Paddle => !name.starts_with("op_"),
-        Dialect::Glow => !["_elemKind", "_shape", "_strides", "_qScale", "_qOffset"]
-            .iter()
-            .any(|end| name.ends_with(end)),
-        _ => true,
     }
 }
 

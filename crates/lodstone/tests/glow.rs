@@ -69,7 +69,6 @@ fn model_of(node: &Node, kind: ElemKind) -> Model {
     let results: Vec<String> = (0..node.results.len()).map(result).collect();
     let operand = |args| vec![Operand { slot: String::new(), args }];
     let op = |kind: String, name: &str, inputs, outputs, attributes| Op {
-        dialect: Dialect::Glow,
         kind,
         name: name.to_owned(),
         inputs: operand(inputs),
@@ -114,12 +113,11 @@ fn model_of(node: &Node, kind: ElemKind) -> Model {
         ..Block::default()
     };
     let program = Program {
-        dialect: Dialect::Glow,
         version: Some(7),
         operator_versions: vec![(String::new(), 9)],
         attributes: vec![attribute("producer_name", text("GlowONNXModelWriter"))],
         blocks: vec![block],
-        ..Program::default()
+        ..Program::new(Dialect::Glow)
     };
     Model { format: "onnx-glow".to_owned(), program: Some(program), ..Model::default() }
 }

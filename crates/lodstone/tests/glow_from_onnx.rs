@@ -240,7 +240,6 @@ fn variable(name: &str, dtype: DType, shape: &[u64], said: &str) -> Var {
 
 fn operator(domain: &str, kind: &str, inputs: &[&str], outputs: &[&str]) -> Op {
     Op {
-        dialect: Dialect::Onnx,
         domain: domain.to_owned(),
         kind: kind.to_owned(),
         inputs: slot(inputs),
@@ -261,11 +260,10 @@ fn program(input: Var, output: Var, ops: Vec<Op>) -> Model {
         ..Block::default()
     };
     let program = Program {
-        dialect: Dialect::Onnx,
         version: Some(10),
         operator_versions: vec![(String::new(), 21), ("com.facebook.glow".to_owned(), 1)],
         blocks: vec![main],
-        ..Program::default()
+        ..Program::new(Dialect::Onnx)
     };
     Model { program: Some(program), ..Model::default() }
 }

@@ -182,7 +182,6 @@ fn onnx(ops: &[(&str, &[&str], &str)]) -> Model {
     let op = |(kind, inputs, output): &(&str, &[&str], &str)| {
         let operand = |args: Vec<String>| vec![Operand { slot: String::new(), args }];
         Op {
-            dialect: Dialect::Onnx,
             kind: (*kind).to_owned(),
             inputs: operand(inputs.iter().map(ToString::to_string).collect()),
             outputs: operand(vec![(*output).to_owned()]),
@@ -195,7 +194,7 @@ fn onnx(ops: &[(&str, &[&str], &str)]) -> Model {
         outputs: vec!["y".to_owned()],
         ..Block::default()
     };
-    let program = Program { dialect: Dialect::Onnx, blocks: vec![block], ..Program::default() };
+    let program = Program { blocks: vec![block], ..Program::new(Dialect::Onnx) };
     Model { program: Some(program), ..Model::default() }
 }
 

@@ -115,7 +115,6 @@ fn giving(parameters: Vec<Parameter>) -> Model {
         Var { name: out(name), value: ValueType::tensor(of), ..Var::default() }
     };
     let op = |Parameter { name, .. }: &Parameter| Op {
-        dialect: Dialect::Onnx,
         kind: "Identity".to_owned(),
         inputs: one(name),
         outputs: one(&out(name)),
@@ -130,11 +129,10 @@ fn giving(parameters: Vec<Parameter>) -> Model {
         ..Block::default()
     };
     let program = Program {
-        dialect: Dialect::Onnx,
         version: Some(10),
         operator_versions: vec![(String::new(), 21)],
         blocks: vec![block],
-        ..Program::default()
+        ..Program::new(Dialect::Onnx)
     };
     Model { program: Some(program), parameters, ..Model::default() }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::{DType, Parameter, Residual, Tensor, TensorType};
 
 /// A topology: blocks of operators, the first of which is where it begins.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     /// The framework whose conventions it follows.
     pub dialect: Dialect,
@@ -71,12 +71,12 @@ pub struct Function {
     pub operator_versions: Vec<(String, i64)>,
 }
 
-/// The framework whose rules an operator follows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
+/// The framework whose rules the operators of a program follow.
+///
+/// It is matched without `_`: what a new dialect means has to be decided at each place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// PaddlePaddle up to 2.x, and 3.x without PIR.
-    #[default]
     Paddle,
     /// MXNet: a graph of named nodes whose inputs and outputs have positions.
     Mxnet,
@@ -89,8 +89,6 @@ pub enum Dialect {
 /// One operator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Op {
-    /// Whose operator it is.
-    pub dialect: Dialect,
     /// The set of operators that it belongs to, where a dialect has several; empty for its own.
     pub domain: String,
     /// Which of several functions of its kind it calls; empty if there is one.
@@ -384,6 +382,19 @@ fn args_of<'a>(operands: &'a [Operand], slot: &str) -> &'a [String] {
 }
 
 impl Program {
+    /// Nothing yet.
+    pub fn new(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            version: None,
+            operator_versions: Vec::new(),
+            attributes: Vec::new(),
+            blocks: Vec::new(),
+            functions: Vec::new(),
+            residual: Residual::default(),
+        }
+    }
+
     /// All operators, block by block.
     pub fn ops(&self) -> impl Iterator<Item = &Op> {
         self.blocks.iter().flat_map(|block| &block.ops)

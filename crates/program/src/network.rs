@@ -64,10 +64,9 @@ impl Network {
     /// Nothing yet.
     pub fn new() -> Self {
         let empty = || Program {
-            dialect: Dialect::Paddle,
             version: Some(RELEASE),
             blocks: vec![Block { parent: -1, ..Block::default() }],
-            ..Program::default()
+            ..Program::new(Dialect::Paddle)
         };
         let (names, known) = (HashMap::new(), HashMap::new());
         Self { main: empty(), startup: empty(), names, known, current: 0 }

@@ -14,6 +14,8 @@ pub struct Conventions {
     pub framework: &'static str,
     /// Whether programs say the versions of sets of operators, rather than of operators.
     pub has_operator_sets: bool,
+    /// Whether each value is written once, so that values alone order the operators.
+    pub is_ssa: bool,
     /// A version as people write it.
     pub version: fn(i64) -> String,
     /// What goes in and what comes out.
@@ -38,6 +40,9 @@ pub struct Conventions {
     /// Whether an attribute says nothing that its operator would not be without it: a default, or, of
     /// Glow's, what its inputs say too.
     pub is_implied: fn(&Program, &Op, &Attribute) -> bool,
+    /// Whether an attribute tells what an operator does, rather than how the framework keeps it: PaddlePaddle's roles
+    /// and devices, Glow's types of values.
+    pub is_told: fn(&str) -> bool,
     /// What else a user should know, a sentence each.
     pub notes: fn(&Program) -> Vec<String>,
 }
@@ -57,8 +62,7 @@ pub fn conventions(program: &Program) -> &'static Conventions {
         Dialect::Mxnet => &mxnet::CONVENTIONS,
         Dialect::Onnx => &onnx::CONVENTIONS,
         Dialect::Glow => &glow::CONVENTIONS,
-        // The first dialect there was is what a program of an unknown one is shown as.
-        _ => &paddle::CONVENTIONS,
+        Dialect::Paddle => &paddle::CONVENTIONS,
     }
 }
 

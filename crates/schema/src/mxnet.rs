@@ -21,6 +21,8 @@ use crate::{Conventions, Findings, Interface, conventions, risk};
 
 /// MXNet's conventions, for who has a program of any framework.
 pub static CONVENTIONS: Conventions = Conventions {
+    is_ssa: true,
+    is_told: |_| true,
     framework: "MXNet 0.9.5, 0.11.0, 1.5.1, 1.9.1 and 2.0.0b1",
     has_operator_sets: false,
     version,

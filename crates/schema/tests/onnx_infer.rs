@@ -26,7 +26,6 @@ fn op(kind: &str, inputs: &[&str], outputs: &[&str], attributes: &[(&str, Attrib
         value: value.clone(),
     };
     Op {
-        dialect: Dialect::Onnx,
         kind: kind.to_owned(),
         inputs: operands(inputs),
         outputs: operands(outputs),
@@ -66,11 +65,10 @@ fn model(vars: Vec<Var>, parameters: Vec<Parameter>, ops: Vec<Op>, outputs: &[&s
         ..Block::default()
     };
     let program = Program {
-        dialect: Dialect::Onnx,
         version: Some(10),
         operator_versions: vec![(String::new(), 23)],
         blocks: vec![block],
-        ..Program::default()
+        ..Program::new(Dialect::Onnx)
     };
     Model { program: Some(program), parameters, ..Model::default() }
 }

@@ -1,7 +1,7 @@
 //! PaddlePaddle's conventions, on programs made by hand.
 
 use lodstone_model::{
-    Attribute, AttributeValue, Block, Op, Operand, Program, ValueType, Var, VarKind,
+    Attribute, AttributeValue, Block, Dialect, Op, Operand, Program, ValueType, Var, VarKind,
 };
 use lodstone_schema::paddle::{
     CALLSTACK, CONVENTIONS, interface, operator, saved, unknown_operators,
@@ -27,7 +27,7 @@ fn op(kind: &str, input: (&str, &str), output: (&str, &str), col: Option<i32>) -
 fn program(vars: Vec<Var>, ops: Vec<Op>) -> Program {
     Program {
         blocks: vec![Block { parent: -1, vars, ops, ..Block::default() }],
-        ..Program::default()
+        ..Program::new(Dialect::Paddle)
     }
 }
 

@@ -38,7 +38,7 @@ pub fn read(blob: &Blob, limits: &Limits) -> Result<Program> {
     let graph = parse(blob, &text)?;
     let version = graph.version();
     let mut reader = Reader::new(blob, limits, graph.has_numpy_shapes());
-    let mut program = Program { dialect: Dialect::Mxnet, version, ..Program::default() };
+    let mut program = Program { version, ..Program::new(Dialect::Mxnet) };
     let mut open = VecDeque::from([(graph, -1)]);
     let mut next = 1;
     while let Some((graph, parent)) = open.pop_front() {
@@ -204,7 +204,6 @@ impl<'a> Reader<'a> {
             inputs.push(Operand { slot: SOURCE.to_owned(), args });
         }
         let mut op = Op {
-            dialect: Dialect::Mxnet,
             name: node.name.clone(),
             kind: node.op.clone(),
             inputs,

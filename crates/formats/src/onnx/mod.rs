@@ -151,12 +151,12 @@ pub static GLOW_ZIP: Format = Format {
 
 /// The format of a program of a dialect in a container.
 fn format_of(dialect: Dialect, container: Container) -> &'static Format {
-    match (dialect, container) {
-        (Dialect::Glow, Container::Binary) => &GLOW,
-        (Dialect::Glow, Container::Text) => &GLOW_TEXT,
-        (Dialect::Glow, Container::Zip) => &GLOW_ZIP,
-        (_, Container::Binary) => &BINARY,
-        (_, Container::Text) => &AS_TEXT,
-        (_, Container::Zip) => &ZIP,
+    match (dialect == Dialect::Glow, container) {
+        (true, Container::Binary) => &GLOW,
+        (true, Container::Text) => &GLOW_TEXT,
+        (true, Container::Zip) => &GLOW_ZIP,
+        (false, Container::Binary) => &BINARY,
+        (false, Container::Text) => &AS_TEXT,
+        (false, Container::Zip) => &ZIP,
     }
 }

@@ -138,7 +138,6 @@ fn model(
         inside.next += 1;
         inside.open.push_back((message.clone(), FUNCTION));
     }
-    let dialect = dialect_of(&whole.program);
     while let Some((message, parent)) = inside.open.pop_front() {
         inside.parent = i32::try_from(blocks.len()).unwrap_or(i32::MAX);
         let place = || match parent {
@@ -159,11 +158,10 @@ fn model(
         block.index = inside.parent;
         block.parent = parent.max(-1);
         block.residual = Residual::with_holes(OWNER, message.bytes.clone(), Arc::clone(holes));
-        block.ops.iter_mut().for_each(|op| op.dialect = dialect);
         blocks.push(block);
     }
     let mut program = whole.program;
-    program.dialect = dialect;
+    program.dialect = dialect_of(&program);
     program.blocks = blocks;
     program.residual = Residual::with_holes(OWNER, structure.bytes.clone(), Arc::clone(holes));
     let mut model = Model::default();
@@ -208,7 +206,8 @@ pub(super) struct Whole<'a> {
 impl<'a> Whole<'a> {
     pub(super) fn read(message: &Message<'a>) -> Result<Self> {
         let [metadata, functions] = message.count([14, 25]);
-        let program = Program { functions: message.list(functions)?, ..Program::default() };
+        let mut program = Program::new(Dialect::Onnx);
+        program.functions = message.list(functions)?;
         let mut whole = Self {
             program,
             metadata: message.list(metadata)?,

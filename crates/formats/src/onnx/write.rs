@@ -530,11 +530,10 @@ fn tensors_alone(parameters: &[Parameter]) -> Program {
         value: AttributeValue::String("lodstone".into()),
     };
     Program {
-        dialect: Dialect::Onnx,
         version: Some(ir_version(parameters)),
         operator_versions: vec![(String::new(), OPERATORS)],
         attributes: vec![name],
-        ..Program::default()
+        ..Program::new(Dialect::Onnx)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, Complex, Limits, Op, Operand, Program, Residual,
-    Scalar, TensorType, ValueType, Var, VarKind,
+    Attribute, AttributeValue, Block, ByteString, Complex, Dialect, Limits, Op, Operand, Program,
+    Residual, Scalar, TensorType, ValueType, Var, VarKind,
 };
 use lodstone_schema::paddle::codes;
 use lodstone_store::Blob;
@@ -65,7 +65,7 @@ fn structure(blob: &Blob, limits: &Limits) -> Result<Bytes> {
 }
 
 pub(super) fn program(message: &Message<'_>) -> Result<Program> {
-    let mut program = Program::default();
+    let mut program = Program::new(Dialect::Paddle);
     for field in message.fields() {
         let field = field?;
         match field.number {

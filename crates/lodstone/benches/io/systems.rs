@@ -82,7 +82,6 @@ fn program(parameters: &[Parameter], shape: [u64; 2]) -> Program {
         let args = vec![value, parameter.name.clone()];
         value = format!("sum.{number}");
         ops.push(Op {
-            dialect: Dialect::Onnx,
             kind: "Add".to_owned(),
             inputs: vec![Operand { slot: String::new(), args }],
             outputs: one(&value),
@@ -106,11 +105,10 @@ fn program(parameters: &[Parameter], shape: [u64; 2]) -> Program {
         ..Block::default()
     };
     Program {
-        dialect: Dialect::Onnx,
         version: Some(10),
         operator_versions: vec![(String::new(), 21)],
         blocks: vec![block],
-        ..Program::default()
+        ..Program::new(Dialect::Onnx)
     }
 }
 

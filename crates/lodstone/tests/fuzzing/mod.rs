@@ -354,7 +354,7 @@ fn use_checkpoint(directory: &Path, bytes: usize) {
             assert_eq!(scope.names().count(), 0);
         }
     }
-    let none = Program { dialect: Dialect::Paddle, ..Program::default() };
+    let none = Program::new(Dialect::Paddle);
     let partial = RestoreOptions { partial: true, ..RestoreOptions::default() };
     bounded("fit", bytes, || serial.restore_for(&none, &mut scope, &partial))
         .err()

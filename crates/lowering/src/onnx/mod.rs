@@ -13,8 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use lodstone_model::{
-    Attribute, AttributeValue, ByteString, DType, Dialect, Dim, Op, Operand, Parameter, Tensor,
-    ValueType,
+    Attribute, AttributeValue, ByteString, DType, Dim, Op, Operand, Parameter, Tensor, ValueType,
 };
 use lodstone_schema::onnx::admits;
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
@@ -189,7 +188,6 @@ impl Graph {
         let base = format!("{}_{kind}", self.base);
         let results: Vec<String> = (0..outputs).map(|_| self.names.fresh(&base)).collect();
         let op = Op {
-            dialect: Dialect::Onnx,
             name: results.first().cloned().unwrap_or_default(),
             kind: kind.to_owned(),
             inputs: vec![Operand { slot: String::new(), args }],

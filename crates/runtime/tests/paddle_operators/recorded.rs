@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use lodstone_formats::{OpenOptions, numpy};
 use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, DType, Dim, Kind, Lod, Op, Operand, Program,
-    Tensor, TensorType, ValueType, Var, VarKind,
+    Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Kind, Lod, Op, Operand,
+    Program, Tensor, TensorType, ValueType, Var, VarKind,
 };
 use lodstone_store::Blob;
 use serde_json::Value as Json;
@@ -136,5 +136,5 @@ pub(crate) fn program(op: Op, feed: &[(&str, Tensor)]) -> Program {
     };
     let vars = names.iter().map(var).collect();
     let block = Block { parent: -1, vars, ops: vec![op], ..Block::default() };
-    Program { version: Some(RELEASE), blocks: vec![block], ..Program::default() }
+    Program { version: Some(RELEASE), blocks: vec![block], ..Program::new(Dialect::Paddle) }
 }

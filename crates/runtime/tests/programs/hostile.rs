@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, DType, Dim, Op, Operand, Program, TensorType,
-    ValueType, Var,
+    Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Op, Operand, Program,
+    TensorType, ValueType, Var,
 };
 use lodstone_program::{
     LoadOptions, Network, Placement, SaveOptions, Variable, load, persistables, save,
@@ -67,7 +67,7 @@ fn block(parent: i32, ops: Vec<Op>) -> Block {
 }
 
 fn program(blocks: Vec<Block>) -> Program {
-    Program { version: Some(2_006_002), blocks, ..Program::default() }
+    Program { version: Some(2_006_002), blocks, ..Program::new(Dialect::Paddle) }
 }
 
 /// Runs `x` and `index` through a program; what is wrong with it. The scope and the directory stay as they were.

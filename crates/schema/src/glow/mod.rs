@@ -35,9 +35,13 @@ pub static CONVENTIONS: Conventions = Conventions {
     unknown_operators,
     runtime_domains: &[],
     check: |model, _| check(model),
+    is_told: |attribute| !TYPE_ATTRIBUTES.iter().any(|end| attribute.ends_with(end)),
     is_implied: |_, op, attribute| names_inputs(op, &attribute.name),
     ..onnx::CONVENTIONS
 };
+
+/// What the names of attributes end in that say the types of values.
+const TYPE_ATTRIBUTES: [&str; 5] = ["_elemKind", "_shape", "_strides", "_qScale", "_qOffset"];
 
 /// Whether an attribute names what an operator reads, which its inputs do too.
 fn names_inputs(op: &Op, attribute: &str) -> bool {

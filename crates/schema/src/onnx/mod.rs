@@ -29,6 +29,8 @@ use crate::{Conventions, Findings, Interface, conventions};
 
 /// ONNX's conventions.
 pub static CONVENTIONS: Conventions = Conventions {
+    is_ssa: true,
+    is_told: |_| true,
     framework: "ONNX 1.23.2",
     has_operator_sets: true,
     version: |version| format!("IR {version}"),

@@ -149,7 +149,6 @@ impl Gradient {
             Operand { slot: slot.name.to_owned(), args }
         };
         Op {
-            dialect: op.dialect,
             kind: self.kind.to_owned(),
             inputs: self.inputs.iter().filter(|slot| is_there(slot)).map(read).collect(),
             outputs: self.outputs.iter().map(written).collect(),

@@ -28,6 +28,8 @@ pub const CALLSTACK: &str = "op_callstack";
 
 /// PaddlePaddle's conventions, for who has a program of any framework.
 pub static CONVENTIONS: Conventions = Conventions {
+    is_ssa: false,
+    is_told: |attribute| !attribute.starts_with("op_"),
     framework: "PaddlePaddle 1.8.5, 2.6.2 and 3.3.1",
     has_operator_sets: false,
     version,

@@ -7,9 +7,7 @@ mod matching;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use lodstone_model::{
-    Attribute, AttributeValue, Block, Dialect, Op, Program, Tensor, ValueType, Var,
-};
+use lodstone_model::{Attribute, AttributeValue, Block, Op, Program, Tensor, ValueType, Var};
 use lodstone_schema::conventions;
 use serde::Serialize;
 
@@ -123,7 +121,7 @@ pub(super) fn programs(a: &Program, b: &Program) -> Result<ProgramDifference> {
     let mut report = ProgramDifference { ambiguous: matching.ambiguous, ..Default::default() };
     let mut names = Names::new(a, b);
     names.learn(&side_a, &side_b, &matching);
-    let ordered = !matches!(a.dialect, Dialect::Onnx | Dialect::Glow | Dialect::Mxnet);
+    let ordered = !conventions(a).is_ssa;
     let late = out_of_order(&matching);
     for (index, node) in side_a.nodes.iter().enumerate() {
         let other = matching.a.get(index).copied().flatten();

@@ -85,12 +85,11 @@ pub(super) fn finish(model: &Model, mut graph: Graph, saved: Vec<Saved>) -> Mode
     });
     let parameters = parameters.collect();
     let program = Program {
-        dialect: Dialect::Glow,
         version: Some(IR_VERSION),
         operator_versions: vec![(String::new(), OPSET)],
         attributes: vec![text("producer_name", PRODUCER)],
         blocks: vec![main],
-        ..Program::default()
+        ..Program::new(Dialect::Glow)
     };
     let mut metadata = model.metadata.clone();
     kinds::take(&mut metadata);
@@ -222,7 +221,6 @@ impl Writer<'_> {
         let args = inputs.iter().map(|value| self.name(*value)).collect();
         let results = node.results.iter().map(|value| self.name(*value)).collect();
         self.ops.push(Op {
-            dialect: Dialect::Glow,
             name: node.name.clone(),
             kind: format!("{PREFIX}{}", node.kind.kind),
             inputs: vec![Operand { slot: String::new(), args }],
@@ -258,7 +256,6 @@ impl Writer<'_> {
         // The placeholder is the second operand of a save node.
         say_type(&mut attributes, "o1", &of);
         self.ops.push(Op {
-            dialect: Dialect::Glow,
             name: save,
             kind: SAVE.to_owned(),
             inputs: vec![Operand { slot: String::new(), args: vec![self.name(value)] }],

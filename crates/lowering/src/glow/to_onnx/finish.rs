@@ -57,12 +57,11 @@ impl Work<'_> {
             ..Block::default()
         };
         let program = Program {
-            dialect: Dialect::Onnx,
             version: Some(IR_VERSION),
             operator_versions,
             attributes: vec![producer],
             blocks: vec![main],
-            ..Program::default()
+            ..Program::new(Dialect::Onnx)
         };
         Model {
             format: self.model.format.clone(),

@@ -34,7 +34,7 @@ mod window_gradient;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use lodstone_model::{
-    AttributeValue, Block, Dialect, Kind, Loss, Model, Op, Operand, Report, Residual, Tensor, Var,
+    AttributeValue, Block, Kind, Loss, Model, Op, Operand, Report, Residual, Tensor, Var,
 };
 use lodstone_schema::Findings;
 use lodstone_schema::glow::{
@@ -364,7 +364,6 @@ impl<'m> Work<'m> {
         let args =
             args.filter_map(|name| Some(self.values.get(name.as_str())?.value.name().into()));
         let kept = Op {
-            dialect: Dialect::Onnx,
             domain: DOMAIN.to_owned(),
             kind: op.kind.strip_prefix(PREFIX).unwrap_or(&op.kind).to_owned(),
             inputs: vec![Operand { slot: String::new(), args: args.collect() }],

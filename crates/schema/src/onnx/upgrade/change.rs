@@ -1,8 +1,6 @@
 //! One operator on its way to the next version of it, and what adapters can do with it.
 
-use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Dialect, Dim, Op, Operand, Program, Tensor,
-};
+use lodstone_model::{Attribute, AttributeValue, Block, DType, Dim, Op, Operand, Program, Tensor};
 use lodstone_store::Blob;
 
 use super::known::Known;
@@ -273,7 +271,6 @@ impl<'a> Change<'a> {
 pub(super) fn op(kind: &str, inputs: &[&str], output: &str, attributes: Vec<Attribute>) -> Op {
     let slot = |args| vec![Operand { slot: String::new(), args }];
     Op {
-        dialect: Dialect::Onnx,
         kind: kind.to_owned(),
         inputs: slot(inputs.iter().map(|name| (*name).to_owned()).collect()),
         outputs: slot(vec![output.to_owned()]),
