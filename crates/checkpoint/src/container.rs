@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lodstone_formats::paddle_stream::{self, Expect, Layout};
+use lodstone_formats::paddle::stream::{self, Expect, Layout};
 use lodstone_formats::{Error as FormatError, safetensors};
 use lodstone_model::{Limits, Model, Parameter, Tensor};
 use lodstone_program::Placement;
@@ -56,7 +56,7 @@ impl Container {
     pub(crate) fn write(self, commit: &mut Commit, tensors: &[Parameter]) -> Result<Vec<String>> {
         let layout = Layout { sized: self == Self::Sized, align: ALIGNMENT, ..Layout::default() };
         let record = |out: &mut Output, Parameter { name, tensor }: &Parameter| {
-            paddle_stream::write_record(out, name, tensor, layout)
+            stream::write_record(out, name, tensor, layout)
         };
         if self == Self::Each {
             for tensor in tensors {
@@ -80,7 +80,7 @@ impl Container {
     ) -> Result<Vec<Parameter>> {
         let limits = Limits::default();
         let one = |blob: &Blob, (name, expect): &Known<'_>| {
-            let (_, tensors) = paddle_stream::read(blob, &[*expect], &limits)?;
+            let (_, tensors) = stream::read(blob, &[*expect], &limits)?;
             Ok(named(blob, &[(name, *expect)], tensors)?)
         };
         match self {
@@ -89,7 +89,7 @@ impl Container {
                 let blob = open(PARAMS)?;
                 let tensors = match blob.is_empty() {
                     true => Vec::new(),
-                    false => paddle_stream::read(&blob, &expects, &limits)?.1,
+                    false => stream::read(&blob, &expects, &limits)?.1,
                 };
                 Ok(named(&blob, known, tensors)?)
             }

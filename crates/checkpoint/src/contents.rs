@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use lodstone_formats::paddle_program;
+use lodstone_formats::paddle::program;
 use lodstone_model::{DType, Dim, Op, Parameter, Program, TensorType, ValueType, Var};
 use lodstone_program::{LoadOptions, Placement, SCHEDULES, role};
 use lodstone_runtime::{RANDOM_STATE, Scope};
@@ -162,7 +162,7 @@ impl Snapshot {
 
 /// The SHA-256 of a program as it is written.
 pub(crate) fn hash(program: &Program) -> Result<String> {
-    let bytes = paddle_program::write(program)?;
+    let bytes = program::write(program)?;
     Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

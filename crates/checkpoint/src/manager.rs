@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use lodstone_formats::{SealedFile, TensorRanges, paddle_program};
+use lodstone_formats::{SealedFile, TensorRanges, paddle::program};
 use lodstone_model::Model;
 use lodstone_runtime::RANDOM_STATE;
 use lodstone_store::{Blob, Commit, Output, Progress, WriterLock, recover, remove_dir};
@@ -224,7 +224,7 @@ impl Inner {
             manifest.programs = found.programs.clone();
             let records = snapshot.tensors.iter().map(|tensor| tensor.name.clone()).collect();
             let loader = contents.loader(records, container.placement())?;
-            let (bytes, name) = (paddle_program::write(&loader)?, format!("{LOADER}/__model__"));
+            let (bytes, name) = (program::write(&loader)?, format!("{LOADER}/__model__"));
             commit.write(&name, |out: &mut Output| out.put(&bytes))?;
             self.seal(commit, &mut manifest, &[name])?;
         }

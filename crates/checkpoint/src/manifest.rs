@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use lodstone_formats::SealedFile;
-use lodstone_formats::paddle_stream::Expect;
+use lodstone_formats::paddle::stream::Expect;
 use lodstone_model::Parameter;
 use lodstone_store::{Blob, check_relative, checksum, plain};
 use serde::{Deserialize, Serialize};

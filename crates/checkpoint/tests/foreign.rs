@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use lodstone_checkpoint::{Error, RestoreOptions, is_checkpointed, restore_models};
-use lodstone_formats::{OpenOptions, paddle, paddle_pickle, paddle_program};
+use lodstone_formats::{OpenOptions, paddle, paddle::pickle, paddle::program};
 use lodstone_model::{DType, Limits, Model, Program};
 use lodstone_program::layers::{self, Fc};
 use lodstone_program::optimizer::{Adam, Optimizer};
@@ -24,12 +24,12 @@ fn open(path: &Path) -> Model {
 
 fn pickle(path: &Path) -> Model {
     let blob = Blob::open(path, false).unwrap();
-    paddle_pickle::read_blob(&blob, &Limits::default()).unwrap()
+    pickle::read_blob(&blob, &Limits::default()).unwrap()
 }
 
 fn program(path: &Path) -> Program {
     let blob = Blob::open(path, false).unwrap();
-    paddle_program::read(&blob, &path.display().to_string(), &Limits::default()).unwrap()
+    program::read(&blob, &path.display().to_string(), &Limits::default()).unwrap()
 }
 
 /// Restores models for a program, which has to find all it wants in them; gives the scope.

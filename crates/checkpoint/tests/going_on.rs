@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use lodstone_checkpoint::{RestoreOptions, restore_models};
-use lodstone_formats::{OpenOptions, paddle, paddle_pickle};
+use lodstone_formats::{OpenOptions, paddle, paddle::pickle};
 use lodstone_model::{DType, Limits, Model, Program, Tensor};
 use lodstone_program::layers::{self, Fc};
 use lodstone_program::optimizer::{Adam, Momentum, Optimizer};
@@ -64,7 +64,7 @@ fn open(release: &str, path: &str) -> Model {
 fn pickles(release: &str, name: &str) -> Vec<Model> {
     let read = |suffix: &str| {
         let path = golden(release).join(format!("{name}.{suffix}"));
-        paddle_pickle::read_blob(&Blob::open(&path, false).unwrap(), &Limits::default()).unwrap()
+        pickle::read_blob(&Blob::open(&path, false).unwrap(), &Limits::default()).unwrap()
     };
     ["pdparams", "pdopt"].map(read).into()
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use lodstone_model::DType;
 use lodstone_store::Blob;
 
+use crate::encoding::json::{JSON_DEPTH, is_too_deep};
+
 /// The result of reading or writing a format.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -144,12 +146,4 @@ impl Error {
     pub(crate) fn dtype(format: &'static str, name: &str, dtype: DType) -> Self {
         Self::Incompatible { format, what: format!("the {dtype} tensor `{name}`") }
     }
-}
-
-/// How deep the parser follows the values of a JSON text.
-pub(crate) const JSON_DEPTH: &str = "at most 128 levels of JSON values";
-
-/// Whether the parser of JSON stopped at its [limit](JSON_DEPTH), which it tells by its message alone.
-pub(crate) fn is_too_deep(error: &serde_json::Error) -> bool {
-    error.to_string().starts_with("recursion limit exceeded")
 }

@@ -1,4 +1,4 @@
-//! The table of formats.
+//! What a format is.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,7 @@ use lodstone_store::check_unreserved;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{
-    Holds, OpenOptions, Result, Staged, WriteOptions, Written, mxnet, mxnet_params, mxnet_states,
-    numpy, onnx, paddle, safetensors,
-};
+use crate::{Holds, OpenOptions, Result, Staged, WriteOptions, Written};
 
 /// A format: what it looks like, what it holds, how it is read and written.
 #[derive(Debug)]
@@ -62,35 +59,6 @@ pub struct Probe<'a> {
     pub entries: Option<&'a [lodstone_store::Entry]>,
 }
 
-/// Every format, in the order in which they are asked whether a file is theirs: those with a
-/// signature first.
-pub static FORMATS: &[&Format] = &[
-    &safetensors::FORMAT,
-    &mxnet_params::PARAMS,
-    &mxnet_params::NPZ,
-    &mxnet::BUNDLE,
-    &mxnet::SYMBOL,
-    &mxnet_states::FORMAT,
-    &numpy::NPZ,
-    &numpy::NPY,
-    &onnx::BINARY,
-    &onnx::AS_TEXT,
-    &onnx::ZIP,
-    &onnx::GLOW,
-    &onnx::GLOW_TEXT,
-    &onnx::GLOW_ZIP,
-    &paddle::BUNDLE,
-    &paddle::VARS,
-    &paddle::SAVE,
-    &paddle::PARAMS,
-    &paddle::PARAMS_SIZED,
-    &paddle::PICKLE,
-    &paddle::TENSOR,
-    &paddle::TENSOR_LOD_LAST,
-    &paddle::PROGRAM,
-    &paddle::PROGRAM_TEXT,
-];
-
 impl Format {
     /// Writes a model.
     ///
@@ -111,11 +79,6 @@ impl Format {
         let dash = self.extension.contains('.');
         stem.is_some_and(|stem| stem.ends_with('.') || (dash && stem.ends_with('-')))
     }
-}
-
-/// The format called `name`.
-pub fn named(name: &str) -> Option<&'static Format> {
-    FORMATS.iter().copied().find(|format| format.name == name)
 }
 
 /// What `owner` remembers of a model as JSON.

@@ -9,7 +9,7 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use lodstone_formats::{
-    Error, FORMATS, OpenOptions, WriteOptions, mxnet, mxnet_states, onnx, paddle, safetensors,
+    Error, FORMATS, OpenOptions, WriteOptions, mxnet, mxnet::states, onnx, paddle, safetensors,
 };
 use lodstone_model::{Indices, Kind, Model, Tensor};
 use lodstone_store::list_dir;
@@ -319,11 +319,11 @@ fn every_file_of_mxnet_is_written_back_byte_for_byte() {
             write(&model, "mxnet-symbol");
             // And afresh, as MXNet 1.9.1 writes it, whose all but a few are.
             let program = model.program.as_ref().unwrap();
-            let fresh = lodstone_formats::mxnet_symbol::write(program, false).unwrap();
+            let fresh = lodstone_formats::mxnet::symbol::write(program, false).unwrap();
             assert!(program.version < Some(10_901) || fresh == bytes(&path), "{}", path.display());
             programs += 1;
         } else if name.ends_with(".states") {
-            let model = (mxnet_states::FORMAT.read)(&path, &OpenOptions::default())
+            let model = (states::FORMAT.read)(&path, &OpenOptions::default())
                 .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert!(!model.parameters.is_empty(), "{}", path.display());
             write(&model, "mxnet-states");

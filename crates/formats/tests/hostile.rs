@@ -9,7 +9,7 @@ mod support;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::{OpenOptions, mxnet, paddle, paddle_stream};
+use lodstone_formats::{OpenOptions, mxnet, paddle, paddle::stream};
 use lodstone_model::{Kind, Limits};
 use lodstone_store::{Blob, list_dir};
 use support::counting::Counting;
@@ -61,7 +61,7 @@ fn cuts(format: &str, path: &Path, content: &[u8], random: &mut Random) -> Vec<u
         // Everything but elements.
         let file = Blob::open(path, true).expect("a golden file");
         let (layout, tensors) =
-            paddle_stream::read(&file, &[], &Limits::default()).expect("a golden file");
+            stream::read(&file, &[], &Limits::default()).expect("a golden file");
         let mut start = 0;
         for tensor in tensors {
             let Some((_, data)) = tensor.data.file_range().filter(|_| !layout.lod_last) else {
@@ -109,7 +109,7 @@ fn a_cut_file_is_an_error_at_whatever_byte_it_is_cut() {
 /// Offsets at which records end.
 fn record_ends(path: &Path) -> Vec<usize> {
     let file = Blob::open(path, true).unwrap();
-    let (layout, tensors) = paddle_stream::read(&file, &[], &Limits::default()).unwrap();
+    let (layout, tensors) = stream::read(&file, &[], &Limits::default()).unwrap();
     let mut ends = vec![0];
     for tensor in &tensors {
         let start = *ends.last().unwrap();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use lodstone_formats::{
-    FORMATS, OpenOptions, Result, WriteOptions, mxnet, mxnet_params, mxnet_symbol,
+    FORMATS, OpenOptions, Result, WriteOptions, mxnet, mxnet::params, mxnet::symbol,
 };
 use lodstone_model::{AttributeValue, DType, Kind, Limits, Model, Op, Parameter, Program, Tensor};
 use lodstone_schema::conventions;
@@ -111,7 +111,7 @@ fn what_is_written_back_is_byte_for_byte_what_was_read() {
             };
             if bytes(&original).starts_with(b"PK") {
                 // Of an archive the arrays come back, stored.
-                let back = mxnet_params::read(&file, &OpenOptions::default()).unwrap();
+                let back = params::read(&file, &OpenOptions::default()).unwrap();
                 assert_eq!(facts_of_all(&back), case.tensors, "{}", case.path);
             } else {
                 assert!(bytes(&file) == bytes(&original), "{}", file.display());
@@ -136,13 +136,13 @@ fn what_is_written_afresh_says_the_same() {
             }
             let file = out.with_extension(format);
             write(&model, format, &file, false).unwrap();
-            let back = mxnet_params::read(&file, &OpenOptions::default()).unwrap();
+            let back = params::read(&file, &OpenOptions::default()).unwrap();
             assert_eq!(back.format, format);
             assert_eq!(facts_of_all(&back), case.tensors, "{} as {format}", case.path);
         }
         if let Some(program) = &model.program {
-            let text = mxnet_symbol::write(program, false).unwrap();
-            let back = mxnet_symbol::read(&Blob::memory(text.clone()), &Limits::default()).unwrap();
+            let text = symbol::write(program, false).unwrap();
+            let back = symbol::read(&Blob::memory(text.clone()), &Limits::default()).unwrap();
             // A program of today is written as MXNet wrote it.
             let symbol = case.files.keys().find(|name| name.ends_with(".json")).unwrap();
             let original = bytes(&golden().join(symbol));
@@ -282,8 +282,7 @@ fn scalar() -> Vec<u8> {
 }
 
 fn read(bytes: &[u8]) -> Model {
-    mxnet_params::read_blob(&blob(bytes), &Limits::default())
-        .unwrap_or_else(|error| panic!("{error}"))
+    params::read_blob(&blob(bytes), &Limits::default()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Shapes of the tensors, and whether a write-back has the same bytes.
@@ -511,7 +510,7 @@ fn malformed_files_are_errors_that_say_where() {
         ),
     ];
     for (what, bytes, expected) in cases {
-        let error = mxnet_params::read_blob(&blob(&bytes), &Limits::default());
+        let error = params::read_blob(&blob(&bytes), &Limits::default());
         let error = error.map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(expected) && error.contains("offset"), "{what}: {error}");
     }
@@ -559,7 +558,7 @@ fn dtype_size(dtype: DType) -> u64 {
 }
 
 fn symbol(text: &str) -> Result<Program> {
-    mxnet_symbol::read(&blob(text.as_bytes()), &Limits::default())
+    symbol::read(&blob(text.as_bytes()), &Limits::default())
 }
 
 /// A program of the nodes `nodes`, the last of which is its output.
@@ -579,7 +578,7 @@ fn an_edited_program_is_written_as_mxnet_would_and_keeps_what_was_not_edited() {
     let before = String::from_utf8(bytes(&golden().join(&case.path))).unwrap();
     let op: &mut Op = program.blocks[1].ops.last_mut().unwrap();
     op.kind = "elemwise_sub".to_owned();
-    let after = String::from_utf8(mxnet_symbol::write(&program, true).unwrap().to_vec()).unwrap();
+    let after = String::from_utf8(symbol::write(&program, true).unwrap().to_vec()).unwrap();
     let changed = before.lines().zip(after.lines()).filter(|(a, b)| a != b).count();
     assert_eq!((changed, before.lines().count()), (1, after.lines().count()));
     let back = symbol(&after).unwrap();
@@ -604,10 +603,8 @@ fn names_that_are_there_twice_stay_apart() {
     assert_eq!(ops[0], (&*list(&["x"]), &*list(&["x_output.1"])));
     assert_eq!(ops[1], (&*list(&["x_output.1"]), &*list(&["x_output.2"])));
     assert_eq!(ops[2], (&*list(&["x_output.2", "x", "x_output"]), &*list(&["_output"])));
-    let back = mxnet_symbol::read(
-        &Blob::memory(mxnet_symbol::write(&program, false).unwrap()),
-        &Limits::default(),
-    );
+    let back =
+        symbol::read(&Blob::memory(symbol::write(&program, false).unwrap()), &Limits::default());
     assert!(back.unwrap().blocks[0].ops == block.ops);
 }
 
@@ -671,10 +668,8 @@ fn graphs_in_graphs_and_long_names_are_bounded() {
     let program = symbol(&text).unwrap();
     assert_eq!(program.blocks.len(), 21);
     assert_eq!((program.blocks[20].parent, program.blocks[1].parent), (19, 0));
-    let written = mxnet_symbol::write(&program, false).unwrap();
-    assert!(
-        mxnet_symbol::read(&Blob::memory(written), &Limits::default()).unwrap().blocks.len() == 21
-    );
+    let written = symbol::write(&program, false).unwrap();
+    assert!(symbol::read(&Blob::memory(written), &Limits::default()).unwrap().blocks.len() == 21);
     let deep = "{\"nodes\":[{\"op\":\"f\",\"name\":\"\",\"subgraphs\":[".repeat(100_000);
     assert!(symbol(&deep).is_err());
 

@@ -5,7 +5,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::{Error, FORMATS, Format, OpenOptions, Probe, WriteOptions, mxnet_states};
+use lodstone_formats::{Error, FORMATS, Format, OpenOptions, Probe, WriteOptions, mxnet::states};
 use lodstone_model::{DType, Limits, Model, Parameter, Tensor};
 use lodstone_store::Blob;
 use serde_json::Value;
@@ -36,7 +36,7 @@ fn detected(path: &Path) -> Option<&'static str> {
 }
 
 fn open(path: &Path) -> Result<Model, Error> {
-    (mxnet_states::FORMAT.read)(path, &OpenOptions::default())
+    (states::FORMAT.read)(path, &OpenOptions::default())
 }
 
 fn opened(path: &str) -> Model {
@@ -44,13 +44,13 @@ fn opened(path: &str) -> Model {
 }
 
 fn read(file: &[u8]) -> Result<Model, Error> {
-    mxnet_states::read_blob(&blob(file), &Limits::default())
+    states::read_blob(&blob(file), &Limits::default())
 }
 
 fn write(model: &Model) -> Result<Vec<u8>, Error> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.states");
-    let written = mxnet_states::FORMAT.write(model, &path, &WriteOptions::default());
+    let written = states::FORMAT.write(model, &path, &WriteOptions::default());
     assert_eq!(written.is_ok(), path.exists());
     written.map(|_| bytes(&path))
 }
@@ -254,7 +254,7 @@ fn whatever_is_taken_is_written_back() {
 
 #[test]
 fn the_format_says_what_it_holds() {
-    let Format { holds, extension, .. } = &mxnet_states::FORMAT;
+    let Format { holds, extension, .. } = &states::FORMAT;
     assert!(holds.tensors && holds.sparse && holds.metadata && holds.program.is_none());
     assert_eq!(*extension, "states");
 }

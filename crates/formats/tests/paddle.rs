@@ -9,8 +9,8 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::paddle_stream::{self, Expect};
-use lodstone_formats::{FORMATS, OpenOptions, WriteOptions, paddle, paddle_program};
+use lodstone_formats::paddle::stream::{self, Expect};
+use lodstone_formats::{FORMATS, OpenOptions, WriteOptions, paddle, paddle::program};
 use lodstone_model::{AttributeValue, ByteString, Dialect, Limits, Model, Program, Scalar};
 use lodstone_schema::paddle::interface;
 use lodstone_store::Blob;
@@ -172,21 +172,20 @@ fn programs_survive_text_form() {
     let mut programs = 0;
     for case in cases(&golden()).iter().filter(|case| case.operators.is_some()) {
         let Some(mut program) = open(case).program else { continue };
-        let text = paddle_program::write_text(&program).unwrap();
-        let back =
-            paddle_program::read_text(&Blob::memory(text.clone()), "text", &Limits::default());
+        let text = program::write_text(&program).unwrap();
+        let back = program::read_text(&Blob::memory(text.clone()), "text", &Limits::default());
         let mut back = back.unwrap_or_else(|error| panic!("{}: {error}", case.path));
         assert!(back == program, "{}", case.path);
         // The encoding survives too: order, presence, unknown fields.
         if program.residual.of("paddle-program").is_some() {
-            let wire = paddle_program::write(&program).unwrap();
-            assert!(paddle_program::write(&back).unwrap() == wire, "{}", case.path);
+            let wire = program::write(&program).unwrap();
+            assert!(program::write(&back).unwrap() == wire, "{}", case.path);
         }
         // Without what was read, text is printed the way PaddlePaddle 1.8.5 prints it.
         if case.format == "paddle-program-text" {
             program.residual.clear();
             back.residual.clear();
-            let printed = paddle_program::write_text(&program).unwrap();
+            let printed = program::write_text(&program).unwrap();
             assert!(printed == bytes(&golden().join(&case.path)), "{}", case.path);
         }
         programs += 1;
@@ -198,36 +197,36 @@ fn programs_survive_text_form() {
 fn an_edited_operator_changes_no_other_byte() {
     let path = golden().join("2.6.2/lenet/train.pb");
     let before = bytes(&path);
-    let mut program = paddle_program::read(&blob(&before), "p", &Limits::default()).unwrap();
+    let mut program = program::read(&blob(&before), "p", &Limits::default()).unwrap();
     let op = program.blocks[0].ops.iter_mut().find(|op| op.kind == "conv2d").unwrap();
     let strides = op.attributes.iter_mut().find(|a| a.name == "strides").unwrap();
     assert_eq!(strides.value, AttributeValue::Ints(vec![1, 1]));
     strides.value = AttributeValue::Ints(vec![2, 1]);
-    let after = paddle_program::write(&program).unwrap();
+    let after = program::write(&program).unwrap();
 
     assert_eq!(after.len(), before.len());
     let changed: Vec<_> = (0..before.len()).filter(|i| before[*i] != after[*i]).collect();
     assert_eq!(changed.len(), 1, "one stride, one byte");
-    let edited = paddle_program::read(&blob(&after), "p", &Limits::default()).unwrap();
+    let edited = program::read(&blob(&after), "p", &Limits::default()).unwrap();
     assert!(edited == program);
 }
 
 #[test]
 fn an_edit_keeps_unknown_fields_and_odd_encodings_everywhere_else() {
     let plain = bytes(&golden().join("2.6.2/control_flow/train.pb"));
-    let read = |bytes: &[u8]| paddle_program::read(&blob(bytes), "p", &Limits::default()).unwrap();
+    let read = |bytes: &[u8]| program::read(&blob(bytes), "p", &Limits::default()).unwrap();
     let odd = disturb(&plain, &["ProgramDesc"]);
     assert!(odd.len() > plain.len() + 1000);
     let mut program = read(&odd);
     assert!(program == read(&plain), "what is odd is not what is said");
-    assert!(paddle_program::write(&program).unwrap() == odd);
+    assert!(program::write(&program).unwrap() == odd);
 
     // One attribute of one operator: as many bytes as its number has.
     let op = program.blocks[1].ops.iter_mut().find(|op| op.kind == "less_than").unwrap();
     let value = op.attributes.iter_mut().find(|attribute| attribute.name == "force_cpu").unwrap();
     let AttributeValue::Bool(flag) = &mut value.value else { panic!("a flag") };
     *flag = !*flag;
-    let edited = paddle_program::write(&program).unwrap();
+    let edited = program::write(&program).unwrap();
     assert_eq!(edited.len(), odd.len());
     assert_eq!((0..odd.len()).filter(|i| edited[*i] != odd[*i]).count(), 1);
     assert!(read(&edited) == program);
@@ -242,7 +241,7 @@ fn an_edit_keeps_unknown_fields_and_odd_encodings_everywhere_else() {
     let mut program = read(&bytes);
     let op = program.blocks[0].ops.remove(0);
     program.blocks[0].ops = vec![op.clone(), op];
-    let twice = paddle_program::write(&program).unwrap();
+    let twice = program::write(&program).unwrap();
     let found = twice.windows(6).filter(|window| **window == op_with_unknown).count();
     assert_eq!(found, 2);
 }
@@ -325,21 +324,21 @@ fn operators_written_from_the_model_alone_are_what_protobuf_writes() {
     let mut operators = 0;
     for case in cases(&golden()).iter().filter(|case| case.format == "paddle-program") {
         let Some(mut program) = open(case).program else { continue };
-        let original = paddle_program::write(&program).unwrap();
+        let original = program::write(&program).unwrap();
         program.residual.clear();
         for block in &mut program.blocks {
             block.residual.clear();
             block.ops.iter_mut().for_each(|op| op.residual.clear());
             operators += block.ops.len();
         }
-        let fresh = paddle_program::write(&program).unwrap();
+        let fresh = program::write(&program).unwrap();
         // Of the program itself, 1.8.5 writes a field that the model has no place for.
         let compatible = program.version == Some(1_008_005);
         assert!(compatible || fresh == original, "{}", case.path);
 
         program.blocks.iter_mut().flat_map(|b| &mut b.vars).for_each(|v| v.residual.clear());
-        let fresh = paddle_program::write(&program).unwrap();
-        let back = paddle_program::read(&Blob::memory(fresh), "p", &Limits::default());
+        let fresh = program::write(&program).unwrap();
+        let back = program::read(&Blob::memory(fresh), "p", &Limits::default());
         assert!(back.unwrap() == program, "{}", case.path);
     }
     assert!(operators > 100);
@@ -375,20 +374,19 @@ fn the_record_of_a_number_is_found_by_hopping_over_the_others() {
     for case in cases(&golden()).iter().filter(|case| case.format.starts_with("paddle-params")) {
         let file = Blob::open(&golden().join(&case.path), true).unwrap();
         for (index, expected) in case.tensors.iter().enumerate() {
-            let tensor = paddle_stream::read_record(&file, index, &Limits::default());
+            let tensor = stream::read_record(&file, index, &Limits::default());
             assert_eq!(support::facts_of(&expected.name, &tensor.unwrap()), *expected);
         }
         let beyond = case.tensors.len();
-        let none = paddle_stream::read_record(&file, beyond, &Limits::default());
+        let none = stream::read_record(&file, beyond, &Limits::default());
         assert!(none.unwrap_err().to_string().contains("records"), "{}", case.path);
     }
 }
 
 #[test]
 fn what_a_program_expects_decides_where_bytes_do_not() {
-    let read = |bytes: &[u8], expect: Expect| {
-        paddle_stream::read(&blob(bytes), &[expect], &Limits::default())
-    };
+    let read =
+        |bytes: &[u8], expect: Expect| stream::read(&blob(bytes), &[expect], &Limits::default());
     // Eight zeros are an empty vocabulary if one is expected, and nothing otherwise.
     let (_, tensors) = read(&[0; 8], Expect::Vocabulary).unwrap();
     assert_eq!(tensors[0].kind.name(), "vocab");
@@ -479,7 +477,7 @@ fn names_of_variables_do_not_leave_the_directory() {
         let block = lodstone_model::Block { parent: -1, vars: vec![var], ..Default::default() };
         let program = Program { blocks: vec![block], ..Program::new(Dialect::Paddle) };
         let model = inside.join("__model__");
-        std::fs::write(&model, paddle_program::write(&program).unwrap()).unwrap();
+        std::fs::write(&model, program::write(&program).unwrap()).unwrap();
 
         let options = OpenOptions { params: Some(inside.clone()), ..OpenOptions::default() };
         let error = paddle::open(&model, &options).unwrap_err().to_string();

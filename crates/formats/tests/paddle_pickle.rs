@@ -6,7 +6,7 @@ mod support;
 
 use std::path::PathBuf;
 
-use lodstone_formats::{Error, OpenOptions, WriteOptions, paddle, paddle_pickle, paddle_program};
+use lodstone_formats::{Error, OpenOptions, WriteOptions, paddle, paddle::pickle, paddle::program};
 use lodstone_model::{DType, Limits, Model, Parameter, Tensor};
 use lodstone_store::{Blob, Derive};
 use serde_json::Value;
@@ -30,7 +30,7 @@ fn expected(path: &str) -> (Option<Value>, bool) {
 }
 
 fn read(file: &[u8]) -> Result<Model, Error> {
-    paddle_pickle::read_blob(&blob(file), &Limits::default())
+    pickle::read_blob(&blob(file), &Limits::default())
 }
 
 fn opened(path: &str) -> Model {
@@ -197,8 +197,8 @@ fn program(name: &str, dtype: &str) -> Vec<u8> {
          lod_tensor {{ tensor {{ data_type: {dtype} dims: 2 dims: 4 }} }} }} persistable: true }} }}"
     );
     let limits = Limits::default();
-    let program = paddle_program::read_text(&blob(text.as_bytes()), "p", &limits).unwrap();
-    paddle_program::write(&program).unwrap().to_vec()
+    let program = program::read_text(&blob(text.as_bytes()), "p", &limits).unwrap();
+    program::write(&program).unwrap().to_vec()
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn opening_reads_no_elements() {
     let read = std::sync::Arc::default();
     let watched = Watched { bytes: written(&model), read: std::sync::Arc::clone(&read) };
     let blob = Blob::derived(std::sync::Arc::new(watched));
-    let model = paddle_pickle::read_blob(&blob, &Limits::default()).unwrap();
+    let model = pickle::read_blob(&blob, &Limits::default()).unwrap();
     assert_eq!(model.parameters[0].tensor.data.len(), 64 << 20);
     let count = read.load(std::sync::atomic::Ordering::Relaxed);
     assert!(count < 64 << 10, "{count} bytes were read");

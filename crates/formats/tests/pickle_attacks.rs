@@ -6,7 +6,8 @@ mod support;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::{mxnet_states, paddle_pickle, pickle};
+use lodstone_formats::encoding::pickle;
+use lodstone_formats::{mxnet, paddle};
 use lodstone_model::Limits;
 use lodstone_store::Blob;
 use serde::Deserialize;
@@ -43,7 +44,7 @@ fn every_attack_is_refused_by_what_it_is_and_none_is_executed() {
         let blob = blob(&content);
         let limits = Limits::default();
         let (result, peak) = peak_of(|| {
-            catch_unwind(AssertUnwindSafe(|| paddle_pickle::read_blob(&blob, &limits).map(|_| ())))
+            catch_unwind(AssertUnwindSafe(|| paddle::pickle::read_blob(&blob, &limits).map(|_| ())))
         });
         let file = &attack.file;
         assert!(peak < content.len() * 200 + (4 << 20), "{file}: {peak} for {}", content.len());
@@ -67,7 +68,7 @@ fn every_attack_is_refused_by_what_it_is_and_none_is_executed() {
 fn states_of_optimizers_are_refused_for_the_same_attacks() {
     for (attack, content) in attacks() {
         let blob = blob(&content);
-        let read = || mxnet_states::read_blob(&blob, &Limits::default()).map(|_| ());
+        let read = || mxnet::states::read_blob(&blob, &Limits::default()).map(|_| ());
         let (result, peak) = peak_of(|| catch_unwind(AssertUnwindSafe(read)));
         let file = &attack.file;
         assert!(peak < content.len() * 200 + (4 << 20), "{file}: {peak} for {}", content.len());
@@ -234,7 +235,7 @@ fn say_what_is_found() {
     let directory = PathBuf::from(std::env::var_os("PICKLES").expect("a directory"));
     for entry in lodstone_store::list_dir(&directory).expect("a directory") {
         let content = bytes(&directory.join(&entry.name));
-        let read = paddle_pickle::read_blob(&blob(&content), &Limits::default());
+        let read = paddle::pickle::read_blob(&blob(&content), &Limits::default());
         let found = pickle::scan(&blob(&content), &Limits::default()).expect("a scan");
         let imports = found.iter().filter(|found| found.how == "import");
         let imports: Vec<_> = imports.map(|f| format!("{}.{}", f.module, f.name)).collect();

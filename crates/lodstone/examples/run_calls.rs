@@ -15,7 +15,7 @@ use std::path::Path;
 
 use lodstone::runtime::{Dirs, Executor, Scope};
 use lodstone::{Blob, DType, Limits, Tensor};
-use lodstone_formats::paddle_program;
+use lodstone_formats::paddle::program;
 use lodstone_lowering::paddle;
 use serde_json::{Map, Value, json};
 
@@ -66,7 +66,7 @@ fn results(
     let [begin, length] = [&call["program"][0], &call["program"][1]].map(Value::as_u64);
     let (begin, length) = begin.zip(length).ok_or("expected a place of a program")?;
     let program = programs.slice(begin, length)?;
-    let program = paddle_program::read(&program, "call", &Limits::default())?;
+    let program = program::read(&program, "call", &Limits::default())?;
     let feed = call["feed"].as_object().ok_or("expected what is fed")?;
     let feed: Vec<(&str, Tensor)> = feed
         .iter()

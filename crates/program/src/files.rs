@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use lodstone_formats::paddle_program;
+use lodstone_formats::paddle::program;
 use lodstone_model::{Limits, Program, Var};
 use lodstone_schema::paddle::is_saved;
 use lodstone_store::{Blob, Commit, Output, Progress, check_relative, is_dir};
@@ -42,8 +42,8 @@ pub enum Form {
 /// If it cannot be written, or the disk does not take it; then nothing has changed.
 pub fn save_program(program: &Program, dir: &Path, form: Form) -> Result<()> {
     let (name, bytes) = match form {
-        Form::Binary => (FILE, paddle_program::write(program)?),
-        Form::Text => (TEXT, paddle_program::write_text(program)?),
+        Form::Binary => (FILE, program::write(program)?),
+        Form::Text => (TEXT, program::write_text(program)?),
     };
     let mut commit = match is_dir(dir) {
         true => Commit::existing(dir, Progress::default())?,
@@ -61,7 +61,7 @@ pub fn load_program(dir: &Path) -> Result<Program> {
     let name = if lodstone_store::is_there(&dir.join(FILE))? { FILE } else { TEXT };
     let path = dir.join(name);
     let blob = Blob::open(&path, true)?;
-    Ok(paddle_program::open(&blob, &path.display().to_string(), &Limits::default())?)
+    Ok(program::open(&blob, &path.display().to_string(), &Limits::default())?)
 }
 
 /// Which files variables are in.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use lodstone_formats::paddle_program;
+use lodstone_formats::paddle::program;
 use lodstone_model::{AttributeValue, Block, DType, Limits, Op, Operand, Program, Var};
 use lodstone_program::layers::{self, Fc};
 use lodstone_program::{Network, Variable, append_backward};
@@ -24,7 +24,7 @@ fn programs() -> Vec<(String, Program)> {
     let read = |path: std::path::PathBuf| {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let blob = Blob::open(&path, true).unwrap();
-        (name.clone(), paddle_program::read(&blob, &name, &Limits::default()).unwrap())
+        (name.clone(), program::read(&blob, &name, &Limits::default()).unwrap())
     };
     files.into_iter().map(read).collect()
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use lodstone_formats::paddle_stream::{self, Layout};
+use lodstone_formats::paddle::stream::{self, Layout};
 use lodstone_model::{AttributeValue, Op, Tensor};
 use lodstone_program::Paths;
 use lodstone_store::{
@@ -148,9 +148,8 @@ impl<'d> Files<'d> {
             let layout = Layout { sized: held.sized, ..Layout::default() };
             let fill = |out: &mut Output| {
                 let mut records = held.records.iter();
-                records.try_for_each(|(name, tensor)| {
-                    paddle_stream::write_record(out, name, tensor, layout)
-                })
+                records
+                    .try_for_each(|(name, tensor)| stream::write_record(out, name, tensor, layout))
             };
             commit.write(file, fill).map_err(told)?;
         }

@@ -1,55 +1,15 @@
-//! MXNet models as people have them: a program and its parameters, in files that belong together.
+//! MXNet.
 //!
-//! | file | what |
+//! | module | what is there |
 //! |---|---|
-//! | `X-symbol.json` | the program |
-//! | `X-0000.params`, `X-0012.params` | parameters, one file for each epoch that was saved |
-//!
-//! A path may be the program, a directory that holds one, or the prefix `X`; a parameter file opens
-//! by itself. Parameters are called `arg:NAME` or `aux:NAME`, where `NAME` is a variable of the
-//! program: an argument, or an auxiliary state, which operators change. What the program reads and
-//! the parameters lack is an input; if it looks like a parameter, that is said. Of several epochs
-//! the last is opened.
-//!
-//! Source of truth: `python/mxnet/model.py` and `gluon/block.py` of MXNet 1.9.1.
-//!
-//! Not supported: `X-model.json` with the structure of a Gluon block (`Block.save` of MXNet 2).
+//! | [`params`] | lists and dicts of arrays, V0 to V3; NumPy's archives as MXNet 2 writes them |
+//! | [`symbol`] | programs, of every release |
+//! | [`states`] | what optimizers remember: arrays and plain values in a pickle |
+//! | `bundle` | programs and parameters together: directories, prefixes, epochs |
 
 mod bundle;
-mod detect;
-mod read;
-mod write;
+pub mod params;
+pub mod states;
+pub mod symbol;
 
-pub use read::open;
-
-use lodstone_model::Dialect;
-
-use crate::{Format, Holds, Prefix, mxnet_params};
-
-/// A program and its parameters.
-pub static BUNDLE: Format = Format {
-    name: "mxnet",
-    title: "MXNet program and parameters",
-    holds: Holds { program: Some(Dialect::Mxnet), unnamed: false, ..mxnet_params::PARAMS.holds },
-    splits: false,
-    aligns: false,
-    externals: false,
-    extension: "symbol.json",
-    prefix: Some(Prefix { endings: &["-symbol.json", "-0000.params"], find: detect::by_prefix }),
-    detect: detect::detect,
-    read: read::open,
-    stage: write::write_bundle,
-};
-
-/// A program alone.
-pub static SYMBOL: Format = Format {
-    name: "mxnet-symbol",
-    title: "MXNet program",
-    holds: Holds { tensors: false, ..BUNDLE.holds },
-    extension: "",
-    prefix: None,
-    // Detected as the bundle, whose reader finds out which it is.
-    detect: |_| false,
-    stage: write::write_symbol,
-    ..BUNDLE
-};
+pub use bundle::{BUNDLE, SYMBOL, open};

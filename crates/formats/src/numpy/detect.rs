@@ -2,7 +2,7 @@
 
 use super::{MAGIC, SUFFIX};
 use crate::Probe;
-use crate::zip::first_name;
+use crate::encoding::zip::first_name;
 
 /// Whether a file may be an array.
 pub fn is_npy(head: &[u8]) -> bool {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use lodstone_model::DType;
 use lodstone_store::{Blob, Cursor};
 
-use super::elements::Stored;
 use super::survey::{Elements, item_size};
 use super::{CODES, DIMENSIONS, HEADER, MAGIC, code};
+use crate::encoding::array::elements::Stored;
 use crate::{Error, Result};
 
 /// How MXNet spells bfloat16: a structure of one number.

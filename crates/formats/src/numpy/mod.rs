@@ -36,20 +36,18 @@
 //! precision; bytes after the array; archives with other methods, encryption or several disks.
 
 mod detect;
-pub(crate) mod elements;
 mod header;
 mod read;
 pub(crate) mod survey;
 mod write;
 
+pub(crate) use crate::encoding::array::{CODES, DIMENSIONS, code};
 pub(crate) use header::{BFLOAT16, encode_as};
 pub(crate) use read::{origin, tensor};
 pub(crate) use write::{as_it_was, parts};
 
 pub use detect::{is_npy, is_npz};
 pub use read::{read_npy, read_npy_blob, read_npz, read_npz_blob};
-
-use lodstone_model::DType;
 
 use crate::{Format, Holds};
 
@@ -108,30 +106,5 @@ const SUFFIX: &str = ".npy";
 /// 10 000 unless it is told otherwise.
 const HEADER: u64 = 65_535;
 
-/// Dimensions that an array may have: NumPy's own limit.
-pub(crate) const DIMENSIONS: usize = 64;
-
 /// Owner of the residual of a tensor: an array up to its elements.
 const RESIDUAL: &str = "npy";
-
-/// Element types and their codes without the order of bytes.
-pub(crate) const CODES: &[(DType, &str)] = &[
-    (DType::Bool, "b1"),
-    (DType::Int8, "i1"),
-    (DType::Int16, "i2"),
-    (DType::Int32, "i4"),
-    (DType::Int64, "i8"),
-    (DType::Uint8, "u1"),
-    (DType::Uint16, "u2"),
-    (DType::Uint32, "u4"),
-    (DType::Uint64, "u8"),
-    (DType::Float16, "f2"),
-    (DType::Float32, "f4"),
-    (DType::Float64, "f8"),
-    (DType::Complex64, "c8"),
-    (DType::Complex128, "c16"),
-];
-
-pub(crate) fn code(dtype: DType) -> Option<&'static str> {
-    CODES.iter().find(|(known, _)| *known == dtype).map(|(_, code)| *code)
-}

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use lodstone_model::{Limits, Model, Parameter, Residual, Tensor};
 use lodstone_store::{Blob, Cursor};
 
-use super::elements::Elements;
 use super::header::{Header, encode};
 use super::{NPY, NPZ, RESIDUAL, SUFFIX};
-use crate::zip::{self, Member};
+use crate::encoding::array::elements::Elements;
+use crate::encoding::zip::{self, Member};
 use crate::{OpenOptions, Result};
 
 /// Opens an array: a model of one tensor without a name.

@@ -6,10 +6,10 @@ use std::path::Path;
 use lodstone_model::{Kind, Model, Parameter, Tensor};
 use lodstone_store::Blob;
 
-use super::elements::Elements;
 use super::header::{Header, encode};
 use super::{DIMENSIONS, NPY, NPZ, RESIDUAL, SUFFIX};
-use crate::zip::Writer;
+use crate::encoding::array::elements::Elements;
+use crate::encoding::zip::Writer;
 use crate::{Error, Result, Staged, WriteOptions};
 
 /// Writes the one tensor of a model.

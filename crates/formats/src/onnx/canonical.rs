@@ -11,7 +11,7 @@ use lodstone_model::{
 use super::read::FACTS;
 use super::tensor::{Fields, Sparse};
 use super::{OWNER, doc_string_of, types};
-use crate::protobuf::wire::{Encoder, Message, Source};
+use crate::encoding::protobuf::wire::{Encoder, Message, Source};
 use crate::{Error, Result};
 
 /// What messages call the format.

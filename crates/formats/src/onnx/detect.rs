@@ -2,8 +2,8 @@
 
 use super::Container;
 use crate::Probe;
-use crate::protobuf::glance::Glance;
-use crate::zip::first_name;
+use crate::encoding::protobuf::glance::Glance;
+use crate::encoding::zip::first_name;
 
 /// How much of a file is looked at.
 pub(super) const HEAD: u64 = 4096;

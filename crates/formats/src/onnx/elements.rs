@@ -7,7 +7,7 @@ use bytes::Bytes;
 use lodstone_model::DType;
 use lodstone_store::{Blob, Derive, Result};
 
-use crate::protobuf::varint::{TooLong, Varint};
+use crate::encoding::protobuf::varint::{TooLong, Varint};
 
 /// Fields of elements, and the elements that they say.
 ///

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use lodstone_store::{Blob, Links, plain};
 
 use super::tensor::Fields;
-use crate::protobuf::wire::Encoder;
+use crate::encoding::protobuf::wire::Encoder;
 use crate::{ExternalData, ModelDir, OpenOptions, Result};
 
 /// The files beside a model that have elements of its tensors.

@@ -13,9 +13,9 @@ use lodstone_store::Blob;
 use super::external::External;
 use super::tensor::{self, Fields, Sparse};
 use super::{Container, OWNER, TEXT, VERBATIM, detect, format_of, schema, types, zip};
-use crate::protobuf::holes::{Structure, without_elements};
-use crate::protobuf::text;
-use crate::protobuf::wire::{Field, Message, Packed, Source};
+use crate::encoding::protobuf::holes::{Structure, without_elements};
+use crate::encoding::protobuf::text;
+use crate::encoding::protobuf::wire::{Field, Message, Packed, Source};
 use crate::{OpenOptions, Result};
 
 /// Opens a file, binary or text.

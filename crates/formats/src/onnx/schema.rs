@@ -1,6 +1,6 @@
 //! The messages of `onnx.proto` as tables.
 
-use crate::protobuf::schema::{Enum, Kind, Message, many, one, packed};
+use crate::encoding::protobuf::schema::{Enum, Kind, Message, many, one, packed};
 
 use Kind::{Bytes, Double, Elements, Float, Int, Uint};
 

@@ -23,8 +23,8 @@ use super::external::{Entries, External};
 use super::strided::Strided;
 use super::{OWNER, types};
 use crate::Result;
-use crate::protobuf::holes::content;
-use crate::protobuf::wire::{Encoder, Field, Message, Packed, Value};
+use crate::encoding::protobuf::holes::content;
+use crate::encoding::protobuf::wire::{Encoder, Field, Message, Packed, Value};
 
 /// The fields of a `TensorProto`.
 #[derive(Debug)]

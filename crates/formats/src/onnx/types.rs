@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lodstone_model::{DType, Dim, TensorType, ValueType, VarKind};
 use lodstone_schema::onnx::dtype as codes;
 
-use crate::protobuf::wire::{Encoder, Field, Message};
+use crate::encoding::protobuf::wire::{Encoder, Field, Message};
 use crate::{Error, Result};
 
 /// The element type of a code.

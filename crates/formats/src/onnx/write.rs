@@ -23,11 +23,11 @@ use super::read::{self, Inside, Whole};
 use super::strided::Strided;
 use super::tensor::{Described, Fields, Sparse};
 use super::{OWNER, TEXT, VERBATIM, doc_string_of, schema, types};
-use crate::protobuf::holes::{filled, renumbered};
-use crate::protobuf::patch::patch;
-use crate::protobuf::schema::Message as MessageType;
-use crate::protobuf::text::{self, Style};
-use crate::protobuf::wire::{Encoder, Message, Source};
+use crate::encoding::protobuf::holes::{filled, renumbered};
+use crate::encoding::protobuf::patch::patch;
+use crate::encoding::protobuf::schema::Message as MessageType;
+use crate::encoding::protobuf::text::{self, Style};
+use crate::encoding::protobuf::wire::{Encoder, Message, Source};
 use crate::{Error, ExternalData, Result, Staged, WriteOptions};
 
 /// Largest message that protobuf's own parsers read.

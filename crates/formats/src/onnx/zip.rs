@@ -21,9 +21,9 @@ use super::external::External;
 use super::read::{name_format, read_binary, read_text};
 use super::tensor::Fields;
 use super::{Container, detect, schema, write};
-use crate::protobuf::holes::without_elements;
-use crate::protobuf::wire::{Message, Source};
-use crate::zip::{Member, Writer, members};
+use crate::encoding::protobuf::holes::without_elements;
+use crate::encoding::protobuf::wire::{Message, Source};
+use crate::encoding::zip::{Member, Writer, members};
 use crate::{Result, Staged, WriteOptions};
 
 /// Owner of the residual of a model: the archive, and the prefix of its members.

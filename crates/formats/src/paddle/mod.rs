@@ -1,151 +1,20 @@
-//! PaddlePaddle models as people have them: a program and its parameters, in files that belong
-//! together.
+//! PaddlePaddle.
 //!
-//! | era | program | parameters |
-//! |---|---|---|
-//! | 0.11 to 1.8 | `__model__`, or any name | one file a variable, or `__params__`, `params` |
-//! | 2.0 to 2.6 | `X.pdmodel` | `X.pdiparams` |
-//! | 3.0 on | `X.json` (PIR) | `X.pdiparams` |
-//! | `static.save` of all | `X.pdmodel` or `X.json`, whole | `X.pdparams` and `X.pdopt`, pickles |
-//!
-//! Parameter files hold no names: the n-th record is the n-th of the persistable variables of the
-//! program, sorted by name. A path may be any of the files, a directory, or the prefix `X`. A
-//! program and parameters that do not fit each other are an error that names the first difference.
-//!
-//! Source of truth: `fluid/io.py`, `static/io.py` and `jit/api.py` of PaddlePaddle, and models that
-//! 1.8.5, 2.6.2 and 3.3.1 wrote.
-//!
-//! Pickles (`.pdparams`, `.pdopt`) are read by `paddle_pickle`; a program beside them tells the types
-//! that pickles do not say.
-//!
-//! Not supported: the topology in PIR JSON (the names of the parameters are taken from it).
+//! | module | what is there |
+//! |---|---|
+//! | [`stream`] | tensors, SelectedRows, vocabularies: single, combined, size-prefixed, LoD last |
+//! | [`program`] | `ProgramDesc`, binary and text |
+//! | [`pickle`] | what `paddle.save` writes: tensors and plain values in a pickle |
+//! | `pir` | names out of the JSON of PaddlePaddle 3 |
+//! | `bundle` | all together: directories, prefixes, names of parameters; the formats |
 
 mod bundle;
-mod detect;
-mod pickles;
+pub mod pickle;
 mod pir;
-mod pir_model;
-mod read;
-mod write;
+pub mod program;
+pub mod stream;
 
-pub use read::{open, open_record};
-
-use lodstone_model::Dialect;
-
-use crate::{Format, Holds, Prefix, Probe};
-
-const ALL: Holds = Holds {
-    tensors: true,
-    metadata: false,
-    program: Some(Dialect::Paddle),
-    names: true,
-    unnamed: false,
-    lod: true,
-    selected_rows: true,
-    sparse: false,
-    coo: false,
-    strings: false,
-    vocabulary: true,
-    dtype: |dtype| lodstone_schema::paddle::codes::dtype_code(dtype).is_some(),
-};
-
-const TENSORS: Holds = Holds { program: None, names: false, ..ALL };
-
-/// A format that is detected as [`BUNDLE`], whose reader finds out which it is.
-const fn part(name: &'static str, title: &'static str, extension: &'static str) -> Format {
-    let (read, stage) = (read::open, write::write_bundle);
-    let (splits, aligns, externals) = (false, true, false);
-    let detect = |_: &Probe<'_>| false;
-    let prefix = None;
-    Format {
-        name,
-        title,
-        holds: TENSORS,
-        splits,
-        aligns,
-        externals,
-        extension,
-        prefix,
-        detect,
-        read,
-        stage,
-    }
-}
-
-/// A program and its parameters in one file each; also whatever is found of them.
-pub static BUNDLE: Format = Format {
-    holds: ALL,
-    detect: detect::detect,
-    prefix: Some(Prefix { endings: &[".pdmodel", ".json", ".pdiparams"], find: read::by_prefix }),
-    ..part("paddle", "Paddle program and combined parameters", "pdmodel")
-};
-
-/// A directory with a program and a file for each variable.
-pub static VARS: Format = Format {
-    holds: ALL,
-    stage: write::write_vars,
-    ..part("paddle-vars", "Paddle program and one file a variable", "")
-};
-
-/// A program with its parameters and the state of its optimizer in pickles.
-pub static SAVE: Format = Format {
-    holds: ALL,
-    aligns: false,
-    stage: write::write_saved,
-    ..part(SAVED, "Paddle program and pickles (`static.save`)", "")
-};
-
-/// Name of [`SAVE`].
-const SAVED: &str = "paddle-save";
-
-/// Parameters end to end in one file.
-pub static PARAMS: Format = Format {
-    stage: write::write_params,
-    ..part("paddle-params", "Paddle combined parameters", "pdiparams")
-};
-
-/// Parameters in one file, each behind its size.
-pub static PARAMS_SIZED: Format = Format {
-    stage: write::write_params_sized,
-    ..part("paddle-params-sized", "Paddle size-prefixed parameters", "")
-};
-
-/// One tensor.
-pub static TENSOR: Format =
-    Format { stage: write::write_tensor, ..part("paddle-tensor", "Paddle tensor stream", "") };
-
-/// One tensor in the layout of 2017.
-pub static TENSOR_LOD_LAST: Format = Format {
-    holds: Holds { selected_rows: false, vocabulary: false, ..TENSORS },
-    stage: write::write_tensor_lod_last,
-    ..part("paddle-tensor-lod-last", "Paddle tensor stream, LoD last (2017)", "")
-};
-
-/// What `paddle.save` writes.
-pub static PICKLE: Format = Format {
-    holds: Holds {
-        lod: false,
-        selected_rows: false,
-        vocabulary: false,
-        names: true,
-        dtype: |dtype| crate::numpy::code(dtype).is_some(),
-        ..TENSORS
-    },
-    aligns: false,
-    stage: crate::paddle_pickle::write,
-    ..part(crate::paddle_pickle::NAME, "Paddle pickle (`paddle.save`)", "pdparams")
-};
-
-/// A program alone.
-pub static PROGRAM: Format = Format {
-    holds: Holds { tensors: false, ..ALL },
-    stage: write::write_program,
-    ..part("paddle-program", "Paddle program", "pb")
-};
-
-/// A program alone, in text form.
-pub static PROGRAM_TEXT: Format = Format {
-    holds: Holds { tensors: false, ..ALL },
-    stage: write::write_program_text,
-    ..part("paddle-program-text", "Paddle program as text", "pbtxt")
+pub use bundle::{
+    BUNDLE, PARAMS, PARAMS_SIZED, PICKLE, PROGRAM, PROGRAM_TEXT, SAVE, TENSOR, TENSOR_LOD_LAST,
+    VARS, open, open_record,
 };

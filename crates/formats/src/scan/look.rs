@@ -7,9 +7,10 @@ use lodstone_store::{Blob, Error as StoreError, check_relative};
 
 use super::compressed::{self, Method};
 use super::{Effort, LARGEST, Pickles, text, torch};
+use crate::encoding::pickle::{self, Finding, Import, Loads};
+use crate::encoding::{tar, zip};
 use crate::numpy::survey::{self, Elements};
-use crate::pickle::{self, Finding, Import, Loads};
-use crate::{Error, Result, numpy, tar, zip};
+use crate::{Error, Result, numpy};
 
 /// Endings of names under which pickles go: what is damaged in them is looked for behind the damage.
 const ENDINGS: [&str; 22] = [

@@ -26,7 +26,7 @@ use lodstone_model::Limits;
 use lodstone_store::{Blob, Progress};
 
 use self::look::{Look, Place};
-use crate::pickle::{self, Finding, Steps};
+use crate::encoding::pickle::{self, Finding, Steps};
 use crate::{Error, Result};
 
 /// What the pickles in a file would do, and what is not known of it.

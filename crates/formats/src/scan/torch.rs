@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use lodstone_store::{Blob, Cursor};
 
-use crate::pickle::torch::{Storage, keys, storages};
-use crate::pickle::{Loads, Tree};
+use crate::encoding::pickle::torch::{Storage, keys, storages};
+use crate::encoding::pickle::{Loads, Tree};
 
 /// The members of an archive that are numbers, by name, with their sizes: those that `P/data.pkl` names are
 /// `P/data/KEY`.

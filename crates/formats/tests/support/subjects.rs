@@ -1,8 +1,8 @@
 //! Every format that reads bytes, as something to be damaged: how it is read, and what that may hold.
 
 use lodstone_formats::{
-    Result, mxnet_params, mxnet_states, mxnet_symbol, numpy, onnx, paddle_pickle, paddle_program,
-    paddle_stream, safetensors,
+    Result, mxnet::params, mxnet::states, mxnet::symbol, numpy, onnx, paddle::pickle,
+    paddle::program, paddle::stream, safetensors,
 };
 use lodstone_model::{Limits, Model};
 
@@ -28,8 +28,7 @@ const fn onnx(format: &'static str) -> Subject {
 /// Records of tensors. A tensor is a struct of some hundred bytes, and the smallest record, an empty
 /// vocabulary, has 8.
 const fn stream(format: &'static str) -> Subject {
-    let read =
-        |bytes: &[u8]| paddle_stream::read(&blob(bytes), &[], &Limits::default()).map(|_| ());
+    let read = |bytes: &[u8]| stream::read(&blob(bytes), &[], &Limits::default()).map(|_| ());
     let (constant, telling, rules) = (64 << 10, BINARY, (128, 0));
     Subject { format, read, factor: 40, constant, telling, rules }
 }
@@ -43,13 +42,13 @@ pub const SUBJECTS: &[Subject] = &[
     // The nodes of a program are larger than their bytes: an operator of five bytes is a struct.
     Subject {
         format: "paddle-program",
-        read: |bytes| paddle_program::read(&blob(bytes), "p", &Limits::default()).map(|_| ()),
+        read: |bytes| program::read(&blob(bytes), "p", &Limits::default()).map(|_| ()),
         factor: 72,
         ..stream("")
     },
     Subject {
         format: "paddle-program-text",
-        read: |bytes| paddle_program::read_text(&blob(bytes), "p", &Limits::default()).map(|_| ()),
+        read: |bytes| program::read_text(&blob(bytes), "p", &Limits::default()).map(|_| ()),
         factor: 72,
         telling: TEXT,
         ..stream("")
@@ -88,7 +87,7 @@ pub const SUBJECTS: &[Subject] = &[
     // A tensor is a struct of some hundred bytes, and the smallest record that holds one has 20.
     Subject {
         format: "mxnet-params",
-        read: |bytes| mxnet_params::read_blob(&blob(bytes), &Limits::default()).and_then(touch),
+        read: |bytes| params::read_blob(&blob(bytes), &Limits::default()).and_then(touch),
         factor: 64,
         constant: 256 << 10,
         telling: &[0, 1, 2, 3, 6, 7, 0x12, 0xc8, 0xc9, 0xca, 0xf9, 0xff],
@@ -96,7 +95,7 @@ pub const SUBJECTS: &[Subject] = &[
     },
     Subject {
         format: "mxnet-npz",
-        read: |bytes| mxnet_params::read_npz_blob(&blob(bytes), &Limits::default()).and_then(touch),
+        read: |bytes| params::read_npz_blob(&blob(bytes), &Limits::default()).and_then(touch),
         factor: 2,
         constant: 768 << 10,
         telling: b"0123456789(){},:'<>\xff",
@@ -106,9 +105,9 @@ pub const SUBJECTS: &[Subject] = &[
     Subject {
         format: "mxnet-symbol",
         read: |bytes| {
-            let program = mxnet_symbol::read(&blob(bytes), &Limits::default())?;
+            let program = symbol::read(&blob(bytes), &Limits::default())?;
             // What was read can be written, or is refused.
-            let _ = mxnet_symbol::write(&program, false);
+            let _ = symbol::write(&program, false);
             Ok(())
         },
         factor: 64,
@@ -119,7 +118,7 @@ pub const SUBJECTS: &[Subject] = &[
     // A value of one byte is a struct, an object a larger one; what is said of values is text.
     Subject {
         format: "paddle-pickle",
-        read: |bytes| paddle_pickle::read_blob(&blob(bytes), &Limits::default()).and_then(touch),
+        read: |bytes| pickle::read_blob(&blob(bytes), &Limits::default()).and_then(touch),
         factor: 200,
         constant: 1 << 20,
         telling: PICKLE,
@@ -127,7 +126,7 @@ pub const SUBJECTS: &[Subject] = &[
     },
     Subject {
         format: "mxnet-states",
-        read: |bytes| mxnet_states::read_blob(&blob(bytes), &Limits::default()).and_then(touch),
+        read: |bytes| states::read_blob(&blob(bytes), &Limits::default()).and_then(touch),
         factor: 200,
         constant: 1 << 20,
         telling: PICKLE,

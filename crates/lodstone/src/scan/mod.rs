@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use globset::GlobSet;
-use lodstone_formats::pickle::Finding;
+use lodstone_formats::encoding::pickle::Finding;
 use lodstone_formats::{Effort, Error as FormatError, OpenOptions, Pickles, pickles};
 use lodstone_model::Model;
 use lodstone_store::{Blob, Dir, Error as StoreError, Progress, exists, is_dir, list_dir};

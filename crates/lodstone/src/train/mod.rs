@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use lodstone_checkpoint::{Contents, RestoreOptions, Restored, Serial, Snapshot};
-use lodstone_formats::paddle_stream::{self, Layout};
-use lodstone_formats::{OpenOptions, paddle_program};
+use lodstone_formats::paddle::stream::{self, Layout};
+use lodstone_formats::{OpenOptions, paddle::program};
 use lodstone_model::{DType, Model, Program, Tensor, TensorType, ValueType, Var, VarKind, some};
 use lodstone_program::{Network, loss};
 use lodstone_runtime::{Dirs, Executor, Prepared, RANDOM_STATE, Scope};
@@ -200,14 +200,12 @@ impl Training {
         for (name, bytes) in files {
             commit.write(name, |out: &mut Output| out.put(bytes))?;
         }
-        commit.write(PARAMS, |out: &mut Output| {
-            paddle_stream::write(out, tensors, Layout::default())
-        })?;
+        commit.write(PARAMS, |out: &mut Output| stream::write(out, tensors, Layout::default()))?;
         if let Some(startup) = &self.startup {
-            let startup = paddle_program::write(startup)?;
+            let startup = program::write(startup)?;
             commit.write(STARTUP, |out: &mut Output| out.put(&startup))?;
         }
-        let main = paddle_program::write(&program)?;
+        let main = program::write(&program)?;
         commit.write(MAIN, |out: &mut Output| out.put(&main))?;
         Ok(commit.publish()?)
     }
@@ -287,7 +285,7 @@ pub fn startup_beside(path: &Path, options: &OpenOptions) -> Result<Option<Progr
 /// If it cannot be read.
 pub fn open_program(path: &Path, options: &OpenOptions) -> Result<Program> {
     let blob = options.file(path)?;
-    Ok(paddle_program::open(&blob, &path.display().to_string(), &options.limits)?)
+    Ok(program::open(&blob, &path.display().to_string(), &options.limits)?)
 }
 
 /// Fails if operators read what nobody has written, and nobody feeds.

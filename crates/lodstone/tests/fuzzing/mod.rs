@@ -16,7 +16,7 @@ use lodstone::{
     OpenOptions, Parameter, Program, Progress, ScanOptions, Target as To, convert, diff, inspect,
     open_with, scan, verify, write_text,
 };
-use lodstone_formats::{Effort, Format, named, pickle, pickles};
+use lodstone_formats::{Effort, Format, encoding::pickle, named, pickles};
 use lodstone_model::Limits;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Operators that load and save.
 
 use half::f16;
-use lodstone_formats::paddle_stream::{self, Expect};
+use lodstone_formats::paddle::stream::{self, Expect};
 use lodstone_model::{AttributeValue, DType, Limits, Op, Tensor};
 use lodstone_program::{MERGED, record_position};
 use lodstone_store::Blob;
@@ -145,10 +145,9 @@ fn load(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let blob = frame.files.open(&path)?;
     let limits = Limits::default();
     let tensor = if merged {
-        paddle_stream::read_record(&blob, position, &limits).map_err(told)?
+        stream::read_record(&blob, position, &limits).map_err(told)?
     } else {
-        let (_, records) =
-            paddle_stream::read(&blob, &[expected(frame, slot)], &limits).map_err(told)?;
+        let (_, records) = stream::read(&blob, &[expected(frame, slot)], &limits).map_err(told)?;
         let count = records.len();
         let mut records = records.into_iter();
         match (records.next(), records.next()) {
@@ -170,7 +169,7 @@ fn load_combine(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         None => {
             let expects: Vec<Expect> = slots.iter().map(|slot| expected(frame, *slot)).collect();
             let blob = frame.files.open(&path)?;
-            paddle_stream::read(&blob, &expects, &Limits::default()).map_err(told)?.1
+            stream::read(&blob, &expects, &Limits::default()).map_err(told)?.1
         }
     };
     // All of them first: nothing is changed by a file of another program.

@@ -1,0 +1,94 @@
+//! Messages in which one repeated field is there as often as one likes: for the test that counts the steps of readers.
+
+use crate::encoding::protobuf::schema::{Field, Kind, Message};
+use crate::encoding::protobuf::wire::Encoder;
+use crate::onnx::schema::MODEL;
+use crate::paddle::program::schema::PROGRAM;
+
+/// A repeated field of a message, and the messages that it is in, from outside in.
+#[derive(Debug)]
+pub struct Repeated {
+    path: Vec<(&'static Message, &'static Field)>,
+}
+
+/// The repeated fields of ONNX's models, and those of PaddlePaddle's programs.
+pub fn repeated() -> [Vec<Repeated>; 2] {
+    [fields(&MODEL), fields(&PROGRAM)]
+}
+
+fn fields(root: &'static Message) -> Vec<Repeated> {
+    let (mut found, mut seen) = (Vec::new(), vec![root.name]);
+    let mut open = vec![(root, Vec::new())];
+    while let Some((message, path)) = open.pop() {
+        for field in message.fields {
+            let mut path = path.clone();
+            path.push((message, field));
+            if let Kind::Message(inner) = field.kind
+                && !seen.contains(&inner.name)
+            {
+                seen.push(inner.name);
+                open.push((inner, path.clone()));
+            }
+            if field.repeated {
+                found.push(Repeated { path });
+            }
+        }
+    }
+    found
+}
+
+impl Repeated {
+    /// What it is called: `graph.node`.
+    pub fn name(&self) -> String {
+        let names = self.path.iter().filter_map(|(_, field)| field.names.first().copied());
+        names.collect::<Vec<_>>().join(".")
+    }
+
+    /// A message with the field so many times: with contents that are different each time, or without any.
+    pub fn grown(&self, count: usize, filled: bool) -> Vec<u8> {
+        self.level(0, count, filled)
+    }
+
+    fn level(&self, depth: usize, count: usize, filled: bool) -> Vec<u8> {
+        let Some((message, field)) = self.path.get(depth) else { return Vec::new() };
+        let mut out = Encoder::default();
+        for other in message.fields.iter().filter(|other| other.number != field.number) {
+            // A version, a number of a type: 1 is one in ONNX, and 0 in PaddlePaddle.
+            let number =
+                usize::from(self.path.first().is_some_and(|(root, _)| root.name == MODEL.name));
+            value(&mut out, other, number, 1);
+        }
+        if depth + 1 < self.path.len() {
+            out.bytes(field.number, &self.level(depth + 1, count, filled));
+            return out.finish();
+        }
+        for number in 0..count {
+            match field.kind {
+                Kind::Message(_) if !filled => out.bytes(field.number, &[]),
+                _ => value(&mut out, field, number, 2),
+            }
+        }
+        out.finish()
+    }
+}
+
+/// A value of a field: messages hold those of their fields, so many levels deep.
+fn value(out: &mut Encoder, field: &Field, number: usize, levels: usize) {
+    match field.kind {
+        Kind::Int | Kind::Uint => out.int(field.number, number as i64 % 100),
+        Kind::Bool => out.bool(field.number, true),
+        Kind::Float => out.f32(field.number, 1.0),
+        Kind::Double => out.f64(field.number, 1.0),
+        Kind::Bytes => out.bytes(field.number, format!("n{number}").as_bytes()),
+        Kind::Elements => out.bytes(field.number, &[0; 4]),
+        Kind::Enum(values) => {
+            let known = values.values.get(number % values.values.len().max(1));
+            out.int(field.number, known.map_or(0, |(value, _)| *value));
+        }
+        Kind::Message(message) if levels > 0 => out.message(field.number, |out| {
+            let single = message.fields.iter().filter(|field| !field.repeated);
+            single.for_each(|field| value(out, field, number, levels - 1));
+        }),
+        Kind::Message(_) => {}
+    }
+}

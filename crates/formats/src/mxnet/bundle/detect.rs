@@ -1,0 +1,90 @@
+//! Which files belong together.
+
+use std::path::{Path, PathBuf};
+
+use lodstone_store::{Entry, SourceFile, exists, list_dir};
+
+use crate::mxnet::params::{is_archive, is_params};
+use crate::mxnet::symbol::is_symbol;
+use crate::{Error, Probe, Result};
+
+/// What the name of a program ends in.
+pub(super) const SYMBOL: &str = "-symbol.json";
+
+/// What the names of parameters end in.
+pub(super) const PARAMS: &str = ".params";
+
+pub(super) fn detect(probe: &Probe<'_>) -> bool {
+    match probe.entries {
+        None => is_symbol(probe.head),
+        Some(entries) => names(entries).any(|name| {
+            name.ends_with(SYMBOL)
+                || (name.ends_with(PARAMS) && holds_arrays(&probe.path.join(name)))
+        }),
+    }
+}
+
+/// Whether a file is a list or dict of arrays, by its first bytes.
+fn holds_arrays(path: &Path) -> bool {
+    let mut head = [0; 32];
+    let Ok(file) = SourceFile::open(path, false) else { return false };
+    let size = usize::try_from(file.len()).unwrap_or(usize::MAX).min(head.len());
+    let (head, _) = head.split_at_mut(size);
+    file.read_at(0, head).is_ok() && (is_params(head, file.len()) || is_archive(head))
+}
+
+fn names(entries: &[Entry]) -> impl Iterator<Item = &str> {
+    entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str())
+}
+
+/// The file that a prefix leads to: the program, or else the parameters of the last epoch.
+pub(super) fn by_prefix(prefix: &Path) -> Option<PathBuf> {
+    let mut name = prefix.file_name()?.to_owned();
+    name.push(SYMBOL);
+    let symbol = prefix.with_file_name(name);
+    if exists(&symbol) {
+        return Some(symbol);
+    }
+    let directory = prefix.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let entries = list_dir(directory.unwrap_or(Path::new("."))).ok()?;
+    let name = prefix.file_name()?.to_str()?;
+    epochs(name, &entries).pop().map(|params| prefix.with_file_name(params))
+}
+
+/// The program of a directory, or else the only file of parameters.
+pub(super) fn file_in(directory: &Path, entries: &[Entry]) -> Result<String> {
+    for ending in [SYMBOL, PARAMS] {
+        let found: Vec<&str> = names(entries).filter(|name| name.ends_with(ending)).collect();
+        match found.as_slice() {
+            [] => {}
+            [only] => return Ok((*only).to_owned()),
+            several => {
+                let names = several.join(", ");
+                let why = format!("it holds several of MXNet's files; name one of {names}");
+                return Err(Error::NoModel { path: directory.to_path_buf(), why });
+            }
+        }
+    }
+    let why = "it holds no program and no parameters of MXNet".to_owned();
+    Err(Error::NoModel { path: directory.to_path_buf(), why })
+}
+
+/// Parameters that belong to a prefix, the one to open last: the last epoch, or else the file called like the prefix.
+pub(super) fn candidates(prefix: &str, entries: &[Entry]) -> Vec<String> {
+    let own = format!("{prefix}{PARAMS}");
+    let own = names(entries).any(|name| name == own).then_some(own);
+    own.into_iter().chain(epochs(prefix, entries)).collect()
+}
+
+/// Parameters of epochs, the last epoch last.
+fn epochs(prefix: &str, entries: &[Entry]) -> Vec<String> {
+    let mut found: Vec<(u64, &str)> = names(entries)
+        .filter_map(|name| {
+            let epoch = name.strip_prefix(prefix)?.strip_prefix('-')?.strip_suffix(PARAMS)?;
+            let digits = epoch.len() >= 4 && epoch.bytes().all(|byte| byte.is_ascii_digit());
+            Some((epoch.parse().ok().filter(|_| digits)?, name))
+        })
+        .collect();
+    found.sort_unstable();
+    found.into_iter().map(|(_, name)| name.to_owned()).collect()
+}

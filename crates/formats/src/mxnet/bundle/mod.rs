@@ -1,0 +1,56 @@
+//! MXNet models as people have them: a program and its parameters, in files that belong together.
+//!
+//! | file | what |
+//! |---|---|
+//! | `X-symbol.json` | the program |
+//! | `X-0000.params`, `X-0012.params` | parameters, one file for each epoch that was saved |
+//!
+//! A path may be the program, a directory that holds one, or the prefix `X`; a parameter file opens
+//! by itself. Parameters are called `arg:NAME` or `aux:NAME`, where `NAME` is a variable of the
+//! program: an argument, or an auxiliary state, which operators change. What the program reads and
+//! the parameters lack is an input; if it looks like a parameter, that is said. Of several epochs
+//! the last is opened.
+//!
+//! Source of truth: `python/mxnet/model.py` and `gluon/block.py` of MXNet 1.9.1.
+//!
+//! Not supported: `X-model.json` with the structure of a Gluon block (`Block.save` of MXNet 2).
+
+mod detect;
+mod layout;
+mod read;
+mod write;
+
+pub use read::open;
+
+use lodstone_model::Dialect;
+
+use crate::mxnet::params;
+use crate::{Format, Holds, Prefix};
+
+/// A program and its parameters.
+pub static BUNDLE: Format = Format {
+    name: "mxnet",
+    title: "MXNet program and parameters",
+    holds: Holds { program: Some(Dialect::Mxnet), unnamed: false, ..params::PARAMS.holds },
+    splits: false,
+    aligns: false,
+    externals: false,
+    extension: "symbol.json",
+    prefix: Some(Prefix { endings: &["-symbol.json", "-0000.params"], find: detect::by_prefix }),
+    detect: detect::detect,
+    read: read::open,
+    stage: write::write_bundle,
+};
+
+/// A program alone.
+pub static SYMBOL: Format = Format {
+    name: "mxnet-symbol",
+    title: "MXNet program",
+    holds: Holds { tensors: false, ..BUNDLE.holds },
+    extension: "",
+    prefix: None,
+    // Detected as the bundle, whose reader finds out which it is.
+    detect: |_| false,
+    stage: write::write_symbol,
+    ..BUNDLE
+};

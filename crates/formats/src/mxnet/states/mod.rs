@@ -1,0 +1,96 @@
+//! What MXNet's optimizers remember (`.states`): momenta and the like, in a pickle.
+//!
+//! | what saves it | the pickle |
+//! |---|---|
+//! | `Module.save_optimizer_states`, `KVStore` and `Updater` | dict: number or name of a parameter to its state |
+//! | `Trainer.save_states`, the others with `dump_optimizer` | tuple of the dict and the optimizer |
+//!
+//! | value | in the pickle | here |
+//! |---|---|---|
+//! | array | `NDArray(None)`, then the state `{'handle': bytearray}`, a record as in `.params` | a tensor, called by its path |
+//! | state of several parts | tuple or list, which may lie in each other | the same, `0.1` |
+//! | no state | `None` | metadata: `null` |
+//! | optimizer | an instance and its attributes | metadata: `optimizer.lr` and so on, `optimizer.__class__` |
+//! | arrays among its attributes: to 1.2 it has the parameters of a trainer | | tensors: `optimizer.param_dict.0._data.0` |
+//!
+//! A path joins keys and places with dots. The values of metadata are JSON, in which objects have
+//! a `__class__`. Elements are slices of the file; protocols before 3, which Python 2 knows alone,
+//! write them as text, which is decoded when it is read.
+//!
+//! What was read is written back byte for byte, also with other values of the same sizes. Anything
+//! else is refused: an optimizer means something only together with its parameters and its class.
+//!
+//! Source of truth: `optimizer.py`, `gluon/trainer.py` and `ndarray.py` of MXNet, and files that
+//! 0.9.5, 0.11.0, 1.2.1, 1.5.1 (with Python 2 too), 1.9.1 and 2.0.0b1 wrote.
+//!
+//! Not supported: optimizers, schedules and initializers that MXNet does not have itself, and
+//! symbols, which optimizers of before 1.0 refer to.
+
+mod contents;
+mod detect;
+mod read;
+mod write;
+
+pub use read::read_blob;
+
+use lodstone_schema::mxnet::{Pickled, pickled, type_flag};
+
+use crate::encoding::pickle::{BUILTINS, Builds, MULTIARRAY, Rule, rule};
+use crate::{Format, Holds};
+
+/// Name of the format, and owner of the residuals of its models.
+const NAME: &str = "mxnet-states";
+
+/// What an optimizer remembers.
+pub static FORMAT: Format = Format {
+    name: NAME,
+    title: "MXNet optimizer states",
+    holds: Holds {
+        tensors: true,
+        metadata: true,
+        program: None,
+        names: true,
+        unnamed: false,
+        lod: false,
+        selected_rows: false,
+        sparse: true,
+        coo: false,
+        strings: false,
+        vocabulary: false,
+        dtype: |dtype| type_flag(dtype).is_some(),
+    },
+    splits: false,
+    aligns: false,
+    externals: false,
+    extension: "states",
+    prefix: None,
+    detect: detect::detect,
+    read: read::read,
+    stage: write::write,
+};
+
+/// What protocols 0 and 1 make instances with, in Python 3 and 2.
+const COPYREG: &[&str] = &["copyreg", "copy_reg"];
+
+/// All that these pickles may refer to, beside classes of MXNet's.
+const RULES: &[Rule] = &[
+    rule(COPYREG, "_reconstructor", Builds::Reconstructor),
+    rule(BUILTINS, "object", Builds::Object),
+    rule(BUILTINS, "bytearray", Builds::ByteArray),
+    rule(BUILTINS, "bytes", Builds::Bytes),
+    rule(BUILTINS, "set", Builds::Set),
+    rule(BUILTINS, "frozenset", Builds::Set),
+    rule(&["_codecs"], "encode", Builds::Encode),
+    rule(&["collections"], "OrderedDict", Builds::OrderedDict),
+    rule(&["numpy"], "dtype", Builds::Dtype),
+    rule(MULTIARRAY, "scalar", Builds::Scalar),
+];
+
+/// What something that a pickle imports stands for; `None` for what is not allowed.
+fn builds(module: &str, name: &str) -> Option<Builds> {
+    match pickled(module, name) {
+        Some(Pickled::Array) => Some(Builds::Opaque),
+        Some(Pickled::Object) => Some(Builds::Record),
+        None => Rule::find(RULES, module, name),
+    }
+}

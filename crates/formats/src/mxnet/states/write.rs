@@ -1,0 +1,73 @@
+//! States back to where they came from.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use lodstone_model::{Limits, Model};
+use lodstone_store::Blob;
+
+use super::NAME;
+use super::contents::{Array, Contents, Elements};
+use super::read::look;
+use crate::encoding::pickle::{Kept, Latin1, Piece, Spelling, is_one};
+use crate::mxnet::params::{same_head, stored_blobs};
+use crate::{Error, Result, Staged, WriteOptions};
+
+/// Writes states as they were, with the elements that they have now.
+///
+/// # Errors
+/// If they were not read from such a file, or are others now; or what reading and writing give.
+pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+    let refuse = |what: &str| Error::Incompatible { format: NAME, what: what.to_owned() };
+    let kept = model.residual.of(NAME).and_then(Kept::decode);
+    let kept =
+        kept.ok_or_else(|| refuse("what was not read from states: they are not made anew"))?;
+    // What was read once was within the limits then.
+    let (_, contents) = look(&kept.blob(), &Limits::none(), Elements::Cut)?;
+    let holes = holes(model, &contents);
+    let edited = "states that were edited, but for elements: they are written back as they were";
+    let holes = holes.ok_or_else(|| refuse(edited))?;
+    Staged::file(path, options, |out| {
+        kept.pieces().try_for_each(|piece| match piece {
+            Piece::Bytes(bytes) => Ok::<_, Error>(out.put(&bytes)?),
+            Piece::Hole(start) => {
+                let mut blobs = holes.get(&start).into_iter().flatten();
+                Ok(blobs.try_for_each(|blob| out.copy(blob))?)
+            }
+        })
+    })
+}
+
+/// What to put into each hole, by its beginning, if everything else is as it was.
+fn holes(model: &Model, contents: &Contents) -> Option<HashMap<u64, Vec<Blob>>> {
+    if model.metadata != contents.metadata || model.parameters.len() != contents.tensors.len() {
+        return None;
+    }
+    let mut holes: HashMap<u64, Vec<Blob>> = HashMap::new();
+    for (parameter, (path, id)) in model.parameters.iter().zip(&contents.tensors) {
+        let array = contents.arrays.get(id)?.as_ref()?;
+        if parameter.name != *path || !same_head(&parameter.tensor, &array.tensor) {
+            return None;
+        }
+        let blobs = written(array, stored_blobs(&parameter.tensor))?;
+        if let Some(others) = holes.get(&array.hole.start) {
+            // A shared array, of which another copy was edited.
+            let same = others.iter().zip(&blobs).all(|(a, b)| is_one(a, b));
+            if !same {
+                return None;
+            }
+        }
+        holes.insert(array.hole.start, blobs);
+    }
+    Some(holes)
+}
+
+/// What the bytes of an array are written as, if that fits its hole.
+fn written(array: &Array, blobs: Vec<Blob>) -> Option<Vec<Blob>> {
+    let spelled = |blob: &Blob| match array.spelling {
+        Spelling::Plain => Some(blob.clone()),
+        _ => Some(blob.derivation::<Latin1>()?.source().clone()),
+    };
+    let blobs = blobs.iter().map(spelled).collect::<Option<Vec<Blob>>>()?;
+    (blobs.iter().map(Blob::len).sum::<u64>() == array.hole.len).then_some(blobs)
+}

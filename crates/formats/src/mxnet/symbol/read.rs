@@ -1,0 +1,377 @@
+//! Text to programs.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use lodstone_model::{
+    Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Limits, Op, Operand,
+    Program, Residual, TensorType, ValueType, Var, VarKind,
+};
+use lodstone_schema::mxnet::{dtype_of, is_auxiliary, likely_parameters, output_suffix};
+use lodstone_store::Blob;
+
+use super::graph::{Entry, Graph, Node};
+use super::upgrade::upgrade;
+
+use crate::encoding::json::{JSON_DEPTH, is_too_deep};
+use crate::{Error, Result};
+
+/// Owner of the residuals: the text of a program, and versions of the inputs of an operator.
+pub(super) const OWNER: &str = "mxnet symbol";
+
+/// Operands that name nodes rather than values, by the first value of each.
+pub(super) const CONTROL: &str = "control_deps";
+pub(super) const SOURCE: &str = "backward_source_id";
+
+/// The attribute that has the blocks an operator runs.
+pub(super) const SUBGRAPHS: &str = "subgraphs";
+
+/// Reads a program.
+///
+/// # Errors
+/// If it is none, or refers to nodes that are not there.
+pub fn read(blob: &Blob, limits: &Limits) -> Result<Program> {
+    if blob.len() > limits.structure_bytes {
+        let limit = format!("at most {} bytes of a program", limits.structure_bytes);
+        return Err(blob.over_limit(0, limit).into());
+    }
+    let text = blob.read()?;
+    let graph = parse(blob, &text)?;
+    let version = graph.version();
+    let mut reader = Reader::new(blob, limits, graph.has_numpy_shapes());
+    let mut program = Program { version, ..Program::new(Dialect::Mxnet) };
+    let mut open = VecDeque::from([(graph, -1)]);
+    let mut next = 1;
+    while let Some((graph, parent)) = open.pop_front() {
+        let index = i32::try_from(program.blocks.len()).unwrap_or(i32::MAX);
+        let mut inner = Vec::new();
+        let block = reader.block(graph, (index, parent), &mut next, &mut inner)?;
+        open.extend(inner.into_iter().map(|graph| (graph, index)));
+        program.blocks.push(block);
+    }
+    upgrade(&mut program);
+    let likely = likely_parameters(&program);
+    for var in program.blocks.iter_mut().take(1).flat_map(|block| &mut block.vars) {
+        var.persistable = likely.contains(&var.name);
+    }
+    program.residual = Residual::new(OWNER, text);
+    Ok(program)
+}
+
+fn parse(blob: &Blob, text: &[u8]) -> Result<Graph> {
+    serde_json::from_slice(text).map_err(|error| {
+        let lines = text.split_inclusive(|byte| *byte == b'\n');
+        let before: usize = lines.take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
+        let offset = (before + error.column().saturating_sub(1)).min(text.len());
+        match is_too_deep(&error) {
+            true => blob.over_limit(offset as u64, JSON_DEPTH).into(),
+            false => blob.malformed(offset as u64, "an MXNet program", error.to_string()).into(),
+        }
+    })
+}
+
+/// What is shared by all graphs of a file.
+struct Reader<'a> {
+    blob: &'a Blob,
+    /// How many nodes may still come.
+    nodes: usize,
+    limits: &'a Limits,
+    /// Bytes that names of values may still take: every use of a value repeats its name, and a name
+    /// may be long.
+    names: usize,
+    numpy_shapes: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn new(blob: &'a Blob, limits: &'a Limits, numpy_shapes: bool) -> Self {
+        let len = usize::try_from(blob.len()).unwrap_or(usize::MAX);
+        let names = len.saturating_mul(16).saturating_add(1 << 20);
+        Self { blob, nodes: limits.nodes, limits, names, numpy_shapes }
+    }
+
+    fn block(
+        &mut self,
+        graph: Graph,
+        (index, parent): (i32, i32),
+        next: &mut i32,
+        inner: &mut Vec<Graph>,
+    ) -> Result<Block> {
+        let count = graph.nodes.len();
+        self.nodes = self
+            .nodes
+            .checked_sub(count)
+            .ok_or_else(|| self.over_limit(&format!("at most {} nodes", self.limits.nodes)))?;
+        let mut values = Values::new(self.outputs(&graph)?, &graph);
+        let mut block = Block { index, parent, ..Block::default() };
+        for argument in &graph.arg_nodes {
+            if !graph.nodes.get(*argument).is_some_and(is_variable) {
+                return Err(
+                    self.wrong("`arg_nodes` that are variables", format!("node {argument}"))
+                );
+            }
+        }
+        for (number, node) in graph.nodes.into_iter().enumerate() {
+            let place = format!("block {index}, node {number} (`{}`)", short(&node.name));
+            let wrong = |error: Error| error.inside(&*place);
+            if is_variable(&node) {
+                values.add_variable(number, &node.name);
+                // Variables of one name are one: they are bound by name.
+                if values.is_new(&node.name) {
+                    block.vars.push(self.variable(node).map_err(wrong)?);
+                }
+                continue;
+            }
+            let mut op = self.operator(&node, number, &values).map_err(wrong)?;
+            op.outputs = vec![values.add_outputs(self, number, &node).map_err(wrong)?];
+            if !node.subgraphs.is_empty() {
+                let blocks = (*next..).take(node.subgraphs.len()).collect::<Vec<_>>();
+                *next = next.saturating_add(i32::try_from(blocks.len()).unwrap_or(i32::MAX));
+                let value = AttributeValue::Blocks(blocks);
+                op.attributes.push(Attribute { name: SUBGRAPHS.to_owned(), value });
+                inner.extend(node.subgraphs);
+            }
+            block.ops.push(op);
+        }
+        for head in &graph.heads {
+            block.outputs.push(self.value(&values, *head, count)?);
+        }
+        Ok(block)
+    }
+
+    /// How many outputs each node has: as many as the graph says, and those that are used.
+    fn outputs(&self, graph: &Graph) -> Result<Vec<usize>> {
+        let mut counts = vec![1; graph.nodes.len()];
+        if let Some(starts) = &graph.node_row_ptr {
+            let ends = starts.iter().skip(1);
+            let said = starts.iter().zip(ends).map(|(start, end)| end.checked_sub(*start));
+            let said: Option<Vec<usize>> = said.collect();
+            let all = starts.last().copied().unwrap_or(0);
+            // Each takes a few bytes where it is used, and few are not.
+            let most = usize::try_from(self.blob.len()).unwrap_or(usize::MAX);
+            let fits = said.filter(|said| said.len() == graph.nodes.len() && all <= most);
+            counts = fits.ok_or_else(|| {
+                let expected = format!("a `node_row_ptr` that ascends over {} nodes", counts.len());
+                self.wrong(expected, "another one")
+            })?;
+        }
+        let entries = graph.nodes.iter().flat_map(|node| &node.inputs).chain(&graph.heads);
+        for entry in entries {
+            let said = graph.node_row_ptr.is_some();
+            if let Some(count) = counts.get_mut(entry.node)
+                && *count <= entry.output
+            {
+                /// More than any operator has whose outputs are not counted.
+                const MOST: usize = 1 << 12;
+                if said || entry.output >= MOST {
+                    let found = format!("output {} of node {}", entry.output, entry.node);
+                    return Err(self.wrong("outputs that nodes have", found));
+                }
+                *count = entry.output + 1;
+            }
+        }
+        Ok(counts)
+    }
+
+    fn variable(&self, node: Node) -> Result<Var> {
+        let attributes = self.attributes(&node)?;
+        Ok(Var {
+            name: node.name,
+            value: ValueType {
+                tensors: declared(&attributes, self.numpy_shapes).into_iter().collect(),
+                ..ValueType::of(VarKind::Tensor)
+            },
+            attributes,
+            ..Var::default()
+        })
+    }
+
+    fn operator(&mut self, node: &Node, number: usize, values: &Values) -> Result<Op> {
+        let mut args = Vec::new();
+        for entry in &node.inputs {
+            args.push(self.value(values, *entry, number)?);
+        }
+        let mut inputs = vec![Operand { slot: String::new(), args }];
+        let first = |node| Entry { node, output: 0, version: 0 };
+        if !node.control_deps.is_empty() {
+            let mut args = Vec::new();
+            for dependency in &node.control_deps {
+                args.push(self.value(values, first(*dependency), number)?);
+            }
+            inputs.push(Operand { slot: CONTROL.to_owned(), args });
+        }
+        // -1 is what operators of a forward graph have.
+        if let Some(source) = node.backward_source_id.and_then(|id| usize::try_from(id).ok()) {
+            let args = vec![self.value(values, first(source), number)?];
+            inputs.push(Operand { slot: SOURCE.to_owned(), args });
+        }
+        let mut op = Op {
+            name: node.name.clone(),
+            kind: node.op.clone(),
+            inputs,
+            attributes: self.attributes(node)?,
+            ..Op::default()
+        };
+        let said: Vec<u32> = node.inputs.iter().map(|entry| entry.version).collect();
+        remember_versions(&mut op, &said);
+        Ok(op)
+    }
+
+    /// All that a node says about itself, under whatever key its release has it.
+    fn attributes(&self, node: &Node) -> Result<Vec<Attribute>> {
+        let mut merged: Vec<Attribute> = Vec::new();
+        let mut known = HashSet::new();
+        // Where a key is there twice, the parameters of the operator are what counts.
+        for (name, value) in node.param.0.iter().chain(&node.attrs.0).chain(&node.attr.0) {
+            let Some(text) = value else {
+                let expected = format!("a text as the attribute `{name}`");
+                return Err(self.wrong(expected, "another value"));
+            };
+            if known.insert(name) {
+                let value = AttributeValue::String(ByteString::from(text.as_str()));
+                merged.push(Attribute { name: name.clone(), value });
+            }
+        }
+        Ok(merged)
+    }
+
+    /// The name of what node `number` reads, which has to be before it.
+    fn value(&mut self, values: &Values, entry: Entry, number: usize) -> Result<String> {
+        let names = values.names.get(entry.node).filter(|_| entry.node < number);
+        let Some(name) = names.and_then(|names| names.get(entry.output)) else {
+            let found = format!("output {} of node {}", entry.output, entry.node);
+            return Err(self.wrong("an output of a node before", found));
+        };
+        self.spend(name.len())?;
+        Ok(name.clone())
+    }
+
+    /// Takes the bytes of a name from those that names may have.
+    fn spend(&mut self, size: usize) -> Result<()> {
+        // A text is more than its bytes.
+        const EMPTY: usize = 24;
+        let left = self.names.checked_sub(size.saturating_add(EMPTY));
+        let limit = "names that take at most 16 times the bytes of the file";
+        self.names = left.ok_or_else(|| self.over_limit(limit))?;
+        Ok(())
+    }
+
+    fn over_limit(&self, limit: &str) -> Error {
+        self.blob.over_limit(0, limit).into()
+    }
+
+    fn wrong(&self, expected: impl Into<String>, found: impl Into<String>) -> Error {
+        self.blob.malformed(0, expected, found).into()
+    }
+}
+
+/// How often each input was changed before it is read, as a rule: once if the operator changes it.
+pub(super) fn usual_versions(op: &Op) -> Vec<u32> {
+    (0..op.input("").len()).map(|index| u32::from(is_auxiliary(op, index))).collect()
+}
+
+/// Keeps what a file says of how often each input was changed, if that is not as a rule.
+pub(super) fn remember_versions(op: &mut Op, said: &[u32]) {
+    if said != usual_versions(op)
+        && let Ok(json) = serde_json::to_vec(said)
+    {
+        op.residual = Residual::new(OWNER, json.into());
+    }
+}
+
+fn is_variable(node: &Node) -> bool {
+    node.op == "null"
+}
+
+/// The beginning of a name, for messages.
+fn short(name: &str) -> &str {
+    const MOST: usize = 80;
+    name.char_indices().nth(MOST).and_then(|(end, _)| name.get(..end)).unwrap_or(name)
+}
+
+/// Names of the outputs of the nodes of a graph, each once.
+struct Values {
+    counts: Vec<usize>,
+    names: Vec<Vec<String>>,
+    /// Names that are taken, and the number that the next of that name gets.
+    taken: HashMap<String, u64>,
+    /// Variables that have been there.
+    seen: HashSet<String>,
+}
+
+impl Values {
+    fn new(counts: Vec<usize>, graph: &Graph) -> Self {
+        // Variables keep their names: by these they are bound.
+        let variables = graph.nodes.iter().filter(|node| is_variable(node));
+        let taken = variables.map(|node| (node.name.clone(), 1)).collect();
+        Self { names: vec![Vec::new(); counts.len()], counts, taken, seen: HashSet::new() }
+    }
+
+    fn add_variable(&mut self, number: usize, name: &str) {
+        if let Some(names) = self.names.get_mut(number) {
+            names.push(name.to_owned());
+        }
+    }
+
+    /// Whether a variable is the first of its name.
+    fn is_new(&mut self, name: &str) -> bool {
+        self.seen.insert(name.to_owned())
+    }
+
+    /// Names the outputs of an operator as MXNet does.
+    fn add_outputs(
+        &mut self,
+        reader: &mut Reader<'_>,
+        number: usize,
+        node: &Node,
+    ) -> Result<Operand> {
+        let count = self.counts.get(number).copied().unwrap_or(1);
+        let mut args = Vec::new();
+        for index in 0..count {
+            let name = format!("{}_{}", node.name, output_suffix(&node.op, index, count));
+            reader.spend(name.len().saturating_mul(3))?;
+            args.push(self.unique(name));
+        }
+        if let Some(names) = self.names.get_mut(number) {
+            names.clone_from(&args);
+        }
+        Ok(Operand { slot: String::new(), args })
+    }
+
+    fn unique(&mut self, name: String) -> String {
+        let mut candidate = name.clone();
+        while self.taken.contains_key(&candidate) {
+            let number = self.taken.entry(name.clone()).or_insert(1);
+            candidate = format!("{name}.{number}");
+            *number += 1;
+        }
+        self.taken.insert(candidate.clone(), 1);
+        candidate
+    }
+}
+
+/// What a variable says that it holds.
+fn declared(attributes: &[Attribute], numpy_shapes: bool) -> Option<TensorType> {
+    let text = |name: &str| {
+        let attribute = attributes.iter().find(|attribute| attribute.name == name)?;
+        match &attribute.value {
+            AttributeValue::String(text) => std::str::from_utf8(&text.0).ok(),
+            _ => None,
+        }
+    };
+    let shape = text("__shape__")?.trim();
+    let inner = shape.strip_prefix(['(', '['])?.strip_suffix([')', ']'])?;
+    let unknown = |extent: i64| extent < 0 || (extent == 0 && !numpy_shapes);
+    let mut dims = Vec::new();
+    for extent in inner.split(',').map(str::trim).filter(|extent| !extent.is_empty()) {
+        let extent: i64 = extent.trim_end_matches('L').parse().ok()?;
+        let known = u64::try_from(extent).ok().filter(|_| !unknown(extent));
+        dims.push(known.map_or(Dim::Unknown, Dim::Known));
+    }
+    // Without extents nothing is known, unless shapes are NumPy's.
+    if dims.is_empty() && !numpy_shapes {
+        return None;
+    }
+    // What is not said is what MXNet infers where nothing says otherwise.
+    let flag = text("__dtype__").and_then(|flag| flag.parse().ok());
+    let dtype = flag.and_then(dtype_of).unwrap_or(DType::Float32);
+    Some(TensorType { dtype, shape: Some(dims), lod_level: 0 })
+}

@@ -1,0 +1,79 @@
+//! PIR programs with their parameters: in one file, or in the pickles that `static.save` wrote.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use lodstone_model::{Model, Report, Tensor, some};
+use lodstone_store::Blob;
+
+use super::layout::Bundle;
+use super::pickles;
+use super::read::{Found, Params, find_params, split, without_program};
+use crate::paddle::pir;
+use crate::paddle::stream;
+use crate::{Error, OpenOptions, Result};
+
+/// The parameters of a PIR program, by the names in it.
+pub(super) fn open(directory: &Path, name: &str, options: &OpenOptions) -> Result<Model> {
+    let path = directory.join(name);
+    let program = options.file(&path)?;
+    let Found { params, warning } = find_params(directory, name, None, options)?;
+    let mut report = Report::default();
+    report.warnings.extend(warning);
+    let params = match params {
+        Params::Combined(params) => params,
+        Params::Pickles(pickles) => return open_pickles(&path, program, pickles, options),
+        Params::Separate(_) | Params::None => {
+            let what = "a PIR program without parameters";
+            return Err(Error::Unsupported { path, what });
+        }
+    };
+    let names = pir::parameter_names(&path, &program, &options.limits)?;
+    let blob = options.file(&params)?;
+    let (layout, tensors) = stream::read(&blob, &[], &options.limits)?;
+    if let Some(what) = uncounted(name, &names, &tensors) {
+        return Err(Error::Mismatch { path: params, what });
+    }
+    report.warn(without_topology(name));
+    let params = params.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    let model = without_program("paddle-pir", (names, tensors), params, layout, report);
+    Ok(Model { files: vec![program, blob], ..model })
+}
+
+/// The parameters of a PIR program that `static.save` wrote, out of the pickles beside it.
+fn open_pickles(
+    path: &Path,
+    program: Blob,
+    pickles: Vec<PathBuf>,
+    options: &OpenOptions,
+) -> Result<Model> {
+    let (_, name) = split(path);
+    let saved = pir::parameters(path, &program, &options.limits)?;
+    let types = saved.iter().filter_map(|(name, dtype)| Some((name.clone(), (*dtype)?))).collect();
+    let format = "paddle-pir".to_owned();
+    let mut model = Model { format, files: vec![program], ..Model::default() };
+    model.report.warn(without_topology(name));
+    let mut bundle = Bundle::default();
+    pickles::add(&pickles, &types, &mut model, &mut bundle, options)?;
+    bundle.remember(&mut model);
+    let there: HashSet<&str> = model.parameters.iter().map(|p| p.name.as_str()).collect();
+    let mut missing: Vec<&String> =
+        saved.keys().filter(|name| !there.contains(name.as_str())).collect();
+    missing.sort();
+    if !missing.is_empty() {
+        let missing = some(missing.iter().map(|name| format!("`{name}`")));
+        let what = "parameters of the program that are not there";
+        model.report.warn(format!("{what}: {missing}"));
+    }
+    Ok(model)
+}
+
+fn without_topology(program: &str) -> String {
+    format!("`{program}` is a PIR program: its parameters were opened, not its topology")
+}
+
+/// How many tensors there are and how many a PIR program names, if that differs.
+pub(super) fn uncounted(program: &str, names: &[String], tensors: &[Tensor]) -> Option<String> {
+    let (held, named) = (tensors.len(), names.len());
+    (held != named).then(|| format!("it holds {held} tensors, `{program}` names {named}"))
+}

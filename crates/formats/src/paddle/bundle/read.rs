@@ -1,0 +1,685 @@
+//! Paths to models.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use lodstone_model::{Dim, Kind, Model, Parameter, Report, Tensor, Var, some};
+use lodstone_schema::paddle::{saved, wanted as wanted_by};
+use lodstone_store::{Blob, Error as StoreError, check_relative, exists, is_dir, list_dir};
+
+use super::detect::{self, Content, ProgramIn, content};
+use super::layout::Bundle;
+use super::{SAVED, pickles, pir_model};
+use crate::paddle::pir;
+use crate::paddle::program;
+use crate::paddle::stream::{self, Expect, Layout, begins_record, is_stream};
+use crate::{Error, ModelDir, OpenOptions, Result};
+
+/// Opens a file, a directory or a prefix.
+///
+/// # Errors
+/// If there is no model, a file is damaged, or the parameters do not fit the program.
+pub fn open(path: &Path, options: &OpenOptions) -> Result<Model> {
+    if is_dir(path) {
+        return open_directory(path, options);
+    }
+    if exists(path) {
+        return open_file(path, options);
+    }
+    if let Some(file) = by_prefix(path) {
+        let mut model = open_file(&file, options)?;
+        let [program, pir] = ["pdmodel", "json"].map(|end| with_extension(path, end));
+        if file == program && is_pir(&pir) {
+            model.report.warn(both(split(&pir).1, split(&program).1));
+        }
+        return Ok(model);
+    }
+    let why = "there is no such file or directory, nor one with `.pdmodel`, `.json`, \
+               `.pdiparams` or `.pdparams` added";
+    Err(Error::NoModel { path: path.to_path_buf(), why: why.to_owned() })
+}
+
+/// The first of the files whose names begin with a prefix.
+pub(super) fn by_prefix(path: &Path) -> Option<PathBuf> {
+    let mut files = ["pdmodel", "json", "pdiparams", "pdparams"]
+        .map(|end| (end, with_extension(path, end)))
+        .into_iter();
+    // Other things are JSON, too.
+    let found = files.find(|(end, file)| exists(file) && (*end != "json" || is_pir(file)));
+    found.map(|(_, file)| file)
+}
+
+fn is_pir(path: &Path) -> bool {
+    exists(path)
+        && Blob::open(path, false)
+            .and_then(|blob| blob.head(4096))
+            .is_ok_and(|head| pir::is_pir(&head))
+}
+
+/// The warning where a model is there in both forms.
+fn both(pir: &str, program: &str) -> String {
+    format!("there is a PIR program `{pir}` too; `{program}` was opened")
+}
+
+/// `path` with an extension added, not replaced: prefixes may contain dots.
+fn with_extension(path: &Path, extension: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(extension);
+    name.into()
+}
+
+fn open_directory(path: &Path, options: &OpenOptions) -> Result<Model> {
+    let entries = list_dir(path)?;
+    let program = detect::program_in(path, &entries)?;
+    let pir = detect::pir_in(path, &entries);
+    let mut model = match (&program, &pir) {
+        (Some(program), _) => open_program(path, &program.name, options)?,
+        (None, Some(pir)) => pir_model::open(path, pir, options)?,
+        (None, None) => match detect::only_params_in(&entries) {
+            Some(params) => open_file(&path.join(params), options)?,
+            None => open_variables(path, options)?,
+        },
+    };
+    if let Some(ProgramIn { name, others }) = &program {
+        if let Some(pir) = &pir {
+            model.report.warn(both(pir, name));
+        }
+        if !others.is_empty() {
+            let others = some(others.iter().map(|other| format!("`{other}`")));
+            model
+                .report
+                .warn(format!("the directory holds other programs: {others}; `{name}` was opened"));
+        }
+    }
+    let mut bundle = Bundle::of(&model).unwrap_or_default();
+    bundle.directory = true;
+    bundle.remember(&mut model);
+    Ok(model)
+}
+
+fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
+    let blob = options.file(path)?;
+    let head = head(&blob)?;
+    let (directory, name) = split(path);
+    match content(&head, blob.len()) {
+        Some(Content::Program | Content::ProgramText) => open_program(directory, name, options),
+        Some(Content::Pir) => pir_model::open(directory, name, options),
+        Some(Content::Pickle) if !detect::has_own_name(path) => {
+            // Other programs write pickles, too.
+            pickles::open(path, &blob, options).map_err(|error| match error {
+                Error::Store(StoreError::Malformed { .. }) => {
+                    let what = "a pickle that holds something else than tensors of PaddlePaddle";
+                    Error::Unsupported { path: path.to_path_buf(), what }
+                }
+                error => error,
+            })
+        }
+        Some(Content::Pickle) => pickles::open(path, &blob, options),
+        // Python also writes pickles that do not begin with a protocol.
+        None if [".pdparams", ".pdopt", ".pdtensor"].iter().any(|end| name.ends_with(end))
+            && !blob.is_empty() =>
+        {
+            pickles::open(path, &blob, options)
+        }
+        None if name.ends_with(".pdmodel") => open_program(directory, name, options),
+        Some(Content::Stream) | None => open_params(path, &blob, options),
+    }
+}
+
+/// The record number `index` of a file of records, found by hopping over those before it; `None` if
+/// the file is something else.
+///
+/// # Errors
+/// If there is no such record, or it is damaged.
+pub fn open_record(path: &Path, index: usize, options: &OpenOptions) -> Result<Option<Tensor>> {
+    if is_dir(path) || !exists(path) {
+        return Ok(None);
+    }
+    let blob = options.file(path)?;
+    if content(&head(&blob)?, blob.len()) != Some(Content::Stream) {
+        return Ok(None);
+    }
+    stream::read_record(&blob, index, &options.limits).map(Some)
+}
+
+fn head(blob: &Blob) -> Result<Vec<u8>> {
+    Ok(blob.head(4096)?)
+}
+
+pub(super) fn split(path: &Path) -> (&Path, &str) {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    (path.parent().unwrap_or(Path::new("")), name)
+}
+
+/// A program and the parameters that belong to it.
+fn open_program(directory: &Path, name: &str, options: &OpenOptions) -> Result<Model> {
+    let path = directory.join(name);
+    let blob = options.file(&path)?;
+    let origin = path.display().to_string();
+    let program = program::open(&blob, &origin, &options.limits)?;
+    let text = program::was_text(&program);
+    let mut model = Model { files: vec![blob], ..Model::default() };
+    let mut bundle = Bundle { program: Some(name.to_owned()), ..Bundle::default() };
+
+    let wanted = saved(&program);
+    let found = find_params(directory, name, Some(&wanted), options)?;
+    let is_guess = found.warning.is_some();
+    let mut params = found.params;
+    let mut read = match &params {
+        Params::Combined(path) => Some(read_combined(path, &wanted, options)),
+        _ => None,
+    };
+    let is_open = matches!(read, None | Some(Err(Error::Mismatch { .. })));
+    let mut shared = false;
+    let is_own = matches!(params, Params::None | Params::Combined(_)) && options.params.is_none();
+    if is_open
+        && is_own
+        && !wanted.is_empty()
+        && let Some(together) = read_together(directory, name, &wanted, options)?
+    {
+        model.report.warn(format!(
+            "the parameters are those in `{}` that the program has: it holds those of other functions too, \
+             which were saved with it",
+            split(&together.path).1
+        ));
+        shared = true;
+        params = Params::Combined(together.path);
+        read = Some(Ok(together.found));
+    }
+    if let (Params::Combined(path), Some(read)) = (&params, read) {
+        match read {
+            Ok((layout, blob, tensors)) => {
+                warn_dtypes(&wanted, &tensors, &mut model.report);
+                let named = wanted.iter().zip(tensors);
+                let named = named.map(|(var, tensor)| Parameter { name: var.name.clone(), tensor });
+                model.parameters = named.collect();
+                model.files.push(blob);
+                bundle.layout = layout;
+                // One that it shares with others is not written back as it was.
+                bundle.params = Some(match shared {
+                    true => detect::own_params_of(name),
+                    false => split(path).1.to_owned(),
+                });
+                model.report.warnings.extend(found.warning);
+            }
+            // What lies beside it by chance is not a part of it.
+            Err(error) if is_guess => {
+                model.report.warn(format!("`{}` was not read: {error}", split(path).1));
+                params = Params::None;
+            }
+            Err(error) => return Err(error),
+        }
+    } else {
+        model.report.warnings.extend(found.warning);
+    }
+    match params {
+        Params::Combined(_) => model.format = "paddle".to_owned(),
+        Params::Separate(dir) => {
+            read_separate(&dir, &wanted, options, &mut bundle, &mut model)?;
+            model.format = "paddle-vars".to_owned();
+        }
+        Params::Pickles(paths) => {
+            pickles::add(&paths, &pickles::types_in(&program), &mut model, &mut bundle, options)?;
+            check_pickled(&wanted, &mut model);
+            model.format = SAVED.to_owned();
+        }
+        Params::None => {
+            let wanted = wanted_by(&program);
+            if !wanted.is_empty() {
+                let names = some(wanted.iter().map(|var| format!("`{}`", var.name)));
+                model.report.warn(format!("parameters of the program were not found: {names}"));
+            }
+            let format = if text { "paddle-program-text" } else { "paddle-program" };
+            model.format = format.to_owned();
+        }
+    }
+    model.program = Some(program);
+    bundle.remember(&mut model);
+    check_lods(&mut model);
+    Ok(model)
+}
+
+/// A record that cannot be read is named, as the program tells what it is.
+fn explain(error: Error, wanted: &[&Var]) -> Error {
+    match &error {
+        Error::InRecord { number, .. } => match wanted.get(*number) {
+            Some(var) => error.inside(format!("`{}`", var.name)),
+            None => error,
+        },
+        _ => error,
+    }
+}
+
+/// Where the parameters of a program are.
+pub(super) enum Params {
+    Combined(PathBuf),
+    Separate(PathBuf),
+    /// What `static.save` wrote.
+    Pickles(Vec<PathBuf>),
+    None,
+}
+
+/// The parameters of a program, and what to warn of if neither a prefix nor a convention connects them.
+pub(super) struct Found {
+    pub(super) params: Params,
+    pub(super) warning: Option<String>,
+}
+
+impl From<Params> for Found {
+    fn from(params: Params) -> Self {
+        Self { params, warning: None }
+    }
+}
+
+/// The parameters that share the prefix of a program; where there are none, those with a conventional name, and a
+/// file for each of the variables `wanted`, if they are known. Several candidates are an error: nothing in them says
+/// which are meant.
+pub(super) fn find_params(
+    directory: &Path,
+    program: &str,
+    wanted: Option<&[&Var]>,
+    options: &OpenOptions,
+) -> Result<Found> {
+    if let Some(path) = &options.params {
+        let params = match is_dir(path) {
+            _ if is_params_pickle(path) => Params::Pickles(vec![path.clone()]),
+            true => Params::Separate(path.clone()),
+            false => Params::Combined(path.clone()),
+        };
+        return Ok(params.into());
+    }
+    if let Some(own) = own_params(directory, program)? {
+        return Ok(own.into());
+    }
+    let mut found: Vec<(String, Params)> = Vec::new();
+    for name in detect::USUAL_PARAMS {
+        let path = directory.join(name);
+        let is_file = exists(&path) && !is_dir(&path);
+        // A program without parameters has an empty file of them, or none.
+        let is_plausible = wanted.is_none_or(|wanted| !wanted.is_empty());
+        if is_file && (is_plausible || options.file(&path)?.is_empty()) {
+            found.push((name.to_owned(), Params::Combined(path)));
+        }
+    }
+    let dir = options.dir(directory);
+    let is_there = |var: &&&Var| dir.as_ref().is_ok_and(|dir| is_variable(dir, &var.name));
+    if let Some(var) = wanted.unwrap_or_default().iter().find(is_there) {
+        found.push((var.name.clone(), Params::Separate(directory.to_path_buf())));
+    }
+    if found.len() > 1 {
+        let candidates = found.into_iter().map(|(name, _)| name).collect();
+        return Err(Error::AmbiguousParams { path: directory.join(program), candidates });
+    }
+    let Some((name, params)) = found.pop() else { return Ok(Params::None.into()) };
+    let warning = (!detect::has_usual_params(program)).then(|| {
+        format!(
+            "parameters were read from `{name}`, which does not share the prefix of `{program}`"
+        )
+    });
+    Ok(Found { params, warning })
+}
+
+/// The parameters that share the prefix of a program.
+fn own_params(directory: &Path, program: &str) -> Result<Option<Params>> {
+    let combined = directory.join(detect::own_params_of(program));
+    let pickles = pickles_beside(directory, program);
+    match (exists(&combined), pickles.iter().find(|path| is_params_pickle(path))) {
+        (true, Some(pickle)) => Err(Error::AmbiguousParams {
+            path: directory.join(program),
+            candidates: [&combined, pickle].map(|path| split(path).1.to_owned()).to_vec(),
+        }),
+        (true, None) => Ok(Some(Params::Combined(combined))),
+        (false, _) if !pickles.is_empty() => Ok(Some(Params::Pickles(pickles))),
+        (false, _) => Ok(None),
+    }
+}
+
+pub(super) fn is_params_pickle(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "pdparams")
+}
+
+/// The pickles that `static.save` wrote beside a program.
+pub(super) fn pickles_beside(directory: &Path, program: &str) -> Vec<PathBuf> {
+    let pickles = detect::pickles_of(program).map(|name| directory.join(name));
+    pickles.into_iter().filter(|path| exists(path)).collect()
+}
+
+/// Says what of a program is not in its pickles, and what is there in another shape.
+fn check_pickled(wanted: &[&Var], model: &mut Model) {
+    let tensors: HashMap<&str, &Tensor> =
+        model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect();
+    let (mut missing, mut warnings) = (Vec::new(), Vec::new());
+    for var in wanted {
+        match tensors.get(var.name.as_str()) {
+            None => missing.push(format!("`{}`", var.name)),
+            Some(tensor) => {
+                let why = contradiction(var, tensor);
+                warnings.extend(why.map(|why| format!("`{}` is declared {why}", var.name)));
+            }
+        }
+    }
+    if !missing.is_empty() {
+        warnings.push(format!("parameters of the program that are not there: {}", some(&missing)));
+    }
+    model.report.warnings.append(&mut warnings);
+}
+
+fn is_variable(dir: &ModelDir, name: &str) -> bool {
+    match dir.open_file(name) {
+        Ok(Some(blob)) => head(&blob).is_ok_and(|head| is_stream(&head)),
+        Ok(None) => false,
+        // A link that leads out: there is something, and reading it will say what is wrong.
+        Err(_) => check_relative(name).is_ok(),
+    }
+}
+
+/// Reads the tensors of a combined file, which have the order of the program.
+fn read_combined(
+    path: &Path,
+    wanted: &[&Var],
+    options: &OpenOptions,
+) -> Result<(Layout, Blob, Vec<Tensor>)> {
+    let blob = options.file(path)?;
+    let expect: Vec<Expect> = wanted.iter().map(|var| var.value.kind.into()).collect();
+    let (layout, tensors) = match (blob.is_empty(), wanted.is_empty()) {
+        (true, true) => Default::default(),
+        _ => {
+            stream::read(&blob, &expect, &options.limits).map_err(|error| explain(error, wanted))?
+        }
+    };
+    match difference(wanted, &tensors) {
+        Some(what) => Err(Error::Mismatch { path: path.to_path_buf(), what }),
+        None => Ok((layout, blob, tensors)),
+    }
+}
+
+/// Parameters of several functions in one file.
+struct Together {
+    path: PathBuf,
+    found: (Layout, Blob, Vec<Tensor>),
+}
+
+/// The parameters of a program out of those of all functions that `jit.save` saved together with it
+/// (`combine_params`): all of them are in the file of one of the functions, sorted by name.
+fn read_together(
+    directory: &Path,
+    program: &str,
+    wanted: &[&Var],
+    options: &OpenOptions,
+) -> Result<Option<Together>> {
+    let programs = detect::family(directory, program, "pdmodel")?;
+    if programs.len() < 2 {
+        return Ok(None);
+    }
+    let read = |name: &String| {
+        let path = directory.join(name);
+        let blob = options.file(&path)?;
+        program::read(&blob, &path.display().to_string(), &options.limits)
+    };
+    let Ok(programs) = programs.iter().map(read).collect::<Result<Vec<_>>>() else {
+        return Ok(None);
+    };
+    let all: BTreeMap<&str, &Var> =
+        programs.iter().flat_map(saved).map(|var| (var.name.as_str(), var)).collect();
+    let all: Vec<&Var> = all.into_values().collect();
+    let names: HashSet<&str> = wanted.iter().map(|var| var.name.as_str()).collect();
+    for params in detect::family(directory, program, "pdiparams")? {
+        let path = directory.join(params);
+        let Ok((layout, blob, tensors)) = read_combined(&path, &all, options) else { continue };
+        let own = all.iter().zip(tensors).filter(|(var, _)| names.contains(var.name.as_str()));
+        let tensors: Vec<Tensor> = own.map(|(_, tensor)| tensor).collect();
+        if tensors.len() == wanted.len() && difference(wanted, &tensors).is_none() {
+            return Ok(Some(Together { path, found: (layout, blob, tensors) }));
+        }
+    }
+    Ok(None)
+}
+
+/// The first difference between what a program saves and what a combined file holds.
+fn difference(wanted: &[&Var], tensors: &[Tensor]) -> Option<String> {
+    for (number, (var, tensor)) in wanted.iter().zip(tensors).enumerate() {
+        if let Some(why) = contradiction(var, tensor) {
+            return Some(format!("record {number} should be `{}`, {why}", var.name));
+        }
+    }
+    let (found, expected) = (tensors.len(), wanted.len());
+    if let Some(var) = wanted.get(found) {
+        let missing = format!("it ends before `{}`, which is number {found}", var.name);
+        return Some(format!("it holds {found} tensors of {expected}; {missing}"));
+    }
+    (found > expected).then(|| format!("it holds {found} tensors, the program declares {expected}"))
+}
+
+/// Why a tensor cannot be the value of a variable.
+fn contradiction(var: &Var, tensor: &Tensor) -> Option<String> {
+    let declared = var.value.tensors.first()?;
+    if !matches!(tensor.kind, Kind::Dense) || declared.admits(&tensor.shape) {
+        return None;
+    }
+    let dims: Vec<String> = declared.shape.iter().flatten().map(Dim::to_string).collect();
+    Some(format!("of shape [{}], and is of shape {:?}", dims.join(", "), tensor.shape))
+}
+
+/// How a tensor's element type is not that of its variable: `save_as_fp16` and some converters leave
+/// the program as it was.
+fn other_dtype(var: &Var, tensor: &Tensor) -> Option<String> {
+    let declared = var.value.tensors.first().filter(|_| matches!(tensor.kind, Kind::Dense))?;
+    let (name, is, was) = (&var.name, tensor.dtype, declared.dtype);
+    (is != was).then(|| format!("`{name}` is {is}, not {was}"))
+}
+
+fn warn_dtypes<'a>(
+    wanted: &[&Var],
+    tensors: impl IntoIterator<Item = &'a Tensor>,
+    report: &mut Report,
+) {
+    let pairs = wanted.iter().zip(tensors);
+    let others: Vec<_> = pairs.filter_map(|(var, tensor)| other_dtype(var, tensor)).collect();
+    if !others.is_empty() {
+        report.warn(format!("element types are not those of the program: {}", some(&others)));
+    }
+}
+
+/// Reads one file for each variable.
+fn read_separate(
+    directory: &Path,
+    wanted: &[&Var],
+    options: &OpenOptions,
+    bundle: &mut Bundle,
+    model: &mut Model,
+) -> Result<()> {
+    let dir = options.dir(directory)?;
+    let (mut missing, mut found) = (Vec::new(), Vec::new());
+    for var in wanted {
+        let Some(blob) = dir.open_file(&var.name)? else {
+            missing.push(format!("`{}`", var.name));
+            continue;
+        };
+        let (layout, tensor) = read_variable(&blob, &var.name, var.value.kind.into(), options)?;
+        bundle.set_layout_of(&var.name, layout);
+        if let Some(why) = contradiction(var, &tensor) {
+            model.report.warn(format!("`{}` is declared {why}", var.name));
+        }
+        found.push(*var);
+        model.parameters.push(Parameter { name: var.name.clone(), tensor });
+        model.files.push(blob);
+    }
+    let tensors = model.parameters.iter().map(|parameter| &parameter.tensor);
+    warn_dtypes(&found, tensors, &mut model.report);
+    if !missing.is_empty() {
+        let missing = some(&missing);
+        model.report.warn(format!("parameters of the program without a file: {missing}"));
+    }
+    Ok(())
+}
+
+fn read_variable(
+    blob: &Blob,
+    name: &str,
+    expect: Expect,
+    options: &OpenOptions,
+) -> Result<(Layout, Tensor)> {
+    let (layout, tensors) = stream::read(blob, &[expect], &options.limits)
+        .map_err(|error| error.inside(format!("`{name}`")))?;
+    let count = tensors.len();
+    match tensors.into_iter().next().filter(|_| count == 1) {
+        Some(tensor) => Ok((layout, tensor)),
+        None => Err(blob.malformed(0, "one record", format!("{count} records")).into()),
+    }
+}
+
+/// A directory of variables without a program: every stream in it, under its relative path.
+fn open_variables(path: &Path, options: &OpenOptions) -> Result<Model> {
+    let dir = options.dir(path)?;
+    let mut model = Model { format: "paddle-vars".to_owned(), ..Model::default() };
+    let mut bundle = Bundle::default();
+    let mut others = Vec::new();
+    for name in dir.files(options.limits.tensors)? {
+        let blob = match dir.open_file(&name) {
+            Ok(Some(blob)) => blob,
+            Ok(None) => continue,
+            // A link that leads out, or a pipe; anything else may be wrong with a variable.
+            Err(Error::Store(StoreError::Escapes { why, .. })) => {
+                others.push(format!("`{name}` ({why})"));
+                continue;
+            }
+            Err(Error::Store(StoreError::NotAFile { found, .. })) => {
+                others.push(format!("`{name}` ({found})"));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let is_stream = content(&head(&blob)?, blob.len()) == Some(Content::Stream);
+        if !is_stream || !begins_record(&blob) {
+            others.push(format!("`{name}`"));
+            continue;
+        }
+        let (layout, tensors) = stream::read(&blob, &[], &options.limits)
+            .map_err(|error| error.inside(format!("`{name}`")))?;
+        match <[Tensor; 1]>::try_from(tensors) {
+            Ok([tensor]) => {
+                bundle.set_layout_of(&name, layout);
+                model.parameters.push(Parameter { name, tensor });
+                model.files.push(blob);
+            }
+            Err(tensors) => others.push(format!("`{name}` ({} tensors)", tensors.len())),
+        }
+    }
+    if model.parameters.is_empty() {
+        let why = "no file in it is a program or a tensor stream".to_owned();
+        return Err(Error::NoModel { path: path.to_path_buf(), why });
+    }
+    if !others.is_empty() {
+        let names = some(&others);
+        model.report.warn(format!("files that are not those of one variable: {names}"));
+    }
+    bundle.remember(&mut model);
+    check_lods(&mut model);
+    Ok(model)
+}
+
+/// A parameter file, with the names of the program beside it if there is one that fits.
+fn open_params(path: &Path, blob: &Blob, options: &OpenOptions) -> Result<Model> {
+    let (layout, tensors) = stream::read(blob, &[], &options.limits)?;
+    let (directory, name) = split(path);
+    let format = match (layout.sized, layout.lod_last, tensors.len()) {
+        (true, ..) => "paddle-params-sized",
+        (_, true, 1) => "paddle-tensor-lod-last",
+        (_, _, 1) => "paddle-tensor",
+        _ => "paddle-params",
+    };
+    let mut report = Report::default();
+    let mut files = vec![blob.clone()];
+    let names = match names_beside(directory, name, &tensors, options, &mut report) {
+        Some((program, names)) => {
+            files.push(program);
+            names
+        }
+        None => vec![String::new(); tensors.len()],
+    };
+    let model = without_program(format, (names, tensors), Some(name.to_owned()), layout, report);
+    Ok(Model { files, ..model })
+}
+
+/// A model of parameters alone, in one file.
+pub(super) fn without_program(
+    format: &str,
+    (names, tensors): (Vec<String>, Vec<Tensor>),
+    params: Option<String>,
+    layout: Layout,
+    report: Report,
+) -> Model {
+    let named = names.into_iter().zip(tensors);
+    let parameters = named.map(|(name, tensor)| Parameter { name, tensor }).collect();
+    let mut model = Model { format: format.to_owned(), parameters, report, ..Model::default() };
+    Bundle { params, layout, ..Bundle::default() }.remember(&mut model);
+    check_lods(&mut model);
+    model
+}
+
+/// The program beside parameters and their names by it, if they fit it; a program that they do not
+/// fit, or that cannot be read, is no reason not to show them.
+fn names_beside(
+    directory: &Path,
+    params: &str,
+    tensors: &[Tensor],
+    options: &OpenOptions,
+    report: &mut Report,
+) -> Option<(Blob, Vec<String>)> {
+    let programs = detect::programs_of(params);
+    let there = programs.iter().filter(|name| exists(&directory.join(name)));
+    let mut found: Vec<(&String, (Blob, Vec<String>))> = Vec::new();
+    for name in there {
+        match names_by(directory, name, params, tensors, options) {
+            Ok(names) => found.push((name, names)),
+            Err(error) => report.warn(format!("`{name}` gives no names: {error}")),
+        }
+    }
+    let (name, names) = found.pop()?;
+    match found.into_iter().find(|(_, (_, others))| *others != names.1) {
+        Some((other, _)) => {
+            report.warn(format!(
+                "`{other}` and `{name}` name them differently: they stay without names"
+            ));
+            None
+        }
+        None => Some(names),
+    }
+}
+
+/// A program, and the names that it gives to parameters.
+fn names_by(
+    directory: &Path,
+    program: &str,
+    params: &str,
+    tensors: &[Tensor],
+    options: &OpenOptions,
+) -> Result<(Blob, Vec<String>)> {
+    let path = directory.join(program);
+    let blob = options.file(&path)?;
+    let mismatch = |what| Error::Mismatch { path: directory.join(params), what };
+    if program.ends_with(".json") {
+        let names = pir::parameter_names(&path, &blob, &options.limits)?;
+        return match pir_model::uncounted(program, &names, tensors) {
+            None => Ok((blob, names)),
+            Some(what) => Err(mismatch(what)),
+        };
+    }
+    let origin = path.display().to_string();
+    let program = program::read(&blob, &origin, &options.limits)?;
+    let wanted = saved(&program);
+    match difference(&wanted, tensors) {
+        None => Ok((blob, wanted.into_iter().map(|var| var.name.clone()).collect())),
+        Some(what) => Err(mismatch(what)),
+    }
+}
+
+fn check_lods(model: &mut Model) {
+    for Parameter { name, tensor } in &model.parameters {
+        let rows = tensor.shape.first().copied().unwrap_or(0);
+        if let Err(error) = tensor.lod.check(rows) {
+            model.report.warn(format!("`{name}`: {error}"));
+        }
+    }
+}

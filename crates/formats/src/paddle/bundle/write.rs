@@ -1,0 +1,222 @@
+//! Models to files. The program is published last, so that one that is there has its parameters.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use lodstone_model::{Model, Parameter, Program, Tensor};
+use lodstone_schema::paddle::saved;
+use lodstone_store::is_dir;
+
+use super::layout::Bundle;
+use super::{SAVED, pickles};
+use crate::paddle::stream::{self, Layout};
+use crate::paddle::{pickle, program};
+use crate::{Error, Result, Staged, WriteOptions};
+
+/// Writes `X.pdmodel` and `X.pdiparams`, or into a directory under the names they had.
+pub(super) fn write_bundle(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+    let program = program_of(model, "paddle")?;
+    let bundle = remembered(model, options);
+    let extension = bundle.program.as_ref().and_then(|name| name.rsplit_once('.'));
+    let extension = extension.map_or("pdmodel", |(_, extension)| extension).to_owned();
+    let is_program = path.extension().is_some_and(|end| end == extension.as_str());
+    let into = is_dir(path) || (bundle.directory && !is_program);
+    let (directory, program_name, params_name) = if into {
+        let names = Bundle::of(model).unwrap_or_default();
+        let program = names.program.unwrap_or_else(|| "inference.pdmodel".to_owned());
+        // The name that goes with the program's.
+        let params = names.params.unwrap_or_else(|| {
+            let stem = program.strip_suffix(".pdmodel");
+            stem.map_or("__params__".to_owned(), |stem| format!("{stem}.pdiparams"))
+        });
+        (path, program, params)
+    } else {
+        let prefix = if is_program { path.with_extension("") } else { path.to_path_buf() };
+        let name = prefix.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = directory.unwrap_or(Path::new("."));
+        (directory, format!("{name}.{extension}"), format!("{name}.pdiparams"))
+    };
+    let mut staged = Staged::begin(directory, into, options)?;
+    let layout = Layout { align: options.align, ..bundle.layout };
+    let parameters = in_order(model, program)?;
+    staged.write(&params_name, |out| stream::write(out, parameters, layout))?;
+    let encoded = encode(program, &program_name, options)?;
+    staged.write(&program_name, |out| out.put(&encoded))?;
+    Ok(if into { staged } else { staged.opened_by(program_name) })
+}
+
+/// Writes `X.pdparams`, `X.pdopt` and `X.pdmodel` of a model that had them.
+pub(super) fn write_saved(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+    let program = program_of(model, SAVED)?;
+    let bundle = Bundle::of(model).filter(|bundle| !bundle.pickles.is_empty());
+    let bundle = bundle.ok_or_else(|| {
+        let what =
+            "a model that `static.save` did not write; `paddle` holds programs with parameters";
+        Error::Incompatible { format: SAVED, what: what.to_owned() }
+    })?;
+    let is_program = path.extension().is_some_and(|end| end == "pdmodel");
+    let into = is_dir(path) || (bundle.directory && !is_program);
+    let (directory, program_name) = if into {
+        (path, bundle.program.clone().unwrap_or_else(|| "model.pdmodel".to_owned()))
+    } else {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let stem = name.strip_suffix(".pdmodel").unwrap_or(name);
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        (directory.unwrap_or(Path::new(".")), format!("{stem}.pdmodel"))
+    };
+    let mut staged = Staged::begin(directory, into, options)?;
+    let stem = program_name.strip_suffix(".pdmodel").unwrap_or(&program_name);
+    for (extension, part) in pickles::split(model, &bundle) {
+        staged.write(&format!("{stem}.{extension}"), |out| pickle::put_model(out, &part))?;
+    }
+    let encoded = encode(program, &program_name, options)?;
+    staged.write(&program_name, |out| out.put(&encoded))?;
+    Ok(if into { staged } else { staged.opened_by(program_name) })
+}
+
+/// Writes a directory: a file for each variable, then the program, if there is one.
+pub(super) fn write_vars(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+    if model.program.is_none() {
+        some_tensor(model, "paddle-vars")?;
+    }
+    let bundle = remembered(model, options);
+    let mut staged = Staged::directory(path, options)?;
+    for Parameter { name, tensor } in &model.parameters {
+        if name.is_empty() {
+            let what = "a tensor without a name: names are names of files".to_owned();
+            return Err(Error::Incompatible { format: "paddle-vars", what });
+        }
+        let layout = bundle.layouts.get(name).copied().unwrap_or_default();
+        let layout = Layout { align: options.align, ..layout };
+        staged.write(name, |out| stream::write_record(out, name, tensor, layout))?;
+    }
+    if let Some(program) = &model.program {
+        // What was not in such a directory may have a name by which nobody looks in one.
+        let known = bundle.directory && bundle.params.is_none();
+        let name = bundle.program.filter(|_| known).unwrap_or_else(|| "__model__".to_owned());
+        let encoded = encode(program, &name, options)?;
+        staged.write(&name, |out| out.put(&encoded))?;
+    }
+    Ok(staged)
+}
+
+/// How the files were, if that is to be kept.
+fn remembered(model: &Model, options: &WriteOptions) -> Bundle {
+    Bundle::of(model).filter(|_| options.same).unwrap_or_default()
+}
+
+pub(super) fn write_params(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+    let lod_last = remembered(model, options).layout.lod_last;
+    let layout = Layout { lod_last, sized: false, align: options.align };
+    write_stream(model, path, layout, options)
+}
+
+pub(super) fn write_params_sized(
+    model: &Model,
+    path: &Path,
+    options: &WriteOptions,
+) -> Result<Staged> {
+    let lod_last = remembered(model, options).layout.lod_last;
+    let layout = Layout { lod_last, sized: true, align: options.align };
+    write_stream(model, path, layout, options)
+}
+
+pub(super) fn write_tensor(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+    one_tensor(model, "paddle-tensor")?;
+    write_stream(model, path, Layout { align: options.align, ..Layout::default() }, options)
+}
+
+pub(super) fn write_tensor_lod_last(
+    model: &Model,
+    path: &Path,
+    options: &WriteOptions,
+) -> Result<Staged> {
+    one_tensor(model, "paddle-tensor-lod-last")?;
+    let layout = Layout { lod_last: true, align: options.align, ..Layout::default() };
+    write_stream(model, path, layout, options)
+}
+
+pub(super) fn write_program(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+    let encoded = program::write(program_of(model, "paddle-program")?)?;
+    write_bytes(path, &encoded, options)
+}
+
+pub(super) fn write_program_text(
+    model: &Model,
+    path: &Path,
+    options: &WriteOptions,
+) -> Result<Staged> {
+    let encoded = program::write_text(program_of(model, "paddle-program-text")?)?;
+    write_bytes(path, &encoded, options)
+}
+
+fn write_bytes(path: &Path, bytes: &[u8], options: &WriteOptions) -> Result<Staged> {
+    Staged::file(path, options, |out| out.put(bytes))
+}
+
+fn write_stream(
+    model: &Model,
+    path: &Path,
+    layout: Layout,
+    options: &WriteOptions,
+) -> Result<Staged> {
+    some_tensor(model, "paddle-params")?;
+    let mut tensors: Vec<_> =
+        model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect();
+    // A program that will name these records goes by sorted names.
+    if tensors.iter().all(|(name, _)| !name.is_empty()) {
+        tensors.sort_by_key(|(name, _)| *name);
+    }
+    Staged::file(path, options, |out| stream::write(out, tensors, layout))
+}
+
+/// Encodes a program in the form it had, or the one that a name asks for.
+fn encode(program: &Program, name: &str, options: &WriteOptions) -> Result<bytes::Bytes> {
+    let text = if options.same { program::was_text(program) } else { name.ends_with(".pbtxt") };
+    if text { program::write_text(program) } else { program::write(program) }
+}
+
+fn program_of<'a>(model: &'a Model, format: &'static str) -> Result<&'a Program> {
+    let what = || "a model without a program; `paddle-params` holds parameters alone".to_owned();
+    model.program.as_ref().ok_or_else(|| Error::Incompatible { format, what: what() })
+}
+
+/// Nothing could be told from a file or directory of nothing.
+fn some_tensor(model: &Model, format: &'static str) -> Result<()> {
+    match model.parameters.is_empty() {
+        true => Err(Error::Incompatible { format, what: "a model without tensors".to_owned() }),
+        false => Ok(()),
+    }
+}
+
+fn one_tensor(model: &Model, format: &'static str) -> Result<()> {
+    match model.parameters.len() {
+        1 => Ok(()),
+        count => {
+            let what = format!("{count} tensors; it holds one, `paddle-params` several");
+            Err(Error::Incompatible { format, what })
+        }
+    }
+}
+
+/// The parameters that the program will ask for, in the order in which it will.
+fn in_order<'a>(model: &'a Model, program: &'a Program) -> Result<Vec<(&'a str, &'a Tensor)>> {
+    let mut known: HashMap<&str, &Tensor> =
+        model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect();
+    let (mut ordered, mut missing) = (Vec::new(), Vec::new());
+    for var in saved(program) {
+        match known.remove(var.name.as_str()) {
+            Some(tensor) => ordered.push((var.name.as_str(), tensor)),
+            None => missing.push(format!("`{}`", var.name)),
+        }
+    }
+    let mut extra: Vec<_> = known.keys().map(|name| format!("`{name}`")).collect();
+    extra.sort();
+    let what = match (missing.is_empty(), extra.is_empty()) {
+        (true, true) => return Ok(ordered),
+        (false, _) => format!("a program without its parameters {}", missing.join(", ")),
+        (true, false) => format!("tensors that its program does not save: {}", extra.join(", ")),
+    };
+    Err(Error::Incompatible { format: "paddle", what })
+}

@@ -1,0 +1,310 @@
+//! What a pickle holds: tensors and plain values, each with its path.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use lodstone_model::Limits;
+
+use super::CUT;
+use crate::Result;
+use crate::encoding::pickle::json::{Budget, again, json, key, quoted};
+use crate::encoding::pickle::{Array, Encoding, Id, Shapes, Span, Value, survey};
+
+/// A tensor.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) path: String,
+    /// Size of what comes before its own key in the path, if it is a value of a dict.
+    pub(super) prefix: Option<usize>,
+    /// Its extents.
+    pub(super) shape: Vec<u64>,
+    /// The array, or the parts of one that was cut.
+    pub(super) parts: Vec<Array>,
+}
+
+/// All there is, in the order in which [`Walk`] comes by.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) tensors: Vec<Found>,
+    pub(super) metadata: BTreeMap<String, String>,
+    /// Paths that two values have.
+    pub(super) clashes: Vec<String>,
+    pub(super) walk: Walk,
+}
+
+/// What is known of each value that is reachable.
+#[derive(Debug, Default)]
+pub(super) struct Walk {
+    /// By value: whether it is or holds a tensor.
+    holds: HashMap<Id, bool>,
+    /// Arrays that were cut: their name, by the key of the first part; and all keys that are parts.
+    pub(super) cut: HashMap<String, Cut>,
+}
+
+/// A key of the outermost dict that is a part of an array that was cut.
+#[derive(Debug)]
+pub(super) enum Cut {
+    /// The first part, of the array of this name and shape with these parts.
+    First { name: String, shape: Vec<u64>, parts: Vec<Id> },
+    /// Another part.
+    Later,
+}
+
+/// Sees what a pickle holds.
+///
+/// # Errors
+/// If values lie in circles, too deep, or are shared so often that the whole would be many times
+/// what is stored; if a dict has a key twice.
+pub(super) fn contents(shapes: &Shapes, limits: &Limits) -> Result<Contents> {
+    let root = shapes.tree.root();
+    let mut contents = Contents::default();
+    let mut budget = Budget::of(shapes);
+    contents.walk.holds = survey(shapes, limits, |id| Ok(tensor(shapes, id)?.is_some()))?;
+    if let Value::Dict(pairs) = shapes.value(root)? {
+        contents.walk.cut = cut(shapes, pairs, &mut budget)?;
+    }
+    let mut seeker = Seeker { shapes, contents, budget, limits, path: String::new() };
+    match shapes.value(root)? {
+        Value::Dict(pairs) => seeker.dict(pairs, true)?,
+        Value::Record(class, pairs) => {
+            seeker.contents.metadata.insert("__class__".to_owned(), format!("\"{class}\""));
+            seeker.dict(pairs, false)?;
+        }
+        _ => seeker.value(root, None)?,
+    }
+    Ok(seeker.contents)
+}
+
+/// The name that a tensor has beside its path, where it is written.
+pub(super) type Name = Option<(Span, Encoding)>;
+
+/// The array that a value is, and the name that it has beside it.
+pub(super) fn tensor(shapes: &Shapes, id: Id) -> Result<Option<(Array, Name)>> {
+    Ok(match shapes.value(id)? {
+        Value::Array(array) => Some((array, None)),
+        // A tensor of PaddlePaddle: its name and its value.
+        Value::Tuple([name, array]) => match (shapes.value(*name)?, shapes.value(*array)?) {
+            (Value::Text(span, encoding), Value::Array(array)) => {
+                Some((array, Some((span, encoding))))
+            }
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// What the table of arrays that were cut says.
+fn cut(shapes: &Shapes, root: &[(Id, Id)], budget: &mut Budget) -> Result<HashMap<String, Cut>> {
+    let mut cut = HashMap::new();
+    let mut table = None;
+    for (key, value) in root {
+        if shapes.tree.short(*key).as_deref() == Some(CUT) {
+            table = Some(*value);
+        }
+    }
+    let Some(table) = table else { return Ok(cut) };
+    let odd = |id: Id| {
+        let found = format!("`{}`", shapes.tree.describe(id));
+        shapes.tree.error(id, "names, shapes and parts of arrays that were cut", found)
+    };
+    let mut values = HashMap::new();
+    for (id, value) in root {
+        values.insert(key(shapes, *id, budget)?, *value);
+    }
+    let Value::Dict(arrays) = shapes.value(table)? else { return Err(odd(table)) };
+    for (id, info) in arrays {
+        let name = key(shapes, *id, budget)?;
+        let Value::Dict(pairs) = shapes.value(*info)? else { return Err(odd(*info)) };
+        let (mut shape, mut slices) = (None, None);
+        for (key, value) in pairs {
+            match shapes.tree.short(*key).as_deref() {
+                Some("OriginShape") => shape = Some(*value),
+                Some("slices") => slices = Some(*value),
+                _ => return Err(odd(*key)),
+            }
+        }
+        let (Some(shape), Some(slices)) = (shape, slices) else { return Err(odd(*info)) };
+        let (Value::Tuple(extents) | Value::List(extents)) = shapes.value(shape)? else {
+            return Err(odd(shape));
+        };
+        let extent = |id: &Id| match shapes.value(*id)? {
+            Value::Int(extent) => u64::try_from(extent).map_err(|_| odd(*id)),
+            _ => Err(odd(*id)),
+        };
+        let shape = extents.iter().take(65).map(extent).collect::<Result<Vec<_>>>()?;
+        let (Value::List(keys) | Value::Tuple(keys)) = shapes.value(slices)? else {
+            return Err(odd(slices));
+        };
+        if shape.len() > 64 || keys.is_empty() || values.contains_key(&name) {
+            return Err(odd(*info));
+        }
+        let (mut parts, mut names) = (Vec::new(), Vec::new());
+        for id in keys {
+            let part = key(shapes, *id, budget)?;
+            parts.push(*values.get(&part).ok_or_else(|| odd(*id))?);
+            names.push(part);
+        }
+        let first = Cut::First { name, shape, parts };
+        for (number, (part, whole)) in names
+            .into_iter()
+            .zip(std::iter::once(first).chain(std::iter::repeat_with(|| Cut::Later)))
+            .enumerate()
+        {
+            // A part of two arrays, or twice of one.
+            if cut.insert(part, whole).is_some() {
+                return Err(odd(keys.get(number).copied().unwrap_or(slices)));
+            }
+        }
+    }
+    Ok(cut)
+}
+
+impl Walk {
+    /// Whether a value is or holds a tensor.
+    pub(super) fn holds(&self, id: Id) -> bool {
+        self.holds.get(&id).copied().unwrap_or_default()
+    }
+}
+
+struct Seeker<'a> {
+    shapes: &'a Shapes,
+    contents: Contents,
+    budget: Budget,
+    limits: &'a Limits,
+    path: String,
+}
+
+impl Seeker<'_> {
+    /// The values of a dict; the outermost may hold arrays that were cut.
+    fn dict(&mut self, pairs: &[(Id, Id)], outermost: bool) -> Result<()> {
+        let mut keys = HashSet::new();
+        for (id, value) in pairs {
+            let key = key(self.shapes, *id, &mut self.budget)?;
+            let cut = if outermost { self.contents.walk.cut.remove(&key) } else { None };
+            match &cut {
+                Some(Cut::First { name, shape, parts }) => self.joined(*id, name, shape, parts)?,
+                Some(Cut::Later) => {}
+                None if outermost && key == CUT => {}
+                None => self.inside(&key, *value)?,
+            }
+            if let Some(cut) = cut {
+                self.contents.walk.cut.insert(key.clone(), cut);
+            }
+            if !keys.insert(key.clone()) {
+                return Err(again(self.shapes, *id, &key));
+            }
+        }
+        Ok(())
+    }
+
+    /// One step down.
+    fn inside(&mut self, key: &str, id: Id) -> Result<()> {
+        let before = self.path.len();
+        let prefix = self.step(key);
+        self.value(id, Some(prefix))?;
+        self.path.truncate(before);
+        Ok(())
+    }
+
+    /// Adds a key to the path; gives how long it was before, with the dot.
+    fn step(&mut self, key: &str) -> usize {
+        if !self.path.is_empty() {
+            self.path.push('.');
+        }
+        let prefix = self.path.len();
+        self.path.push_str(key);
+        prefix
+    }
+
+    fn value(&mut self, id: Id, prefix: Option<usize>) -> Result<()> {
+        self.budget.step(self.shapes, id)?;
+        self.budget.say(self.shapes, id, self.path.len() as u64 + 64)?;
+        if let Some((array, name)) = tensor(self.shapes, id)? {
+            if let Some((span, encoding)) = name {
+                self.budget.say(self.shapes, id, span.len)?;
+                let name = self.shapes.tree.text(id, span, encoding)?;
+                if !name.is_empty() && !is_made_up(&name) {
+                    self.note(format!("{}@name", self.path), quoted(&name));
+                }
+            }
+            let shape = array.shape.clone();
+            return self.found(id, self.path.clone(), prefix, shape, vec![array]);
+        }
+        if !self.contents.walk.holds(id) {
+            let mut value = String::new();
+            json(self.shapes, id, &mut value, &mut self.budget)?;
+            self.note(self.path.clone(), value);
+            return Ok(());
+        }
+        match self.shapes.value(id)? {
+            Value::Dict(pairs) | Value::Record(_, pairs) => self.dict(pairs, false),
+            Value::List(items) | Value::Tuple(items) | Value::Set(items) => {
+                for (number, item) in items.iter().enumerate() {
+                    let before = self.path.len();
+                    self.step(&number.to_string());
+                    self.value(*item, None)?;
+                    self.path.truncate(before);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An array that was cut.
+    fn joined(&mut self, id: Id, name: &str, shape: &[u64], parts: &[Id]) -> Result<()> {
+        let mut arrays = Vec::new();
+        let mut size = 0u64;
+        for part in parts {
+            let Value::Array(array) = self.shapes.value(*part)? else {
+                return Err(self.shapes.tree.error(*part, "a part of an array", "something else"));
+            };
+            size = size.saturating_add(array.dtype.size_of(&array.shape).unwrap_or(u64::MAX));
+            arrays.push(array);
+        }
+        let dtype = arrays.first().map(|array| array.dtype);
+        let whole = dtype.and_then(|dtype| dtype.size_of(shape));
+        let same = arrays.iter().all(|array| Some(array.dtype) == dtype && array.shape.len() == 1);
+        if whole != Some(size) || !same {
+            let expected = format!("parts that make up an array of shape {shape:?}");
+            return Err(self.shapes.tree.error(id, expected, format!("parts of {size} bytes")));
+        }
+        self.budget.say(self.shapes, id, name.len() as u64 + 64)?;
+        self.found(id, name.to_owned(), Some(0), shape.to_vec(), arrays)
+    }
+
+    fn found(
+        &mut self,
+        id: Id,
+        path: String,
+        prefix: Option<usize>,
+        shape: Vec<u64>,
+        parts: Vec<Array>,
+    ) -> Result<()> {
+        if self.contents.tensors.len() >= self.limits.tensors {
+            let limit = format!("at most {} tensors", self.limits.tensors);
+            return Err(self.shapes.tree.over_limit(id, limit));
+        }
+        self.contents.tensors.push(Found { path, prefix, shape, parts });
+        Ok(())
+    }
+
+    fn note(&mut self, path: String, value: String) {
+        match self.contents.metadata.entry(path) {
+            Entry::Vacant(free) => drop(free.insert(value)),
+            Entry::Occupied(mut taken) => {
+                if *taken.get() != value {
+                    self.contents.clashes.push(format!("`{}`", taken.key()));
+                }
+                taken.insert(value);
+            }
+        }
+    }
+}
+
+/// Names that PaddlePaddle gives to tensors that have none.
+fn is_made_up(name: &str) -> bool {
+    ["generated_tensor_", "eager_tmp_", "generated_var_"].iter().any(|start| {
+        name.strip_prefix(start).is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
+    })
+}

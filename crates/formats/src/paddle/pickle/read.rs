@@ -1,0 +1,144 @@
+//! Bytes to tensors and metadata. Elements are not read, but for a look through those that are
+//! written as text.
+
+use std::collections::HashSet;
+
+use lodstone_model::{DType, Limits, Model, Parameter, Residual, Tensor, some};
+use lodstone_store::Blob;
+
+use super::array::Decoded;
+use super::contents::{Found, contents};
+use super::{NAME, builds};
+use crate::Result;
+use crate::encoding::pickle::{self, Id, Kept, Shapes, Span, Spelling, Value};
+
+/// Whether a file begins like a pickle of protocol 2 or later: the protocol, then something. One
+/// ends with `STOP`, which needs at least a byte more.
+pub(crate) fn is_pickle(head: &[u8]) -> bool {
+    matches!(head, [0x80, 2..=5, _, ..])
+}
+
+/// Reads a pickle, to the last byte.
+///
+/// Element types are those that the pickle says: bfloat16 is uint16 there, and float8 int8.
+///
+/// # Errors
+/// If it is none, or holds anything but tensors and plain values: what, and where.
+pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
+    let tree = pickle::read(blob, 0, limits)?;
+    if tree.end() != blob.len() {
+        let found = format!("{} bytes more", blob.len() - tree.end());
+        return Err(blob
+            .malformed(tree.end(), "the end of the file after the pickle", found)
+            .into());
+    }
+    let shapes = Shapes::check(tree, builds)?;
+    let contents = contents(&shapes, limits)?;
+    let (format, files) = (NAME.to_owned(), vec![blob.clone()]);
+    let mut model = Model { format, files, ..Model::default() };
+    let mut decoded = Decoded::default();
+    // Arrays may share their bytes; all of them may not be many times the file.
+    let mut left = blob.len().saturating_mul(64).saturating_add(1 << 20);
+    for (number, found) in (0u64..).zip(&contents.tensors) {
+        let tensor = tensor(&shapes, found, &mut decoded)?;
+        let Some(less) = left.checked_sub(tensor.data.len()) else {
+            let expected = "tensors that are not shared again and again";
+            let found = "many times as many bytes as are stored";
+            return Err(blob.malformed(0, expected, found).into());
+        };
+        left = less;
+        let residual = Residual::new(NAME, number.to_le_bytes().to_vec().into());
+        let tensor = Tensor { residual, ..tensor };
+        model.parameters.push(Parameter { name: found.path.clone(), tensor });
+    }
+    let parts = contents.tensors.iter().flat_map(|found| &found.parts);
+    let elements: Vec<Span> = parts.map(|array| array.data.span).collect();
+    model.residual = Residual::new(NAME, Kept::new(blob, &elements, limits)?.encode());
+    if !contents.clashes.is_empty() {
+        let paths = some(&contents.clashes);
+        model
+            .report
+            .warn(format!("values whose paths are the same, of which one is shown: {paths}"));
+    }
+    if contents.metadata.get("__class__").is_some_and(|class| class.contains(".Metadata")) {
+        let what = "this lists the tensors of a distributed checkpoint; they are in `*.distcp`";
+        model.report.warn(what);
+    }
+    model.metadata = contents.metadata;
+    Ok(model)
+}
+
+fn tensor(shapes: &Shapes, found: &Found, decoded: &mut Decoded) -> Result<Tensor> {
+    let mut parts = Vec::with_capacity(found.parts.len());
+    for array in &found.parts {
+        parts.push(decoded.elements(shapes, array)?);
+    }
+    let dtype = found.parts.first().map_or(DType::Uint8, |array| array.dtype);
+    Ok(Tensor::dense(dtype, found.shape.clone(), Blob::concat(parts)))
+}
+
+/// The pickled `__model__` of 2017.
+pub(crate) struct Early {
+    /// The program, a protobuf.
+    pub(crate) program: Blob,
+    /// Names of inputs and of outputs.
+    pub(crate) interface: [Vec<String>; 2],
+}
+
+/// Whether a pickle is a program of 2017: a dict of three keys, as Python 2 wrote it.
+///
+/// # Errors
+/// As [`read_blob`].
+pub(crate) fn read_early(blob: &Blob, limits: &Limits) -> Result<Option<Early>> {
+    let shapes = Shapes::check(pickle::read(blob, 0, limits)?, builds)?;
+    let Value::Dict(pairs) = shapes.value(shapes.tree.root())? else { return Ok(None) };
+    let get = |name: &str| {
+        let mut found =
+            pairs.iter().filter(|(key, _)| shapes.tree.short(*key).as_deref() == Some(name));
+        found.next().map(|(_, value)| *value).filter(|_| found.next().is_none())
+    };
+    let (Some(program), Some(feeds), Some(fetches), 3) =
+        (get("program_desc_str"), get("feed_var_names"), get("fetch_var_names"), pairs.len())
+    else {
+        return Ok(None);
+    };
+    let Some(data) = shapes.data(program) else { return Ok(None) };
+    let names = |id| -> Result<Vec<String>> {
+        let (Value::List(items) | Value::Tuple(items)) = shapes.value(id)? else {
+            return Err(shapes.tree.error(id, "a list of names", shapes.tree.describe(id)));
+        };
+        let name = |id: &Id| {
+            let odd = || shapes.tree.error(*id, "a name", shapes.tree.describe(*id));
+            shapes.tree.word(*id)?.ok_or_else(odd)
+        };
+        items.iter().map(name).collect()
+    };
+    // Offsets in messages are those in the file.
+    let program = match data.spelling {
+        Spelling::Plain => blob.slice(data.span.start, data.span.len)?,
+        _ => Blob::memory(shapes.decoded(data)?),
+    };
+    Ok(Some(Early { program, interface: [names(feeds)?, names(fetches)?] }))
+}
+
+/// Says which tensors may be of another type than their file says, and why; `known` are those that
+/// a program confirms.
+pub(crate) fn warn_bits(model: &mut Model, known: &HashSet<String>) {
+    for (dtype, what) in [
+        (DType::Uint16, "uint16, as which PaddlePaddle pickles bfloat16: no program tells which"),
+        (DType::Int8, "int8, as which PaddlePaddle pickles float8 too: no program tells which"),
+    ] {
+        let is = |parameter: &&Parameter| {
+            parameter.tensor.dtype == dtype && !known.contains(&parameter.name)
+        };
+        let names: Vec<String> = model
+            .parameters
+            .iter()
+            .filter(is)
+            .map(|parameter| format!("`{}`", parameter.name))
+            .collect();
+        if !names.is_empty() {
+            model.report.warn(format!("tensors of type {what}: {}", some(names)));
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Tensors to a pickle: as it was, as the same objects with other tensors, or a new one.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use lodstone_model::{DType, Kind, Limits, Model, Parameter, Tensor};
+use lodstone_store::{Blob, Output};
+
+use super::array::{same_bits, written};
+use super::contents::{Contents, contents};
+use super::{AS_INTEGERS, CUT, NAME, TABLE, builds, edit};
+use crate::encoding::array::{DIMENSIONS, code};
+use crate::encoding::pickle::write as put;
+use crate::encoding::pickle::{self, Kept, Node, Piece, Shapes, is_one};
+use crate::{Error, Result, Staged, WriteOptions};
+
+/// Writes one file.
+///
+/// # Errors
+/// If the format has no place for a tensor; or what reading and writing give.
+pub(crate) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+    Staged::file(path, options, |out| put_model(out, model))
+}
+
+/// Writes the pickle of a model.
+///
+/// # Errors
+/// As [`write`].
+pub(crate) fn put_model(out: &mut Output, model: &Model) -> Result<()> {
+    check(model)?;
+    let Some(kept) = model.residual.of(NAME).and_then(Kept::decode) else {
+        return fresh(out, &model.parameters);
+    };
+    let (shapes, contents) = read(&kept)?;
+    let places = places(model, &contents);
+    if let Some(pieces) = unedited(model, &contents, &places) {
+        return kept.pieces().try_for_each(|piece| match piece {
+            Piece::Bytes(bytes) => Ok(out.put(&bytes)?),
+            Piece::Hole(start) => match pieces.get(&start) {
+                Some(blob) => Ok(out.copy(blob)?),
+                None => Ok(()),
+            },
+        });
+    }
+    let plan = Plan::new(model, &contents, &places);
+    check_keys(model, &contents, &plan)?;
+    let is_dict = matches!(shapes.tree.node(shapes.tree.root()), Node::Dict(_));
+    if !is_dict && model.metadata.contains_key("__class__") && model.metadata != contents.metadata {
+        let what = "attributes of an object that were edited".to_owned();
+        return Err(Error::Incompatible { format: NAME, what });
+    }
+    if !is_dict && !plan.moved.is_empty() {
+        // There is no dict in which they would have a name.
+        return fresh(out, &model.parameters);
+    }
+    put::begin(out)?;
+    edit::Writer::new(out, model, &shapes, &contents, &plan).root()?;
+    Ok(put::end(out)?)
+}
+
+/// What a pickle that was kept holds: all but the elements.
+fn read(kept: &Kept) -> Result<(Shapes, Contents)> {
+    // What was read once was within the limits then.
+    let limits = Limits::none();
+    let shapes = Shapes::check(pickle::read(&kept.blob(), 0, &limits)?, builds)?;
+    let contents = contents(&shapes, &limits)?;
+    Ok((shapes, contents))
+}
+
+/// Fails unless the format has a place for every tensor.
+fn check(model: &Model) -> Result<()> {
+    let mut names = HashSet::new();
+    let kept = model.residual.of(NAME).is_some();
+    for Parameter { name, tensor } in &model.parameters {
+        let refuse = |what: String| Err(Error::Incompatible { format: NAME, what });
+        if name.is_empty() && !kept {
+            return refuse("a tensor without a name".to_owned());
+        }
+        if [TABLE, CUT].contains(&name.as_str()) {
+            return refuse(format!("a tensor called `{name}`, which is a key of its own"));
+        }
+        if !names.insert(name) && !kept {
+            return refuse(format!("two tensors called `{name}`"));
+        }
+        if !matches!(tensor.kind, Kind::Dense) {
+            return refuse(format!("the {} tensor `{name}`", tensor.kind.name()));
+        }
+        if !tensor.lod.is_empty() {
+            return refuse(format!("the LoD of the tensor `{name}`"));
+        }
+        if tensor.shape.len() > DIMENSIONS {
+            let found = tensor.shape.len();
+            let what =
+                format!("the {found} dimensions of the tensor `{name}`: {DIMENSIONS} is most");
+            return refuse(what);
+        }
+        if tensor.shape.iter().any(|extent| i64::try_from(*extent).is_err()) {
+            let shape = &tensor.shape;
+            return refuse(format!("the tensor `{name}` of shape {shape:?}: 2^63 - 1 is most"));
+        }
+        if code(as_integer(tensor.dtype)).is_none() {
+            return Err(Error::dtype(NAME, name, tensor.dtype));
+        }
+        if tensor.dtype.size_of(&tensor.shape) != Some(tensor.data.len()) {
+            let (dtype, shape, len) = (tensor.dtype, &tensor.shape, tensor.data.len());
+            return refuse(format!("the tensor `{name}`: {dtype} {shape:?} in {len} bytes"));
+        }
+    }
+    Ok(())
+}
+
+/// Fails if names that tensors have now are those of other values, or of each other: one of both
+/// would be lost.
+fn check_keys(model: &Model, contents: &Contents, plan: &Plan) -> Result<()> {
+    let refuse = |what: String| Err(Error::Incompatible { format: NAME, what });
+    let mut free: HashMap<&str, usize> = HashMap::new();
+    for found in &contents.tensors {
+        *free.entry(&found.path).or_default() += 1;
+    }
+    let mut taken: HashMap<&str, usize> = HashMap::new();
+    for Parameter { name, .. } in &model.parameters {
+        let taken = taken.entry(name).or_default();
+        *taken += 1;
+        if *taken > free.get(name.as_str()).copied().unwrap_or(0).max(1) {
+            return refuse(format!("two tensors called `{name}`"));
+        }
+    }
+    let renamed = plan.renamed.values().flatten();
+    let clash = renamed.into_iter().find(|name| model.metadata.contains_key(*name));
+    match clash {
+        Some(name) => refuse(format!("a tensor called `{name}`, as another value is")),
+        None => Ok(()),
+    }
+}
+
+/// The type under which the bits of another are pickled.
+fn as_integer(dtype: DType) -> DType {
+    AS_INTEGERS.iter().find(|(known, _)| *known == dtype).map_or(dtype, |(_, integer)| *integer)
+}
+
+/// A dict of arrays.
+fn fresh(out: &mut Output, parameters: &[Parameter]) -> Result<()> {
+    put::begin(out)?;
+    put::op(out, put::EMPTY_DICT)?;
+    let mut arrays = Arrays::default();
+    if !parameters.is_empty() {
+        put::op(out, put::MARK)?;
+        for Parameter { name, tensor } in parameters {
+            put::text(out, name)?;
+            arrays.put(out, tensor)?;
+        }
+        put::op(out, put::SETITEMS)?;
+    }
+    Ok(put::end(out)?)
+}
+
+/// Writes arrays; what all of them refer to is written once.
+#[derive(Default)]
+pub(super) struct Arrays {
+    memo: HashMap<String, u32>,
+}
+
+impl Arrays {
+    /// What is called `key`, from the memo or by `make`.
+    fn shared(
+        &mut self,
+        out: &mut Output,
+        key: &str,
+        make: impl FnOnce(&mut Self, &mut Output) -> Result<()>,
+    ) -> Result<()> {
+        if let Some(number) = self.memo.get(key) {
+            return Ok(put::get(out, *number)?);
+        }
+        make(self, out)?;
+        put::memoize(out)?;
+        // Every `MEMOIZE` there is comes from here, so that they count up together.
+        let number = u32::try_from(self.memo.len()).unwrap_or(u32::MAX);
+        self.memo.insert(key.to_owned(), number);
+        Ok(())
+    }
+
+    pub(super) fn global(&mut self, out: &mut Output, module: &str, name: &str) -> Result<()> {
+        let key = format!("{module} {name}");
+        self.shared(out, &key, |_, out| Ok(put::global(out, module, name)?))
+    }
+
+    pub(super) fn dtype(&mut self, out: &mut Output, dtype: DType) -> Result<()> {
+        let code = code(dtype).unwrap_or("u1");
+        self.shared(out, code, |arrays, out| {
+            arrays.global(out, "numpy", "dtype")?;
+            put::op(out, put::MARK)?;
+            put::text(out, code)?;
+            put::bool(out, false)?;
+            put::bool(out, true)?;
+            put::op(out, put::TUPLE)?;
+            put::op(out, put::REDUCE)?;
+            put::op(out, put::MARK)?;
+            put::int(out, 3)?;
+            put::text(out, if dtype.bits() == Some(8) { "|" } else { "<" })?;
+            (0..3).try_for_each(|_| put::op(out, put::NONE))?;
+            put::int(out, -1)?;
+            put::int(out, -1)?;
+            put::int(out, 0)?;
+            put::op(out, put::TUPLE)?;
+            Ok(put::op(out, put::BUILD)?)
+        })
+    }
+
+    pub(super) fn put(&mut self, out: &mut Output, tensor: &Tensor) -> Result<()> {
+        self.global(out, "numpy.core.multiarray", "_reconstruct")?;
+        put::op(out, put::MARK)?;
+        self.global(out, "numpy", "ndarray")?;
+        put::op(out, put::MARK)?;
+        put::int(out, 0)?;
+        put::op(out, put::TUPLE)?;
+        put::bytes(out, &Blob::memory(&b"b"[..]))?;
+        put::op(out, put::TUPLE)?;
+        put::op(out, put::REDUCE)?;
+        put::op(out, put::MARK)?;
+        put::int(out, 1)?;
+        put::op(out, put::MARK)?;
+        for extent in &tensor.shape {
+            put::int(out, i64::try_from(*extent).unwrap_or(i64::MAX))?;
+        }
+        put::op(out, put::TUPLE)?;
+        self.dtype(out, as_integer(tensor.dtype))?;
+        put::bool(out, false)?;
+        put::bytes(out, &tensor.data)?;
+        put::op(out, put::TUPLE)?;
+        Ok(put::op(out, put::BUILD)?)
+    }
+}
+
+/// For each tensor that was read, which parameter it is now: by the number that it carries, by its
+/// name, or, where as many are left as there are places, by order.
+fn places(model: &Model, contents: &Contents) -> Vec<Option<usize>> {
+    let mut places = vec![None; contents.tensors.len()];
+    let mut placed = vec![false; model.parameters.len()];
+    let mut place = |place: Option<&mut Option<usize>>, index: usize| {
+        if let (Some(place @ None), Some(placed @ false)) = (place, placed.get_mut(index)) {
+            *place = Some(index);
+            *placed = true;
+        }
+    };
+    for (index, parameter) in model.parameters.iter().enumerate() {
+        let number = parameter.tensor.residual.of(NAME);
+        let number =
+            number.and_then(|bytes| bytes.as_ref().try_into().ok()).map(u64::from_le_bytes);
+        if let Some(number) = number.and_then(|number| usize::try_from(number).ok()) {
+            place(places.get_mut(number), index);
+        }
+    }
+    let mut by_name: HashMap<&str, usize> = HashMap::new();
+    for (number, found) in contents.tensors.iter().enumerate() {
+        by_name.entry(&found.path).or_insert(number);
+    }
+    for (index, parameter) in model.parameters.iter().enumerate() {
+        if let Some(number) = by_name.get(parameter.name.as_str()) {
+            place(places.get_mut(*number), index);
+        }
+    }
+    let left: Vec<usize> =
+        placed.iter().enumerate().filter(|(_, placed)| !**placed).map(|(index, _)| index).collect();
+    if left.len() == places.iter().filter(|place| place.is_none()).count() {
+        let open = places.iter_mut().filter(|place| place.is_none());
+        open.zip(left).for_each(|(place, index)| *place = Some(index));
+    }
+    places
+}
+
+/// What to put into each hole, by its beginning, if the pickle can be written as it was.
+fn unedited(
+    model: &Model,
+    contents: &Contents,
+    places: &[Option<usize>],
+) -> Option<HashMap<u64, Blob>> {
+    if model.metadata != contents.metadata || model.parameters.len() != places.len() {
+        return None;
+    }
+    let mut holes: HashMap<u64, Blob> = HashMap::new();
+    let tensors = places.iter().enumerate().zip(&contents.tensors).zip(&model.parameters);
+    for (((number, place), found), Parameter { name, tensor }) in tensors {
+        let then = found.parts.first()?.dtype;
+        let same = *place == Some(number) && *name == found.path && tensor.shape == found.shape;
+        if !same || !same_bits(tensor.dtype, then) {
+            return None;
+        }
+        for (array, piece) in found.parts.iter().zip(written(found, &tensor.data)?) {
+            let start = array.data.span.start;
+            if holes.get(&start).is_some_and(|other| !is_one(other, &piece)) {
+                return None;
+            }
+            holes.insert(start, piece);
+        }
+    }
+    Some(holes)
+}
+
+/// What becomes of each tensor that was read.
+pub(super) struct Plan {
+    /// The parameter in its place, and its key if that is another now; `None` if it is gone.
+    pub(super) now: Vec<Option<(usize, Option<String>)>>,
+    /// Parameters that belong into the outermost dict, under their names.
+    pub(super) moved: Vec<usize>,
+    /// New names by old ones, for the table of names; `None` for those that are gone.
+    pub(super) renamed: HashMap<String, Option<String>>,
+}
+
+impl Plan {
+    fn new(model: &Model, contents: &Contents, places: &[Option<usize>]) -> Self {
+        let (mut now, mut renamed) = (Vec::new(), HashMap::new());
+        let mut kept = vec![false; model.parameters.len()];
+        for (found, place) in contents.tensors.iter().zip(places) {
+            let parameter = place.and_then(|index| Some((index, model.parameters.get(index)?)));
+            let new_name = parameter.map(|(_, parameter)| parameter.name.clone());
+            if new_name.as_ref() != Some(&found.path) {
+                renamed.insert(found.path.clone(), new_name);
+            }
+            let stays = parameter.and_then(|(index, parameter)| {
+                if parameter.name == found.path {
+                    return Some((index, None));
+                }
+                // Another key of the same dict.
+                let size = found.prefix?;
+                let key = parameter.name.get(size..).filter(|key| !key.is_empty())?;
+                let prefix = found.path.get(..size)?;
+                parameter.name.starts_with(prefix).then(|| (index, Some(key.to_owned())))
+            });
+            if let Some(kept) = stays.as_ref().and_then(|(index, _)| kept.get_mut(*index)) {
+                *kept = true;
+            }
+            now.push(stays);
+        }
+        let moved = kept.iter().enumerate().filter(|(_, kept)| !**kept).map(|(index, _)| index);
+        Self { now, moved: moved.collect(), renamed }
+    }
+}

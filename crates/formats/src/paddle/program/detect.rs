@@ -1,0 +1,39 @@
+//! What a program looks like.
+
+use super::schema::PROGRAM;
+use crate::encoding::protobuf::glance::Glance;
+
+/// Whether a file may be a binary `ProgramDesc`: its first field that is known is a block (field 1,
+/// length-delimited) whose first field is its number (field 1, varint).
+pub fn is_binary(head: &[u8]) -> bool {
+    let mut glance = Glance { bytes: head, left: u64::MAX };
+    loop {
+        match glance.tag() {
+            Some((1, 2)) => return glance.varint().and_then(|_| glance.tag()) == Some((1, 0)),
+            // Fields of a later release.
+            Some((number, wire_type)) if number > 5 => {
+                if glance.skip(wire_type).is_none() {
+                    return false;
+                }
+            }
+            _ => return false,
+        }
+    }
+}
+
+/// Whether a file may be a `ProgramDesc` in text form: it begins, after comments, with the name of
+/// one of its fields and a bracket.
+pub fn is_text(head: &[u8]) -> bool {
+    let mut text = head.trim_ascii_start();
+    while text.first() == Some(&b'#') {
+        let Some(end) = text.iter().position(|byte| *byte == b'\n') else { return false };
+        text = text.get(end..).unwrap_or_default().trim_ascii_start();
+    }
+    let name =
+        text.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+    let (name, rest) = text.split_at(name);
+    let known = std::str::from_utf8(name).ok().and_then(|name| PROGRAM.field_named(name));
+    let rest = rest.trim_ascii_start();
+    let rest = rest.strip_prefix(b":").unwrap_or(rest).trim_ascii_start();
+    known.is_some() && matches!(rest.first(), Some(b'{' | b'<'))
+}
