@@ -34,11 +34,11 @@ fn leaves_open(finding: &impl ToString) -> bool {
 
 fn of_format(error: &lodstone::FormatError) -> Option<String> {
     use lodstone::FormatError as F;
-    use lodstone::StoreError as S;
+    use lodstone::{Escape, StoreError as S};
     Some(match error.cause() {
         F::Mismatch { .. } => "name other parameters with --params PATH".to_owned(),
         F::AmbiguousParams { .. } => "select one with --params PATH".to_owned(),
-        F::Store(S::Escapes { why, .. }) if why.contains("link") => {
+        F::Store(S::Escapes { why: Escape::SymbolicLink | Escape::HardLink, .. }) => {
             "--follow-links, if you trust where it leads".to_owned()
         }
         F::Store(S::Damaged { .. } | S::Resized { .. }) | F::Seal { .. } => {

@@ -71,7 +71,7 @@ pub use lodstone_program as program;
 pub use lodstone_runtime as runtime;
 pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
 pub use lodstone_store::{
-    Blob, Error as StoreError, Links, Memory, Progress, Recovery, Step, StepKind, recover,
+    Blob, Error as StoreError, Escape, Links, Memory, Progress, Recovery, Step, StepKind, recover,
 };
 pub use open::{open, open_with};
 #[cfg(feature = "runtime")]

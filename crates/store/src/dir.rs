@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::checks::SEAL;
 use crate::commit::is_hidden;
 use crate::commit::waiting::{Log, check_below, target_of};
-use crate::{Blob, Error, Result, SourceFile};
+use crate::{Blob, Error, Escape, Result, SourceFile};
 
 /// One directory, and everything below it.
 #[derive(Debug)]
@@ -163,8 +163,7 @@ impl Dir {
     fn explain(&self, name: &str, error: std::io::Error) -> Error {
         // cap-std answers `PermissionDenied` without an errno for a path that leads out.
         if error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
-            let why = "it passes a symbolic link that points outside";
-            return Error::Escapes { path: name.to_owned(), why };
+            return Error::Escapes { path: name.to_owned(), why: Escape::SymbolicLink };
         }
         Error::io("open", self.path.join(name))(error)
     }
@@ -189,25 +188,25 @@ fn is_absent(error: &std::io::Error) -> bool {
 pub fn check_relative(name: &str) -> Result<()> {
     let escapes = |why| Err(Error::Escapes { path: name.to_owned(), why });
     if name.is_empty() {
-        return escapes("it is empty");
+        return escapes(Escape::Empty);
     }
     if name.contains('\0') {
-        return escapes("it contains a zero byte");
+        return escapes(Escape::ZeroByte);
     }
     // Backslashes and drive letters are separators on other systems; what is safe here has to be
     // safe where the model goes next.
     let drive = matches!(name.as_bytes(), [_, b':'] | [_, b':', b'/' | b'\\', ..]);
     if name.starts_with('\\') || drive {
-        return escapes("it is absolute on another system");
+        return escapes(Escape::AbsoluteElsewhere);
     }
     if name.split(['/', '\\']).any(|part| part == "..") {
-        return escapes("it climbs with `..`");
+        return escapes(Escape::Climbs);
     }
     for component in Path::new(name).components() {
         match component {
             Component::Normal(_) | Component::CurDir => {}
-            Component::ParentDir => return escapes("it climbs with `..`"),
-            Component::RootDir | Component::Prefix(_) => return escapes("it is absolute"),
+            Component::ParentDir => return escapes(Escape::Climbs),
+            Component::RootDir | Component::Prefix(_) => return escapes(Escape::Absolute),
         }
     }
     Ok(())

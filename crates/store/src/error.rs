@@ -103,7 +103,7 @@ pub enum Error {
         /// The name as the model has it.
         path: String,
         /// The rule it breaks.
-        why: &'static str,
+        why: Escape,
     },
     /// A name that nothing may have but a seal, or what is being written.
     #[error(
@@ -200,4 +200,31 @@ impl Error {
         let path = path.as_ref().to_path_buf();
         move |source| Self::Io { action, path, source }
     }
+}
+
+/// How a name that comes out of a model leads out of the model's directory, or would on another system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Escape {
+    /// It is empty.
+    #[error("it is empty")]
+    Empty,
+    /// It contains a zero byte.
+    #[error("it contains a zero byte")]
+    ZeroByte,
+    /// It begins at the root of the file system.
+    #[error("it is absolute")]
+    Absolute,
+    /// It has a drive letter, or begins with a backslash.
+    #[error("it is absolute on another system")]
+    AbsoluteElsewhere,
+    /// It has a `..`.
+    #[error("it climbs with `..`")]
+    Climbs,
+    /// It passes a symbolic link that points outside.
+    #[error("it passes a symbolic link that points outside")]
+    SymbolicLink,
+    /// The same file has another name, which may be outside.
+    #[error("it is a hard link: the same file has another name")]
+    HardLink,
 }

@@ -21,7 +21,7 @@ use crate::checks::SEAL;
 use crate::commit::waiting::{check_path, is_expected, is_expected_beside, waiting_entries};
 use crate::commit::{attributes, is_hidden};
 use crate::memory::Memory;
-use crate::{Blob, Checks, Error, Result};
+use crate::{Blob, Checks, Error, Escape, Result};
 
 /// A regular file that is read.
 ///
@@ -277,8 +277,8 @@ impl SourceFile {
     pub fn check_only_name(&self) -> Result<()> {
         let metadata = self.with(File::metadata)?.map_err(Error::io("inspect", &self.path))?;
         if metadata.nlink() > 1 {
-            let why = "it is a hard link: the same file has another name";
-            return Err(Error::Escapes { path: self.path.display().to_string(), why });
+            let path = self.path.display().to_string();
+            return Err(Error::Escapes { path, why: Escape::HardLink });
         }
         Ok(())
     }

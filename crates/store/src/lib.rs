@@ -30,7 +30,7 @@ pub use checks::{Checks, Checksum, Damage, LARGEST_SEAL, PIECE, Part, SEAL, chec
 pub use commit::{Commit, Recovery, check_unreserved, is_hidden, recover, remove_dir};
 pub use cursor::Cursor;
 pub use dir::{Dir, Links, Listing, check_relative, plain};
-pub use error::{Error, Result};
+pub use error::{Error, Escape, Result};
 pub use file::{
     Entry, SourceFile, Stamp, directories_above, exists, is_dir, is_there, link_target, list_dir,
     seal_directories,
