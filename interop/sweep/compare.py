@@ -11,6 +11,10 @@ NEAR = {"float32": (2e-5, 4e-6), "float64": (2e-6, 1e-7)}
 SINGLE = ("_interp", "_interp_v2", "_interp_grad", "_interp_v2_grad")
 
 
+# What subtracts numbers that are nearly the same: as much is lost in PaddlePaddle as in ours.
+CANCELLING = {"batch_norm_grad", "gelu_grad", "norm_grad"}
+
+
 class Result:
     """A call, with what is wrong about it; nothing if it is right."""
 
@@ -38,6 +42,8 @@ def results(directory):
         for variable, values in wanted.items():
             names = call["wanted"][variable][0], told["found"][variable][0]
             room = NEAR["float32"] if call["kind"].endswith(SINGLE) else NEAR.get(names[0])
+            if room and call["kind"] in CANCELLING:
+                room = tuple(10 * part for part in room)
             problem = difference(values, ours[variable], names, room)
             if problem:
                 problems.append(f"`{variable}` {problem}")

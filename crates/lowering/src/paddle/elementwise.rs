@@ -60,6 +60,8 @@ fn binary(op: &mut Operator<'_>, kind: &str) -> Outcome {
 /// The first where it is greater, or less, than the second, which is taken otherwise: where either is no number too.
 fn one_of(op: &mut Operator<'_>, than: &str) -> Outcome {
     let (x, y) = op.pair()?;
+    // What has fewer extents comes second.
+    let (x, y) = if x.rank()? < y.rank()? { (y, x) } else { (x, y) };
     let is_first = op.call(than, &[&x, &y], [])?;
     let out = op.choose(&is_first, &x, &y)?;
     op.put("Out", &out)

@@ -78,7 +78,12 @@ fn with_places(op: &mut Operator<'_>, extents: usize) -> Outcome {
     // ONNX counts through all pictures.
     let places = op.call("Mod", &[places, &count], [])?;
     let places = op.cast(&places, DType::Int32)?;
-    op.put("Out", y)?;
+    // Nor is the lowest number, or what is below it: then there is none.
+    let lowest = op.number(y.dtype(), f32::MIN.into())?;
+    let is_none = op.call("LessOrEqual", &[y, &lowest], [])?;
+    let none = op.number(DType::Int32, -1.0)?;
+    let (y, places) = (op.choose(&is_none, &lowest, y)?, op.choose(&is_none, &none, &places)?);
+    op.put("Out", &y)?;
     op.put("Mask", &places)
 }
 

@@ -55,6 +55,36 @@ impl Operator<'_> {
     }
 }
 
+/// The extents of a picture, and what they are by these factors.
+fn scaled(op: &mut Operator<'_>, x: &Value, scales: &Value) -> Outcome<(Value, Value)> {
+    let dims = op.call("Shape", &[x], [int("start", 2)])?;
+    let exact = op.cast(&dims, DType::Float32)?;
+    let sizes = op.mul(&exact, scales)?;
+    Ok((dims, op.cast(&sizes, DType::Int64)?))
+}
+
+/// Whether extents stay what they are by these factors, or by the one for all.
+fn is_same(dims: &[i64], scales: &[f32]) -> bool {
+    let scales = scales.iter().cycle();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "as PaddlePaddle computes it"
+    )]
+    dims.iter().zip(scales).all(|(dim, scale)| (*dim as f32 * scale) as i64 == *dim)
+}
+
+/// The same factors, or 1 if all extents stay what they are by them.
+fn copying(op: &mut Operator<'_>, x: &Value, scales: &Value) -> Outcome<Value> {
+    let (dims, sizes) = scaled(op, x, scales)?;
+    let same = op.call("Equal", &[&dims, &sizes], [])?;
+    let same = op.cast(&same, DType::Int32)?;
+    let same = op.call("ReduceMin", &[&same], [])?;
+    let same = op.cast(&same, DType::Bool)?;
+    let one = op.singles(&[1.0]);
+    op.choose(&same, &one, scales)
+}
+
 /// How pictures are resized.
 pub(super) struct Resizing {
     attributes: [Attribute; 4],
@@ -86,14 +116,24 @@ impl Resizing {
             text("nearest_mode", nearest),
             float("cubic_coeff_a", -0.75),
         ];
+        let is_static = op.optional("Scale")?.is_none();
         let size = match op.size(extents)? {
             // Corners lie on corners of what there is, whatever the factor was; so did all in 1.x.
             Size::Scales(scales) if corners || !op.kind().contains("_v2") => {
-                let dims = op.call("Shape", &[x], [int("start", 2)])?;
-                let dims = op.cast(&dims, DType::Float32)?;
-                let dims = op.mul(&dims, &scales)?;
-                Size::Extents(op.cast(&dims, DType::Int64)?)
+                let (_, sizes) = scaled(op, x, &scales)?;
+                Size::Extents(sizes)
             }
+            // What has the same size is copied, whatever the factors are.
+            Size::Scales(scales) => match (op.floats("scale")?.as_slice(), x.known_dims()) {
+                (known, Some(dims)) if is_static && !known.is_empty() => {
+                    let dims = dims.get(2..).unwrap_or_default();
+                    match is_same(dims, known) {
+                        true => Size::Extents(op.longs(dims)),
+                        false => Size::Scales(scales),
+                    }
+                }
+                _ => Size::Scales(copying(op, x, &scales)?),
+            },
             size => size,
         };
         Ok(Self { attributes, size })

@@ -1054,6 +1054,24 @@ def odd():
                 case("pool2d", {"X": image}, {"pooling_type": "max", **attributes})
                 case("max_pool2d_with_index", {"X": image}, attributes, ["Out", "Mask"])
             case("pool3d", {"X": image[:, :, :, None]}, {"pooling_type": "max", "ksize": [2, 1, 2]})
+    # Factors by which a picture keeps its size.
+    for kind, dims, factors in [
+        ("linear_interp_v2", (3,), [1.3]), ("linear_interp_v2", (3,), [1.4]), ("bilinear_interp_v2", (3, 2), [1.1, 1.4]),
+        ("bilinear_interp_v2", (3, 2), [1.1, 1.6]), ("nearest_interp_v2", (3, 2), [1.3, 1.3]),
+        ("bicubic_interp_v2", (3, 3), [1.2, 1.1]), ("trilinear_interp_v2", (1, 4, 1), [1.0, 1.1, 1.5]),
+    ]:
+        for mode in [0, 1]:
+            attributes = {"interp_method": kind.split("_")[0], "align_corners": False, "align_mode": mode}
+            case(kind, {"X": normal(1, 2, *dims)}, {**attributes, "scale": factors})
+    for kind in ["elementwise_max", "elementwise_min"]:
+        for dims, others in [((2,), (3, 2)), ((3, 2), (2,)), ((1,), (1, 1, 1)), ((2, 2), (2, 2))]:
+            first, second = normal(*dims), normal(*others)
+            first.reshape(-1)[0] = second.reshape(-1)[-1] = NAN
+            case(kind, {"X": first, "Y": second})
+    lowest = float(np.finfo(F32).min)
+    for numbers_ in [[-INF], [-INF, NAN], [lowest, -INF], [NAN, 1], [lowest, 2]]:
+        line = np.array(numbers_, F32).reshape(1, 1, 1, -1)
+        case("max_pool2d_with_index", {"X": line}, {"ksize": [1, line.shape[3]]}, ["Out", "Mask"])
 
 
 def main(directory):

@@ -45,6 +45,11 @@ fn by_places(op: &mut Operator<'_>) -> Outcome {
     let places = op.cast(&places, DType::Int64)?;
     let mut lined = |value: &Value| op.reshape(value, &[examples, channels, -1]);
     let (lines, places, given) = (lined(&x)?, lined(&places)?, lined(&given)?);
+    // Where there is no greatest element, none counts.
+    let (first, nothing) = (op.long(0), op.number(given.dtype(), 0.0)?);
+    let is_none = op.call("Less", &[&places, &first], [])?;
+    let places = op.choose(&is_none, &first, &places)?;
+    let given = op.choose(&is_none, &nothing, &given)?;
     let y = op.scattered(&lines, &places, &given, 2)?;
     let y = op.reshape_as(&y, &x)?;
     op.put_gradient("X", &y)
