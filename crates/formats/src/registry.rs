@@ -2,8 +2,7 @@
 
 use crate::{Format, mxnet, numpy, onnx, paddle, safetensors};
 
-/// Every format, in the order in which they are asked whether a file is theirs: those with a
-/// signature first.
+/// Every format, in the order of detection: those with a signature first.
 pub static FORMATS: &[&Format] = &[
     &safetensors::FORMAT,
     &mxnet::params::PARAMS,

@@ -4,9 +4,9 @@
 //!     cargo run --package lodstone --example run_calls -- DIR...
 //!
 //! `rules` lists the operators of PaddlePaddle that there are rules for, one a line. A `DIR` has `calls.json`, a list of
-//! calls: a `name`, where its program begins in `programs.bin` and how long it is, what it is fed, and what is asked of
-//! it. A tensor is told by its element type, its extents, and where it begins in `elements.bin`. `found.json` and
-//! `found.bin` get the results in the same form, or what was wrong.
+//! calls: a `name`, the offset and size of the program in `programs.bin`, the tensors to feed, and the names of the
+//! variables to fetch. A tensor is described by its element type, its shape, and its offset in `elements.bin`. The
+//! results, or the error, are written to `found.json` and `found.bin` in the same form.
 
 #![expect(clippy::disallowed_methods, reason = "reads and writes files for another program")]
 #![expect(clippy::print_stdout, reason = "lists what there is")]
@@ -72,7 +72,7 @@ fn results(
         .iter()
         .map(|(name, fact)| Ok((name.as_str(), tensor(fact, elements)?)))
         .collect::<Result<_, Failure>>()?;
-    let fetch = call["fetch"].as_array().ok_or("expected what is asked for")?;
+    let fetch = call["fetch"].as_array().ok_or("expected a list of variables to fetch")?;
     let fetch: Vec<&str> = fetch.iter().filter_map(Value::as_str).collect();
     let (mut executor, mut scope) = (Executor::default(), Scope::default());
     let found = executor.run(&program, &mut scope, &feed, &fetch, &Dirs::default())?;
@@ -89,7 +89,7 @@ fn tensor(fact: &Value, elements: &Blob) -> Result<Tensor, Failure> {
     Ok(Tensor::dense(dtype, shape, elements.slice(begin, size)?))
 }
 
-/// How a tensor is told; its elements go to the others.
+/// The description of a tensor; its elements are appended to those of the others.
 fn fact(tensor: &Tensor, bytes: &mut Vec<u8>) -> Result<Value, Failure> {
     let begin = bytes.len();
     bytes.extend_from_slice(&tensor.data.bytes()?);

@@ -92,7 +92,7 @@ pub struct RunOptions {
 ///
 /// # Errors
 /// If the model has no program, an input is missing or not what the program takes, the run would take more than it
-/// may, or the program cannot be run: operators that nothing computes are told all at once.
+/// may, or the program cannot be run: one error lists all operators that are not supported.
 pub fn run(model: &Model, inputs: Inputs, options: &RunOptions) -> Result<Vec<Parameter>> {
     let program = model.program.as_ref();
     let program = program.ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;

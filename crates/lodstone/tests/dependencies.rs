@@ -1,4 +1,4 @@
-//! Who reads, verifies or seals a model compiles nothing that computes or waits for a network.
+//! Reading, verifying and sealing models compiles neither an engine nor a network client.
 
 use std::process::Command;
 

@@ -93,11 +93,7 @@ impl Tensor {
     /// # Errors
     /// [`ElementError::Count`] if the shape is not that of so many.
     pub fn from_vec<T: Element>(shape: Vec<u64>, elements: Vec<T>) -> Result<Self, ElementError> {
-        let expected = shape.iter().try_fold(1u64, |all, dim| all.checked_mul(*dim));
-        let found = elements.len() as u64;
-        if expected != Some(found) {
-            return Err(ElementError::Count { expected, found });
-        }
+        check_count::<T>(&shape, size_of_val(elements.as_slice()) as u64)?;
         let data = Blob::memory(Bytes::from_owner(Elements(elements)));
         Ok(Self::dense(T::DTYPE, shape, data))
     }
@@ -105,25 +101,18 @@ impl Tensor {
     /// The elements of a dense tensor, row by row.
     ///
     /// # Errors
-    /// [`ElementError::DType`] if they are of another type, [`ElementError::Kind`] if the tensor is not dense; what
-    /// reading gives.
+    /// [`ElementError::DType`] if they are of another type, [`ElementError::Kind`] if the tensor is not dense,
+    /// [`ElementError::Count`] if there are more or fewer than its shape says; what reading gives.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, ElementError> {
         self.check_elements::<T>()?;
-        let bytes = self.data.bytes()?;
-        let elements = T::read(&bytes);
-        let expected = self.shape.iter().try_fold(1u64, |all, dim| all.checked_mul(*dim));
-        let found = elements.len() as u64;
-        match expected == Some(found) {
-            true => Ok(elements),
-            false => Err(ElementError::Count { expected, found }),
-        }
+        Ok(T::read(&self.data.bytes()?))
     }
 
     /// The elements of a dense tensor where they are in memory; nothing if they are in a file, or not aligned as the
     /// type asks for. [`Model::load`](crate::Model::load) brings them into memory, aligned.
     ///
     /// # Errors
-    /// [`ElementError::DType`] if they are of another type, [`ElementError::Kind`] if the tensor is not dense.
+    /// As [`to_vec`](Self::to_vec), but for reading.
     pub fn as_slice<T: Element>(&self) -> Result<Option<&[T]>, ElementError> {
         self.check_elements::<T>()?;
         Ok(self.data.in_memory().and_then(|bytes| T::slice(bytes)))
@@ -131,11 +120,21 @@ impl Tensor {
 
     fn check_elements<T: Element>(&self) -> Result<(), ElementError> {
         match self.kind {
-            Kind::Dense if self.dtype == T::DTYPE => Ok(()),
+            Kind::Dense if self.dtype == T::DTYPE => check_count::<T>(&self.shape, self.data.len()),
             Kind::Dense => Err(ElementError::DType { asked: T::DTYPE, found: self.dtype }),
             _ => Err(ElementError::Kind(self.kind.name())),
         }
     }
+}
+
+/// Fails if a shape is not that of so many bytes of elements.
+fn check_count<T: Element>(shape: &[u64], bytes: u64) -> Result<(), ElementError> {
+    let size = T::DTYPE.size_of(shape);
+    if size == Some(bytes) {
+        return Ok(());
+    }
+    let each = size_of::<T>() as u64;
+    Err(ElementError::Count { expected: size.map(|size| size / each), found: bytes / each })
 }
 
 /// Elements that are given out as bytes.
@@ -224,6 +223,7 @@ mod tests {
         assert_eq!(halves.as_slice::<bf16>().unwrap().unwrap(), [bf16::from_f32(1.5)]);
         let none = Tensor::from_vec(vec![3, 0], Vec::<i64>::new()).unwrap();
         assert_eq!(none.to_vec::<i64>().unwrap(), [0i64; 0]);
+        assert!(Tensor::from_vec(vec![u64::MAX, 2, 0], Vec::<i64>::new()).is_ok());
     }
 
     #[test]
@@ -248,6 +248,9 @@ mod tests {
         assert!(Tensor::from_vec(vec![u64::MAX, 2], vec![1i32]).is_err());
         let short = Tensor::dense(DType::Int32, vec![3], Blob::memory(vec![0; 8]));
         assert!(matches!(short.to_vec::<i32>(), Err(ElementError::Count { .. })));
+        assert!(matches!(short.as_slice::<i32>(), Err(ElementError::Count { .. })));
+        let odd = Tensor::dense(DType::Int32, vec![2], Blob::memory(vec![0; 9]));
+        assert!(matches!(odd.to_vec::<i32>(), Err(ElementError::Count { .. })));
         let absent = Tensor { kind: Kind::Absent, ..tensor };
         assert_eq!(
             absent.to_vec::<i32>().unwrap_err().to_string(),

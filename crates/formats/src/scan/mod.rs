@@ -1,7 +1,7 @@
 //! What a loader does with a file, whatever the file is called, and whether every byte of it is
 //! understood.
 //!
-//! A file, or a member of an archive, is understood if it is one of these, to the last byte:
+//! A file, or a member of an archive, is understood if all of its bytes belong to one of these:
 //!
 //! | what | where |
 //! |---|---|

@@ -8,7 +8,7 @@
 //! A path may be the program, a directory that holds one, or the prefix `X`; a parameter file opens
 //! by itself. Parameters are called `arg:NAME` or `aux:NAME`, where `NAME` is a variable of the
 //! program: an argument, or an auxiliary state, which operators change. What the program reads and
-//! the parameters lack is an input; if it looks like a parameter, that is said. Of several epochs
+//! the parameters lack is an input; if it looks like a parameter, there is a warning. Of several epochs
 //! the last is opened.
 //!
 //! Source of truth: `python/mxnet/model.py` and `gluon/block.py` of MXNet 1.9.1.
