@@ -1,7 +1,5 @@
 //! Operators that save, behind those that train.
 
-use std::path::Path;
-
 use lodstone_model::{
     AttributeValue, Block, DType, Dim, Op, Program, TensorType, ValueType, Var, VarKind,
 };
@@ -10,7 +8,7 @@ use lodstone_program::{
     set_role,
 };
 use lodstone_runtime::{RANDOM_STATE, draws};
-use lodstone_store::{Commit, Progress, is_dir};
+use lodstone_store::{Commit, Location, Progress};
 
 use crate::container::PARAMS;
 use crate::contents::random_state;
@@ -51,7 +49,7 @@ const COUNTER: &str = "checkpoint_counter";
 /// [`Error::Incomplete`](crate::Error::Incomplete) if there is a variable that is neither saved nor begins with the
 /// startup program; if the loader cannot be written. Both programs are then as they were.
 pub fn make_checkpoint(
-    dir: &Path,
+    dir: impl Into<Location>,
     predicate: Option<&dyn Fn(&Var) -> bool>,
     startup: &mut Program,
     main: &mut Program,
@@ -82,16 +80,18 @@ pub fn make_checkpoint(
     if let Some(block) = trained.blocks.first_mut() {
         block.ops.extend(saves);
     }
-    make_dir(dir)?;
-    save_program(&loader, &dir.join(LOADER), Form::Binary)?;
+    let dir = dir.into();
+    make_dir(&dir)?;
+    save_program(&loader, dir.join(LOADER), Form::Binary)?;
     (*startup, *main) = (begun, trained);
     Ok(())
 }
 
 /// Makes a directory, and those above it.
-pub(crate) fn make_dir(dir: &Path) -> Result<()> {
-    let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && !is_dir(dir);
-    let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
+pub(crate) fn make_dir(dir: &Location) -> Result<()> {
+    let is_missing = |dir: &Location| !dir.path().as_os_str().is_empty() && !dir.is_dir();
+    let above = std::iter::successors(Some(dir.clone()), Location::parent);
+    let missing: Vec<Location> = above.take_while(is_missing).collect();
     for dir in missing.into_iter().rev() {
         Commit::directory(dir, Progress::default())?.publish()?;
     }

@@ -1,11 +1,11 @@
 //! Loaders: what is left of a startup program, and loads behind it.
 
 use std::collections::{BTreeSet, HashSet};
-use std::path::Path;
 
 use lodstone_model::{Block, Op, Program, Var};
 use lodstone_program::{LoadOptions, Network, Variable, load, load_program};
 use lodstone_schema::paddle::is_saved;
+use lodstone_store::Location;
 
 use crate::error::{Error, Result};
 
@@ -60,8 +60,8 @@ pub fn build_checkpoint_loader(
 ///
 /// # Errors
 /// If there is none, or it is damaged.
-pub fn get_checkpoint_loader(dir: &Path) -> Result<Program> {
-    Ok(load_program(&dir.join(LOADER))?)
+pub fn get_checkpoint_loader(dir: impl Into<Location>) -> Result<Program> {
+    Ok(load_program(dir.into().join(LOADER))?)
 }
 
 /// Fails if a loader leaves a variable of the main program without a value that a checkpoint is to have.

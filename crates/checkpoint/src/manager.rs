@@ -1,13 +1,12 @@
 //! Serials that are made: one writer, numbered directories, as many as are to be kept.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use lodstone_formats::{SealedFile, TensorRanges, paddle::program};
 use lodstone_model::Model;
 use lodstone_runtime::RANDOM_STATE;
-use lodstone_store::{Blob, Commit, Output, Progress, WriterLock, recover, remove_dir};
+use lodstone_store::{Blob, Commit, Location, Output, Progress, WriterLock};
 
 use crate::append::make_dir;
 use crate::container::Container;
@@ -79,7 +78,7 @@ pub struct Saved {
 
 #[derive(Debug)]
 struct Inner {
-    dir: PathBuf,
+    dir: Location,
     lock: WriterLock,
     options: ManagerOptions,
 }
@@ -90,11 +89,12 @@ impl Manager {
     ///
     /// # Errors
     /// [`Locked`](lodstone_store::Error::Locked) if another manager has it; if it cannot be written to.
-    pub fn open(dir: &Path, options: ManagerOptions) -> Result<Self> {
-        make_dir(dir)?;
-        let lock = WriterLock::take(dir)?;
-        recover(dir)?;
-        let inner = Inner { dir: dir.to_path_buf(), lock, options };
+    pub fn open(dir: impl Into<Location>, options: ManagerOptions) -> Result<Self> {
+        let dir = dir.into();
+        make_dir(&dir)?;
+        let lock = WriterLock::take(&dir)?;
+        dir.recover()?;
+        let inner = Inner { dir, lock, options };
         Ok(Self { inner: Arc::new(inner), running: None })
     }
 
@@ -159,7 +159,7 @@ impl Manager {
         self.inner.lock.check()?;
         let mut removed = Vec::new();
         for serial in too_many(&self.inner.dir, keep, None)? {
-            remove_dir(serial.path(), &self.inner.options.progress)?;
+            serial.location().remove_dir(&self.inner.options.progress)?;
             removed.push(serial.step);
         }
         Ok(removed)
@@ -175,7 +175,7 @@ impl Manager {
         Serial::named(&self.inner.dir, step)?.manifest()?;
         let mut removed = Vec::new();
         for serial in serials(&self.inner.dir)?.iter().rev().filter(|serial| serial.step > step) {
-            remove_dir(serial.path(), &self.inner.options.progress)?;
+            serial.location().remove_dir(&self.inner.options.progress)?;
             removed.push(serial.step);
         }
         Ok(removed)
@@ -192,7 +192,7 @@ impl Drop for Manager {
 impl Inner {
     fn save(&self, step: u64, snapshot: &Snapshot) -> Result<Saved> {
         self.lock.check()?;
-        recover(&self.dir)?;
+        self.dir.recover()?;
         let path = self.dir.join(name_of(step));
         let mut commit = Commit::directory(&path, self.options.progress.clone())?;
         let manifest = self.stage(&mut commit, step, snapshot)?;
@@ -234,8 +234,11 @@ impl Inner {
     /// Writes down what staged files are.
     fn seal(&self, commit: &Commit, manifest: &mut Manifest, names: &[String]) -> Result<()> {
         let open = |name: &str| {
-            let path = commit.staged(name).unwrap_or_default();
-            Ok::<_, Error>(Blob::open(&path, false)?)
+            let staged = commit.staged(name).ok_or_else(|| Error::Absent {
+                path: name.into(),
+                what: "it was not written".to_owned(),
+            })?;
+            Ok::<_, Error>(Blob::open(staged, false)?)
         };
         let is_parameters = manifest.files.is_empty();
         let known: Vec<_> =
@@ -263,7 +266,7 @@ impl Inner {
             Vec::new()
         });
         for serial in old {
-            match remove_dir(serial.path(), &self.options.progress) {
+            match serial.location().remove_dir(&self.options.progress) {
                 Ok(()) => removed.push(serial.step),
                 Err(error) => warnings.push(error.to_string()),
             }
@@ -274,7 +277,7 @@ impl Inner {
 
 /// The serials that are there beside the newest `keep`, oldest first. Only those that look whole are counted, and
 /// one always; the one of `step` is among those that stay.
-fn too_many(dir: &Path, keep: usize, step: Option<u64>) -> Result<Vec<Serial>> {
+fn too_many(dir: &Location, keep: usize, step: Option<u64>) -> Result<Vec<Serial>> {
     let mut old = serials(dir)?;
     old.retain(|serial| Some(serial.step) != step);
     let mut left = keep.max(1) - usize::from(step.is_some());

@@ -17,12 +17,11 @@
 //! | `self` | the checksum of all bytes before the line that it is on |
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
 
 use lodstone_formats::SealedFile;
 use lodstone_formats::paddle::stream::Expect;
 use lodstone_model::Parameter;
-use lodstone_store::{Blob, check_relative, checksum, plain};
+use lodstone_store::{Blob, Location, check_relative, checksum, plain};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -127,9 +126,9 @@ impl Manifest {
     ///
     /// # Errors
     /// If it cannot be read, is larger than 256 MiB, of another version, or not what was written.
-    pub(crate) fn load(directory: &Path) -> Result<Self> {
+    pub(crate) fn load(directory: &Location) -> Result<Self> {
         let path = directory.join(MANIFEST);
-        let fail = |what: String| Err(Error::Manifest { path: path.clone(), what });
+        let fail = |what: String| Err(Error::Manifest { path: path.to_path_buf(), what });
         let blob = Blob::open(&path, false)?;
         if blob.len() > LARGEST {
             return Err(blob

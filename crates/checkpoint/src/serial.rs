@@ -1,7 +1,7 @@
 //! Serials that are there: found, verified, read, restored.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use lodstone_formats::Error as FormatError;
@@ -9,7 +9,7 @@ use lodstone_model::{AttributeValue, Model, Op, Parameter, Program, Tensor};
 use lodstone_program::record_position;
 use lodstone_runtime::{Dirs, Executor, RANDOM_STATE, Scope};
 use lodstone_store::{
-    Blob, Dir, Error as StoreError, Links, Progress, SourceFile, is_dir, is_there, list_dir, plain,
+    Blob, Dir, Error as StoreError, Links, Location, Progress, SourceFile, plain,
 };
 
 use crate::container::{Container, PARAMS};
@@ -30,7 +30,7 @@ const DIGITS: usize = 8;
 pub struct Serial {
     /// How many steps had been done.
     pub step: u64,
-    path: PathBuf,
+    path: Location,
 }
 
 /// The serials in a directory, oldest first. Whatever else is there is passed over: what is being written, and what
@@ -38,12 +38,12 @@ pub struct Serial {
 ///
 /// # Errors
 /// If the directory cannot be listed.
-pub fn serials(dir: &Path) -> Result<Vec<Serial>> {
-    let mut serials = Vec::new();
-    for entry in list_dir(dir)? {
+pub fn serials(dir: impl Into<Location>) -> Result<Vec<Serial>> {
+    let (dir, mut serials) = (dir.into(), Vec::new());
+    for entry in dir.list()? {
         let Some(step) = step_of(&entry.name).filter(|_| entry.is_dir) else { continue };
         let path = dir.join(&entry.name);
-        if is_there(&path.join(MANIFEST))? {
+        if path.join(MANIFEST).is_there()? {
             serials.push(Serial { step, path });
         }
     }
@@ -55,8 +55,9 @@ pub fn serials(dir: &Path) -> Result<Vec<Serial>> {
 ///
 /// # Errors
 /// If the directory cannot be listed.
-pub fn latest(dir: &Path) -> Result<Option<Serial>> {
-    match is_there(dir)? {
+pub fn latest(dir: impl Into<Location>) -> Result<Option<Serial>> {
+    let dir = dir.into();
+    match dir.is_there()? {
         true => Ok(serials(dir)?.pop()),
         false => Ok(None),
     }
@@ -79,12 +80,13 @@ impl Serial {
     ///
     /// # Errors
     /// [`Error::Absent`], which says what there is.
-    pub fn named(dir: &Path, step: u64) -> Result<Self> {
+    pub fn named(dir: impl Into<Location>, step: u64) -> Result<Self> {
+        let dir = dir.into();
         let path = dir.join(name_of(step));
-        if is_dir(&path) && is_there(&path.join(MANIFEST))? {
+        if path.is_dir() && path.join(MANIFEST).is_there()? {
             return Ok(Self { step, path });
         }
-        let steps: Vec<String> = match is_dir(dir) {
+        let steps: Vec<String> = match dir.is_dir() {
             true => serials(dir)?.iter().map(|serial| serial.step.to_string()).collect(),
             false => Vec::new(),
         };
@@ -92,23 +94,29 @@ impl Serial {
             [] => "there is none in its directory".to_owned(),
             steps => format!("there are those of the steps {}", steps.join(", ")),
         };
-        Err(Error::Absent { path, what })
+        Err(Error::Absent { path: path.to_path_buf(), what })
     }
 
     /// The serial of a step, or the newest if none is named.
     ///
     /// # Errors
     /// [`Error::Absent`], or if the directory cannot be listed.
-    pub fn find(dir: &Path, step: Option<u64>) -> Result<Self> {
+    pub fn find(dir: impl Into<Location>, step: Option<u64>) -> Result<Self> {
+        let dir = dir.into();
         let newest = || {
             let what = "there is no serial in the directory".to_owned();
-            latest(dir)?.ok_or(Error::Absent { path: dir.to_path_buf(), what })
+            latest(&dir)?.ok_or(Error::Absent { path: dir.to_path_buf(), what })
         };
-        step.map_or_else(newest, |step| Self::named(dir, step))
+        step.map_or_else(newest, |step| Self::named(&dir, step))
     }
 
     /// Its directory.
     pub fn path(&self) -> &Path {
+        self.path.path()
+    }
+
+    /// Where its directory is.
+    pub fn location(&self) -> &Location {
         &self.path
     }
 
@@ -120,7 +128,7 @@ impl Serial {
         let manifest = Manifest::load(&self.path)?;
         if manifest.step != self.step {
             let what = format!("it is that of step {}", manifest.step);
-            return Err(Error::Manifest { path: self.path.join(MANIFEST), what });
+            return Err(Error::Manifest { path: self.path.join(MANIFEST).to_path_buf(), what });
         }
         Ok(manifest)
     }
@@ -203,7 +211,9 @@ impl Serial {
     /// Fails if the files are not what the manifest says.
     fn expect_none(&self, contradictions: Vec<String>) -> Result<()> {
         match contradictions.into_iter().next() {
-            Some(what) => Err(Error::Manifest { path: self.path.join(MANIFEST), what }),
+            Some(what) => {
+                Err(Error::Manifest { path: self.path.join(MANIFEST).to_path_buf(), what })
+            }
             None => Ok(()),
         }
     }

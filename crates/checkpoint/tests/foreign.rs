@@ -12,14 +12,14 @@ use lodstone_program::layers::{self, Fc};
 use lodstone_program::optimizer::{Adam, Optimizer};
 use lodstone_program::{Network, Variable};
 use lodstone_runtime::Scope;
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 
 fn golden(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden").join(path)
 }
 
 fn open(path: &Path) -> Model {
-    (paddle::BUNDLE.read)(path, &OpenOptions::default()).unwrap()
+    (paddle::BUNDLE.read)(&Location::from(path), &OpenOptions::default()).unwrap()
 }
 
 fn pickle(path: &Path) -> Model {

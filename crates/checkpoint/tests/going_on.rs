@@ -12,7 +12,7 @@ use lodstone_program::layers::{self, Fc};
 use lodstone_program::optimizer::{Adam, Momentum, Optimizer};
 use lodstone_program::{Network, Parameter};
 use lodstone_runtime::{Dirs, Prepared, Scope};
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 use serde::Deserialize;
 
 /// The greatest that two losses may differ by, relative to them.
@@ -57,7 +57,8 @@ fn golden(path: &str) -> PathBuf {
 }
 
 fn open(release: &str, path: &str) -> Model {
-    (paddle::BUNDLE.read)(&golden(release).join(path), &OpenOptions::default()).unwrap()
+    (paddle::BUNDLE.read)(&Location::from(&golden(release).join(path)), &OpenOptions::default())
+        .unwrap()
 }
 
 /// The parameters and the state of the optimizer, each in a pickle.

@@ -86,7 +86,7 @@ fn a_loader_that_may_never_end_is_not_run() {
     let goes_on = Operator::new("while").attribute("sub_block", AttributeValue::Block(1));
     loader.blocks[0].ops.insert(0, goes_on.finish().unwrap());
     loader.blocks.push(Block { index: 1, parent: 0, ..Block::default() });
-    save_program(&loader, &serial.path().join("loader"), Form::Binary).unwrap();
+    save_program(&loader, serial.path().join("loader"), Form::Binary).unwrap();
     let bytes = std::fs::read(serial.path().join("loader/__model__")).unwrap();
 
     let path = serial.path().join("manifest.json");

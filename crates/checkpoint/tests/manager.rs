@@ -215,7 +215,7 @@ fn a_serial_is_asked_for_by_its_step_and_can_be_gone_back_to() {
     let dir = dir.path();
     let none = Serial::named(dir, 3).unwrap_err().to_string();
     assert!(none.contains("no checkpoint at") && none.contains("there is none"), "{none}");
-    assert_eq!(latest(&dir.join("absent")).unwrap(), None);
+    assert_eq!(latest(dir.join("absent")).unwrap(), None);
     let mut manager = Manager::open(dir, ManagerOptions::default()).unwrap();
     for step in [10, 20, 30] {
         manager.save(step, &small(step)).unwrap();

@@ -46,7 +46,7 @@ fn write() {
     (0..STEP).for_each(|_| drop(step(&run, &mut scope)));
     let snapshot = Contents::of(&net.main, &net.startup, None).unwrap().snapshot(&scope).unwrap();
     let _ = std::fs::remove_dir_all(golden());
-    let mut manager = Manager::open(&golden(), ManagerOptions::default()).unwrap();
+    let mut manager = Manager::open(golden(), ManagerOptions::default()).unwrap();
     manager.save(STEP, &snapshot.with("order", 7)).unwrap();
     std::fs::remove_file(golden().join(".lock.lodstone")).unwrap();
 }
@@ -56,7 +56,7 @@ fn a_serial_of_the_first_version_is_read() {
     if std::env::var_os("LODSTONE_REWRITE_EXPECTED").is_some() {
         write();
     }
-    let serial = Serial::named(&golden(), STEP).unwrap();
+    let serial = Serial::named(golden(), STEP).unwrap();
     assert_eq!(serial.verify(&Progress::default()).unwrap(), Vec::<String>::new());
     let mut scope = Scope::default();
     let restored = serial.restore(&mut scope).unwrap();

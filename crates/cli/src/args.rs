@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValue;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
-use lodstone::{FORMATS, Links, Loss, OpenOptions};
+use lodstone::{FORMATS, Links, Location, Loss, OpenOptions};
 
 use crate::checkpoint::args::Checkpoint;
 
@@ -112,7 +112,7 @@ impl Whole {
 impl Files {
     pub(crate) fn options(&self, params: Option<PathBuf>) -> OpenOptions {
         OpenOptions {
-            params,
+            params: params.map(Location::from),
             mmap: !self.no_mmap,
             links: if self.follow_links { Links::Follow } else { Links::Confined },
             ..OpenOptions::default()

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use lodstone::program::Paths;
 use lodstone::runtime::Dirs;
-use lodstone::{ConvertOptions, Inputs, Loss, Model, OpenOptions, RunOptions};
+use lodstone::{ConvertOptions, Inputs, Location, Loss, Model, OpenOptions, RunOptions};
 
 use crate::Failure;
 use crate::args::Run;
@@ -58,8 +58,8 @@ pub(crate) fn inputs(files: &[String], lod: &[String]) -> Result<Inputs, Failure
 /// Where operators of the program may load and save.
 fn dirs(arguments: &Run) -> Dirs {
     let mut dirs = lodstone::dirs_beside(&arguments.path);
-    dirs.read = arguments.load_from.clone().or(dirs.read);
-    dirs.write.clone_from(&arguments.save_to);
+    dirs.read = arguments.load_from.as_ref().map(Location::from).or(dirs.read);
+    dirs.write = arguments.save_to.as_ref().map(Location::from);
     if arguments.allow_outside_paths {
         dirs.paths = Paths::Anywhere;
     }

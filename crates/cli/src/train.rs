@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
     let progress = Progress::default();
     let dirs = Dirs { progress: progress.clone(), ..lodstone::dirs_beside(&arguments.path) };
     // Other programs have names of their own, and may lie in one directory.
-    let is_alone = dirs.read.as_ref() == Some(&arguments.path)
+    let is_alone = dirs.read.as_ref().is_some_and(|dir| dir.path() == arguments.path)
         || ["main_program", "__model__"].iter().any(|name| arguments.path.ends_with(name));
     let open = |dir: &Path| Checkpoints::open(dir, arguments);
     let mut checkpoints = arguments.checkpoint.as_deref().map(open).transpose()?;

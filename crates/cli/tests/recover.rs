@@ -19,7 +19,7 @@ fn interrupt(directory: &Path) {
     let write = WriteOptions { progress, ..WriteOptions::default() };
     let model = lodstone::open(root().join(DIGITS)).expect("a model");
     let options = ConvertOptions { write, ..ConvertOptions::default() };
-    lodstone::convert(model, &directory.join("m.pdmodel"), &options).expect_err("interrupted");
+    lodstone::convert(model, directory.join("m.pdmodel"), &options).expect_err("interrupted");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! What can go wrong with a model file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use lodstone_model::DType;
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 
 use crate::encoding::json::{JSON_DEPTH, is_too_deep};
 
@@ -111,7 +111,7 @@ pub enum Error {
 impl Error {
     /// What a parser of JSON said of the file in `blob`: that the text is wrong, or that its values nest
     /// deeper than they are followed.
-    pub(crate) fn json(path: &Path, blob: &Blob, source: serde_json::Error) -> Self {
+    pub(crate) fn json(path: &Location, blob: &Blob, source: serde_json::Error) -> Self {
         match is_too_deep(&source) {
             true => blob.over_limit(0, JSON_DEPTH).into(),
             false => Self::Json { path: path.to_path_buf(), source },

@@ -1,9 +1,7 @@
 //! What a format is.
 
-use std::path::{Path, PathBuf};
-
 use lodstone_model::{Model, Residual};
-use lodstone_store::check_unreserved;
+use lodstone_store::{Location, check_unreserved};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -32,9 +30,9 @@ pub struct Format {
     /// Whether something looks like it.
     pub detect: fn(&Probe<'_>) -> bool,
     /// Opens a model.
-    pub read: fn(&Path, &OpenOptions) -> Result<Model>,
+    pub read: fn(&Location, &OpenOptions) -> Result<Model>,
     /// Writes a model, without publishing it.
-    pub stage: fn(&Model, &Path, &WriteOptions) -> Result<Staged>,
+    pub stage: fn(&Model, &Location, &WriteOptions) -> Result<Staged>,
 }
 
 /// Files that are known by what their names have in common.
@@ -43,14 +41,14 @@ pub struct Prefix {
     /// What is added to a prefix, for messages: `.pdmodel`.
     pub endings: &'static [&'static str],
     /// The file that a prefix leads to, if there is one.
-    pub find: fn(&Path) -> Option<PathBuf>,
+    pub find: fn(&Location) -> Option<Location>,
 }
 
 /// What is known of a path before a format is chosen.
 #[derive(Debug)]
 pub struct Probe<'a> {
-    /// The path.
-    pub path: &'a Path,
+    /// Where it is.
+    pub path: &'a Location,
     /// The first bytes, 4096 at most; empty for a directory.
     pub head: &'a [u8],
     /// Size of the file in bytes.
@@ -65,14 +63,20 @@ impl Format {
     /// # Errors
     /// If the format has no place for it; or what reading and writing give. Then nothing was
     /// written.
-    pub fn write(&self, model: &Model, path: &Path, options: &WriteOptions) -> Result<Written> {
+    pub fn write(
+        &self,
+        model: &Model,
+        path: impl Into<Location>,
+        options: &WriteOptions,
+    ) -> Result<Written> {
+        let path = path.into();
         // What is above it is the user's own.
         check_unreserved(&path.file_name().unwrap_or_default().to_string_lossy())?;
-        (self.stage)(model, path, options)?.publish(self, model, options)
+        (self.stage)(model, &path, options)?.publish(self, model, options)
     }
 
     /// Whether a path that is written to asks for this format by its name.
-    pub fn is_named_by(&self, path: &Path) -> bool {
+    pub fn is_named_by(&self, path: &Location) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let stem = name.strip_suffix(self.extension).filter(|_| !self.extension.is_empty());
         // A dash stands before what has a dot of its own: `x-symbol.json`.

@@ -1,10 +1,9 @@
 //! How to open and how to write.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lodstone_model::{DType, Dialect, Limits};
-use lodstone_store::{Blob, Dir, Links, Progress, SourceFile};
+use lodstone_store::{Blob, Dir, Links, Location, Progress, SourceFile};
 
 use crate::{ModelDir, Result, Seals};
 
@@ -12,7 +11,7 @@ use crate::{ModelDir, Result, Seals};
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Where the parameters are, if not where the format says: a file or a directory.
-    pub params: Option<PathBuf>,
+    pub params: Option<Location>,
     /// How much a file may make a reader build.
     pub limits: Limits,
     /// Whether files may be mapped into memory.
@@ -43,7 +42,7 @@ impl OpenOptions {
     ///
     /// # Errors
     /// As [`SourceFile::open`]; if it is sealed and has another size, or the seal is damaged.
-    pub fn file(&self, path: &Path) -> Result<Blob> {
+    pub fn file(&self, path: &Location) -> Result<Blob> {
         let file = SourceFile::open(path, self.mmap)?;
         let file = match self.seals() {
             Some(seals) => seals.checked(file)?,
@@ -56,7 +55,7 @@ impl OpenOptions {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn dir(&self, path: &Path) -> Result<ModelDir> {
+    pub fn dir(&self, path: &Location) -> Result<ModelDir> {
         Ok(ModelDir::new(Dir::open(path, self.links, self.mmap)?, self.seals()))
     }
 

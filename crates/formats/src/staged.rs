@@ -1,9 +1,9 @@
 //! Models that are written, and not published yet.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lodstone_model::{Model, Tensor};
-use lodstone_store::{Commit, Output, SEAL};
+use lodstone_store::{Commit, Location, Output, SEAL};
 
 use crate::{Error, Format, OpenOptions, Result, Seal, SealedModel, WriteOptions};
 
@@ -12,22 +12,22 @@ use crate::{Error, Format, OpenOptions, Result, Seal, SealedModel, WriteOptions}
 pub struct Staged {
     commit: Commit,
     /// The directory of the files, as the caller calls it.
-    root: PathBuf,
-    files: Vec<PathBuf>,
+    root: Location,
+    files: Vec<Location>,
     /// The name of what the model is opened by; empty for the directory.
     main: String,
 }
 
 /// What was written.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Written {
     /// The directory that they are in.
-    pub root: PathBuf,
+    pub root: Location,
     /// The files, in the order in which they were written; without a seal.
-    pub files: Vec<PathBuf>,
+    pub files: Vec<Location>,
     /// The seal that has no checksums any more of files that it had: they were written over, or belong
     /// to what was.
-    pub unsealed: Option<PathBuf>,
+    pub unsealed: Option<Location>,
     /// Whether the path is a symbolic link to the file that was written, whose seal is beside the file.
     pub through_link: bool,
 }
@@ -35,7 +35,7 @@ pub struct Written {
 impl Staged {
     /// One file that `fill` writes.
     pub(crate) fn file<E>(
-        path: &Path,
+        path: &Location,
         options: &WriteOptions,
         fill: impl FnOnce(&mut Output) -> Result<(), E>,
     ) -> Result<Self>
@@ -46,30 +46,29 @@ impl Staged {
         let (commit, name) = Commit::file(path, options.progress.clone())?;
         let mut commit = commit.over_seals();
         commit.write(&name, fill)?;
-        let root = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        Ok(Self { commit, root, files: vec![path.to_path_buf()], main: name })
+        Ok(Self { commit, root: path.directory(), files: vec![path.clone()], main: name })
     }
 
     /// Files in a directory that they may make up alone, or that does not exist yet.
-    pub(crate) fn directory(root: &Path, options: &WriteOptions) -> Result<Self> {
+    pub(crate) fn directory(root: &Location, options: &WriteOptions) -> Result<Self> {
         Ok(Self::new(Commit::directory(root, options.progress.clone())?, root))
     }
 
     /// Files in a directory that exists.
-    fn beside(root: &Path, options: &WriteOptions) -> Result<Self> {
+    fn beside(root: &Location, options: &WriteOptions) -> Result<Self> {
         Ok(Self::new(Commit::existing(root, options.progress.clone())?, root))
     }
 
     /// Files into a directory, or beside others in one.
-    pub(crate) fn begin(root: &Path, into: bool, options: &WriteOptions) -> Result<Self> {
+    pub(crate) fn begin(root: &Location, into: bool, options: &WriteOptions) -> Result<Self> {
         if into { Self::directory(root, options) } else { Self::beside(root, options) }
     }
 
-    fn new(commit: Commit, root: &Path) -> Self {
+    fn new(commit: Commit, root: &Location) -> Self {
         // What is written here is called by its name alone.
-        let root = if root == Path::new(".") { Path::new("") } else { root };
+        let root = if root.path() == Path::new(".") { root.at("") } else { root.clone() };
         let commit = commit.over_seals();
-        Self { commit, root: root.to_path_buf(), files: Vec::new(), main: String::new() }
+        Self { commit, root, files: Vec::new(), main: String::new() }
     }
 
     /// Writes one of several files: who has the last has all of them.
@@ -91,8 +90,10 @@ impl Staged {
     }
 
     /// The same, to be opened by the file called `main` rather than by its directory.
-    pub(crate) fn opened_by(self, main: impl Into<String>) -> Self {
-        Self { main: main.into(), ..self }
+    pub(crate) fn opened_by(mut self, main: impl Into<String>) -> Self {
+        self.main = main.into();
+        self.commit.refers(&self.main);
+        self
     }
 
     /// Publishes it, with the seal that belongs to it, if what the tensors were read from is still
@@ -110,13 +111,13 @@ impl Staged {
         let seals = options.seal;
         let sealed = if seals { Some(self.sealed(format, options)?) } else { None };
         // What a link leads to may be in another directory, and its seal is there.
-        let root = self.commit.root().filter(|_| through_link).unwrap_or(&self.root);
-        let seal_path = root.join(SEAL);
+        let root = self.commit.root().filter(|_| through_link);
+        let seal_path = root.as_ref().unwrap_or(&self.root).join(SEAL);
         self.commit.sync()?;
         model.tensors().try_for_each(Tensor::check_unchanged)?;
         // Else another would write what it knows of the seal, too.
         self.commit.alone()?;
-        let old = self.commit.root().map_or(Ok(None), Seal::load);
+        let old = self.commit.root().map_or(Ok(None), |root| Seal::load(&root));
         // One that cannot be read says nothing about any file; another model's is not lost.
         let mut seal = if seals { old? } else { old.ok().flatten() }.unwrap_or_default();
         let removed = seal.remove(&self.commit.names());
@@ -132,12 +133,12 @@ impl Staged {
     /// The checksums of what was written, while the system writes it to the disk.
     fn sealed(&self, format: &Format, options: &WriteOptions) -> Result<SealedModel> {
         let staged = self.commit.staged(&self.main).ok_or_else(|| Error::NoModel {
-            path: self.root.join(&self.main),
+            path: self.root.join(&self.main).to_path_buf(),
             why: "it was not written".to_owned(),
         })?;
         let open = OpenOptions { verify: false, ..OpenOptions::default() };
         let model = (format.read)(&staged, &open)?;
         let root = self.commit.staged("").unwrap_or(staged);
-        SealedModel::of(&model, &root, &options.progress)
+        SealedModel::of(&model, root.path(), &options.progress)
     }
 }

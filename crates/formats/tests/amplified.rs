@@ -16,7 +16,7 @@ use std::time::Duration;
 use generate::build::zip;
 use lodstone_formats::{Effort, OpenOptions, Pickles, Seal, paddle, pickles};
 use lodstone_model::Limits;
-use lodstone_store::{Commit, Progress, SEAL, checksum};
+use lodstone_store::{Commit, Location, Progress, SEAL, checksum};
 use support::counting::{Counting, peak_of};
 use support::subjects::subject;
 use support::{blob, varint};
@@ -32,7 +32,9 @@ fn looked_through(file: Vec<u8>) -> (Pickles, usize) {
     std::thread::spawn(move || {
         let blob = blob(&file);
         let (limits, mut effort) = (Limits::default(), Effort::default());
-        let looked = peak_of(|| pickles(Path::new("model.pt"), &blob, &limits, &mut effort));
+        let looked = peak_of(|| {
+            pickles(&Location::from(Path::new("model.pt")), &blob, &limits, &mut effort)
+        });
         say.send((looked.0.expect("a look"), looked.1)).expect("somebody hears");
     });
     hear.recv_timeout(Duration::from_secs(60)).expect("a scan that ends")
@@ -85,7 +87,8 @@ fn files_that_are_scanned_together_share_what_a_scan_does() {
     let file = blob(&zip([(&b"data.pkl"[..], &protocols[..])], true));
     let (limits, mut effort) = (Limits::default(), Effort::default());
     let mut looked_at = || {
-        let found = pickles(Path::new("model.pt"), &file, &limits, &mut effort).expect("a look");
+        let found = pickles(&Location::from(Path::new("model.pt")), &file, &limits, &mut effort)
+            .expect("a look");
         let cut = found.findings.iter().find(|(_, finding)| finding.how == "limit");
         cut.expect("that not all was looked at").1.offset
     };
@@ -163,7 +166,7 @@ fn dense_seal(parts: usize) -> Vec<u8> {
 #[test]
 fn a_seal_is_a_few_times_its_size_in_memory_and_is_written_from_there() {
     let scratch = tempfile::tempdir().expect("a directory");
-    let load = || Seal::load(scratch.path()).expect("a seal").expect("there");
+    let load = || Seal::load(&Location::from(scratch.path())).expect("a seal").expect("there");
     // As many as fit into nothing that doubles.
     let bytes = dense_seal((1 << 18) + 1);
     std::fs::write(scratch.path().join(SEAL), &bytes).expect("written");
@@ -182,13 +185,14 @@ fn a_seal_is_neither_read_nor_written_beyond_what_one_may_have() {
     let scratch = tempfile::tempdir().expect("a directory");
     let path = scratch.path().join(SEAL);
     std::fs::File::create(&path).and_then(|file| file.set_len((128 << 20) + 1)).expect("a file");
-    let (error, peak) = peak_of(|| Seal::load(scratch.path()).expect_err("too large"));
+    let (error, peak) =
+        peak_of(|| Seal::load(&Location::from(scratch.path())).expect_err("too large"));
     assert!(error.to_string().contains("134217728"), "{error}");
     assert!(peak < MIB, "{peak}");
 
     // Indented, it is five times as large.
     std::fs::write(&path, dense_seal(1 << 20)).expect("written");
-    let seal = Seal::load(scratch.path()).expect("a seal").expect("there");
+    let seal = Seal::load(&Location::from(scratch.path())).expect("a seal").expect("there");
     let mut commit = Commit::existing(scratch.path(), Progress::default()).expect("a directory");
     let error = commit.write_seal(|out| seal.write(out)).expect_err("too large");
     assert!(error.to_string().contains("134217728"), "{error}");
@@ -216,7 +220,8 @@ fn a_value_of_two_bytes_is_no_structure_in_memory() {
                 r##"{{"base_code":{{"magic":"pir"}},"program":{{"regions":[{{"blocks":[{{"ops":[{{"#":"{kind}","{key}":{many}}}]}}]}}]}}}}"##
             );
             std::fs::write(&path, &text).expect("a file");
-            let (result, peak) = peak_of(|| paddle::open(&path, &OpenOptions::default()));
+            let (result, peak) =
+                peak_of(|| paddle::open(&Location::from(&path), &OpenOptions::default()));
             let error = result.expect_err("no parameters").to_string();
             assert!(peak < 4 * text.len(), "{kind} {key}: {peak} for {}", text.len());
             let word = if kind == "1.add" { "names 0" } else { "bytes of attributes" };
@@ -268,8 +273,9 @@ fn empty_messages_of_onnx_take_no_more_than_is_documented() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("m.onnx");
         std::fs::write(&path, &bytes).expect("written");
-        let (read, peak) =
-            peak_of(|| (lodstone_formats::onnx::BINARY.read)(&path, &OpenOptions::default()));
+        let (read, peak) = peak_of(|| {
+            (lodstone_formats::onnx::BINARY.read)(&Location::from(&path), &OpenOptions::default())
+        });
         if let Err(error) = &read {
             let says = error.to_string();
             // An empty sparse tensor is none.
@@ -298,7 +304,7 @@ fn whoever_waits_for_a_reader_can_stop_it() {
         (&lodstone_formats::paddle::PICKLE, golden.join("paddle_pickle/3.3.1/nested.pdparams")),
         (&lodstone_formats::paddle::PARAMS, golden.join("paddle/2.6.2/many.combined")),
     ] {
-        let stopped = (format.read)(&path, &options);
+        let stopped = (format.read)(&Location::from(&path), &options);
         let error = stopped.expect_err("stopped").to_string();
         assert!(error.contains("cancelled"), "{}: {error}", path.display());
     }

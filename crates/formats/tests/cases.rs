@@ -12,7 +12,7 @@ use lodstone_formats::{
     Error, FORMATS, OpenOptions, WriteOptions, mxnet, mxnet::states, onnx, paddle, safetensors,
 };
 use lodstone_model::{Indices, Kind, Model, Tensor};
-use lodstone_store::list_dir;
+use lodstone_store::Location;
 use serde::Deserialize;
 use support::{bytes, facts_of_all};
 
@@ -72,14 +72,16 @@ fn files_of(prefix: &str) -> Vec<PathBuf> {
     };
     let mut open: Vec<PathBuf> = [cases.join("peers"), cases.clone()]
         .iter()
-        .flat_map(|parent| list_dir(parent).unwrap().into_iter().map(|e| parent.join(e.name)))
+        .flat_map(|parent| {
+            Location::from(parent).list().unwrap().into_iter().map(|e| parent.join(e.name))
+        })
         .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(prefix))
         .filter(|path| path.is_dir())
         .collect();
     assert!(!open.is_empty(), "no directory {prefix}* in {}", cases.display());
     let mut files = Vec::new();
     while let Some(directory) = open.pop() {
-        for entry in list_dir(&directory).unwrap() {
+        for entry in Location::from(&directory).list().unwrap() {
             let path = directory.join(entry.name);
             if entry.is_dir { open.push(path) } else { files.push(path) }
         }
@@ -90,9 +92,9 @@ fn files_of(prefix: &str) -> Vec<PathBuf> {
 fn open(path: &Path) -> Result<Model, Error> {
     // Newer releases write these too.
     if path.extension().is_some_and(|end| end == "safetensors") {
-        return (safetensors::FORMAT.read)(path, &OpenOptions::default());
+        return (safetensors::FORMAT.read)(&Location::from(path), &OpenOptions::default());
     }
-    paddle::open(path, &OpenOptions::default())
+    paddle::open(&Location::from(path), &OpenOptions::default())
 }
 
 #[test]
@@ -192,7 +194,7 @@ fn every_file_of_mxnet_holds_what_was_recorded() {
     for facts_path in files_of("mxnet-") {
         let Some(path) = facts_path.to_str().unwrap().strip_suffix(".facts.json") else { continue };
         let facts: Facts = serde_json::from_slice(&bytes(&facts_path)).unwrap();
-        let model = mxnet::open(Path::new(path), &OpenOptions::default())
+        let model = mxnet::open(&Location::from(Path::new(path)), &OpenOptions::default())
             .unwrap_or_else(|error| panic!("{path}: {error}"));
         for (number, expected) in facts.tensors.iter().flatten().enumerate() {
             let found = match expected.name.as_str() {
@@ -272,7 +274,7 @@ fn every_onnx_file_holds_what_was_recorded_and_is_written_back_byte_for_byte() {
         if ![".onnx", ".onnxtxt", ".zip"].iter().any(|end| name.ends_with(end)) {
             continue;
         }
-        let model = (onnx::BINARY.read)(&path, &OpenOptions::default())
+        let model = (onnx::BINARY.read)(&Location::from(&path), &OpenOptions::default())
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let facts = path.with_file_name(format!("{name}.facts.json"));
         if facts.exists() {
@@ -289,8 +291,8 @@ fn every_onnx_file_holds_what_was_recorded_and_is_written_back_byte_for_byte() {
         let out = scratch.path().join("out");
         std::fs::create_dir(&out).unwrap();
         let same = WriteOptions { same: true, ..WriteOptions::default() };
-        format.write(&model, &out.join(name), &same).unwrap();
-        for file in list_dir(&out).unwrap() {
+        format.write(&model, out.join(name), &same).unwrap();
+        for file in Location::from(&out).list().unwrap() {
             let was = path.with_file_name(&file.name);
             assert!(bytes(&out.join(&file.name)) == bytes(&was), "{}", was.display());
         }
@@ -314,7 +316,7 @@ fn every_file_of_mxnet_is_written_back_byte_for_byte() {
             assert!(bytes(&out) == bytes(&path), "{}", path.display());
         };
         if name.ends_with("-symbol.json") {
-            let model = mxnet::open(&path, &OpenOptions::default())
+            let model = mxnet::open(&Location::from(&path), &OpenOptions::default())
                 .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             write(&model, "mxnet-symbol");
             // And afresh, as MXNet 1.9.1 writes it, whose all but a few are.
@@ -323,13 +325,13 @@ fn every_file_of_mxnet_is_written_back_byte_for_byte() {
             assert!(program.version < Some(10_901) || fresh == bytes(&path), "{}", path.display());
             programs += 1;
         } else if name.ends_with(".states") {
-            let model = (states::FORMAT.read)(&path, &OpenOptions::default())
+            let model = (states::FORMAT.read)(&Location::from(&path), &OpenOptions::default())
                 .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert!(!model.parameters.is_empty(), "{}", path.display());
             write(&model, "mxnet-states");
             states += 1;
         } else if name.ends_with(".params") {
-            match mxnet::open(&path, &OpenOptions::default()) {
+            match mxnet::open(&Location::from(&path), &OpenOptions::default()) {
                 Ok(model) => write(&model, "mxnet-params"),
                 Err(error) => {
                     // Those that were made to be refused.
@@ -398,7 +400,7 @@ fn every_file_is_written_back_byte_for_byte() {
             assert_eq!(all, beside, "{}", path.display());
             continue;
         }
-        assert!(bytes(&files.files[0]) == bytes(&original), "{}", path.display());
+        assert!(bytes(files.files[0].path()) == bytes(&original), "{}", path.display());
         written += 1;
     }
     println!("{written} files written back; left alone, by extension: {left:?}");

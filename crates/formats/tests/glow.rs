@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use lodstone_formats::{Format, OpenOptions, WriteOptions, named};
 use lodstone_model::{AttributeValue, Dialect, Model};
+use lodstone_store::Location;
 use support::facts::{self, Case};
 use support::{bytes, facts_of_all};
 
@@ -20,7 +21,7 @@ fn cases() -> Vec<Case> {
 
 fn opened(path: &Path) -> Model {
     let format = named("onnx").expect("a format");
-    (format.read)(path, &OpenOptions::default())
+    (format.read)(&Location::from(path), &OpenOptions::default())
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -132,7 +133,7 @@ fn padding_of_constants_is_left_out_and_kept() {
     // Steps that do not make up the bytes.
     for strides in ["3,1", "5,1", "4,2", "4", "1,4", "-4,1", "9223372036854775807,1"] {
         std::fs::write(&path, model(&text.replace("4,1", strides))).unwrap();
-        let read = (named("onnx").unwrap().read)(&path, &OpenOptions::default());
+        let read = (named("onnx").unwrap().read)(&Location::from(&path), &OpenOptions::default());
         let error = read.unwrap_err().to_string();
         assert!(error.contains("24 bytes of elements"), "{strides}: {error}");
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use lodstone_formats::{OpenOptions, mxnet, paddle, paddle::stream};
 use lodstone_model::{Kind, Limits};
-use lodstone_store::{Blob, list_dir};
+use lodstone_store::{Blob, Location};
 use support::counting::Counting;
 use support::facts::cases;
 use support::subjects::{SUBJECTS, subject};
@@ -291,7 +291,7 @@ fn whatever_is_opened_by_its_path_is_a_model_or_an_error() {
     // Scripts and documents among the golden files are no models, and directories hold both.
     fn walk(path: &Path, found: &mut Vec<PathBuf>) {
         found.push(path.to_path_buf());
-        for entry in list_dir(path).unwrap() {
+        for entry in Location::from(path).list().unwrap() {
             let path = path.join(&entry.name);
             if entry.is_dir { walk(&path, found) } else { found.push(path) }
         }
@@ -301,7 +301,7 @@ fn whatever_is_opened_by_its_path_is_a_model_or_an_error() {
     walk(&golden().with_file_name("mxnet"), &mut paths);
     for path in paths {
         for open in [paddle::open, mxnet::open] {
-            let opened = catch_unwind(|| open(&path, &OpenOptions::default()));
+            let opened = catch_unwind(|| open(&Location::from(&path), &OpenOptions::default()));
             let opened = opened.unwrap_or_else(|_| panic!("panics: {}", path.display()));
             let is_script = path.extension().is_some_and(|end| end == "py" || end == "md");
             assert!(!(is_script && opened.is_ok()), "{}", path.display());

@@ -18,7 +18,7 @@ use generate::formats::GENERATORS;
 use generate::{Answer, Hostile, MALFORMED, PATHS};
 use lodstone_formats::{Error, FORMATS, OpenOptions, WriteOptions, named};
 use lodstone_model::{DType, Model, Parameter, Tensor};
-use lodstone_store::{Blob, Error as StoreError};
+use lodstone_store::{Blob, Error as StoreError, Location};
 use support::counting::{Counting, peak_of};
 use support::subjects::SUBJECTS;
 
@@ -94,7 +94,9 @@ fn judge(format: &str, hostile: &Hostile, scratch: &Path) -> (String, Option<Str
     let path = inside.join(hostile.open);
     let read = named(format).map_or(named("npy").expect("a format").read, |format| format.read);
     let (result, peak) = peak_of(|| {
-        catch_unwind(AssertUnwindSafe(|| read(&path, &OpenOptions::default()).and_then(touch)))
+        catch_unwind(AssertUnwindSafe(|| {
+            read(&Location::from(&path), &OpenOptions::default()).and_then(touch)
+        }))
     });
     let what = format!("{:?}, {}", hostile.kind, cut(&hostile.what));
     let Ok(result) = result else { return (what, Some("panics".to_owned())) };

@@ -11,7 +11,7 @@ use lodstone_formats::{
 };
 use lodstone_model::{AttributeValue, DType, Kind, Limits, Model, Op, Parameter, Program, Tensor};
 use lodstone_schema::conventions;
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 use support::facts::{self, Case};
 use support::{blob, bytes, facts_of_all};
 
@@ -24,14 +24,15 @@ fn cases() -> Vec<Case> {
 }
 
 fn open(case: &Case) -> Model {
-    mxnet::open(&golden().join(&case.path), &OpenOptions::default())
+    mxnet::open(&Location::from(&golden().join(&case.path)), &OpenOptions::default())
         .unwrap_or_else(|error| panic!("{}: {error}", case.path))
 }
 
 fn write(model: &Model, format: &str, path: &Path, same: bool) -> Result<Vec<PathBuf>> {
     let format = FORMATS.iter().find(|known| known.name == format).expect("a format");
     let options = WriteOptions { same, ..WriteOptions::default() };
-    Ok(format.write(model, path, &options)?.files)
+    let written = format.write(model, path, &options)?;
+    Ok(written.files.iter().map(Location::to_path_buf).collect())
 }
 
 #[test]
@@ -111,7 +112,7 @@ fn what_is_written_back_is_byte_for_byte_what_was_read() {
             };
             if bytes(&original).starts_with(b"PK") {
                 // Of an archive the arrays come back, stored.
-                let back = params::read(&file, &OpenOptions::default()).unwrap();
+                let back = params::read(&Location::from(&file), &OpenOptions::default()).unwrap();
                 assert_eq!(facts_of_all(&back), case.tensors, "{}", case.path);
             } else {
                 assert!(bytes(&file) == bytes(&original), "{}", file.display());
@@ -136,7 +137,7 @@ fn what_is_written_afresh_says_the_same() {
             }
             let file = out.with_extension(format);
             write(&model, format, &file, false).unwrap();
-            let back = params::read(&file, &OpenOptions::default()).unwrap();
+            let back = params::read(&Location::from(&file), &OpenOptions::default()).unwrap();
             assert_eq!(back.format, format);
             assert_eq!(facts_of_all(&back), case.tensors, "{} as {format}", case.path);
         }
@@ -174,9 +175,9 @@ fn unmarked(mut program: Program) -> Program {
 fn of_several_epochs_the_last_is_opened_unless_another_is_named() {
     let directory = golden().join("1.9.1/module");
     let weight = |path: &Path, params: Option<&str>| {
-        let params = params.map(|params| directory.join(params));
+        let params = params.map(|params| directory.join(params).into());
         let options = OpenOptions { params, ..OpenOptions::default() };
-        let model = mxnet::open(path, &options).unwrap();
+        let model = mxnet::open(&Location::from(path), &options).unwrap();
         let tensor = model.parameter("arg:fc1_weight").unwrap();
         (tensor.data.bytes().unwrap().to_vec(), model.report.warnings)
     };
@@ -194,8 +195,8 @@ fn of_several_epochs_the_last_is_opened_unless_another_is_named() {
 fn parameters_of_another_program_are_an_error_and_missing_ones_are_named() {
     let symbol = golden().join("1.9.1/module/net-symbol.json");
     let with = |params: &str| {
-        let params = Some(golden().join(params));
-        mxnet::open(&symbol, &OpenOptions { params, ..OpenOptions::default() })
+        let params = Some(golden().join(params).into());
+        mxnet::open(&Location::from(&symbol), &OpenOptions { params, ..OpenOptions::default() })
     };
     let error = with("1.9.1/dict.params").unwrap_err().to_string();
     assert!(error.contains("it has none of `c1_weight`"), "{error}");
@@ -217,7 +218,7 @@ fn parameters_of_a_block_beside_a_program_are_told_and_left_alone() {
     let at = |name: &str| scratch.path().join(name);
     std::fs::copy(golden().join("1.9.1/module/net-symbol.json"), at("net-symbol.json")).unwrap();
     std::fs::copy(golden().join("1.9.1/names.params"), at("net.params")).unwrap();
-    let model = mxnet::open(scratch.path(), &OpenOptions::default()).unwrap();
+    let model = mxnet::open(&Location::from(scratch.path()), &OpenOptions::default()).unwrap();
     assert_eq!((model.format.as_str(), model.parameters.len()), ("mxnet-symbol", 0));
     let told = model.report.warnings.join("; ");
     assert!(told.contains("do not fit the program: it has none of `c1_weight`"), "{told}");
@@ -225,7 +226,7 @@ fn parameters_of_a_block_beside_a_program_are_told_and_left_alone() {
     assert_eq!((conventions(&program).interface)(&program).inputs, ["data"]);
     // Those of the program itself may be called like that too.
     std::fs::copy(golden().join("1.9.1/module/net-0001.params"), at("net.params")).unwrap();
-    let model = mxnet::open(scratch.path(), &OpenOptions::default()).unwrap();
+    let model = mxnet::open(&Location::from(scratch.path()), &OpenOptions::default()).unwrap();
     assert_eq!((model.format.as_str(), model.parameters.len()), ("mxnet", 8));
     let out = at("copy");
     write(&model, "mxnet", &out, true).unwrap();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use lodstone_formats::{Error, FORMATS, Format, OpenOptions, Probe, WriteOptions, mxnet::states};
 use lodstone_model::{DType, Limits, Model, Parameter, Tensor};
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 use serde_json::Value;
 use support::facts::{self, Case};
 use support::{Random, blob, bytes, facts_of_all};
@@ -31,12 +31,13 @@ fn metadata(path: &str) -> Value {
 fn detected(path: &Path) -> Option<&'static str> {
     let content = bytes(path);
     let head = &content[..content.len().min(4096)];
-    let probe = Probe { path, head, len: content.len() as u64, entries: None };
+    let probe =
+        Probe { path: &Location::from(path), head, len: content.len() as u64, entries: None };
     FORMATS.iter().find(|format| (format.detect)(&probe)).map(|format| format.name)
 }
 
 fn open(path: &Path) -> Result<Model, Error> {
-    (states::FORMAT.read)(path, &OpenOptions::default())
+    (states::FORMAT.read)(&Location::from(path), &OpenOptions::default())
 }
 
 fn opened(path: &str) -> Model {

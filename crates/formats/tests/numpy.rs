@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use lodstone_formats::{Error, Format, OpenOptions, Probe, WriteOptions, numpy, safetensors};
 use lodstone_model::{DType, Kind, Limits, Lod, Model, Parameter, Tensor};
-use lodstone_store::{Blob, Derive, Error as StoreError, list_dir};
+use lodstone_store::{Blob, Derive, Error as StoreError, Location};
 use support::counting::{Counting, peak_of};
 use support::facts::{self, Case};
 use support::{Random, blob, bytes, facts_of_all};
@@ -39,7 +39,7 @@ fn format_of(name: &str) -> &'static Format {
 
 fn opened(case: &Case) -> Model {
     let read = format_of(&case.format).read;
-    read(&golden().join(&case.path), &OpenOptions::default())
+    read(&Location::from(&golden().join(&case.path)), &OpenOptions::default())
         .unwrap_or_else(|error| panic!("{}: {error}", case.path))
 }
 
@@ -56,7 +56,7 @@ fn written(model: &Model, format: &Format) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x").with_extension(format.extension);
     let files = format.write(model, &path, &WriteOptions::default()).unwrap().files;
-    assert_eq!(files.as_slice(), std::slice::from_ref(&path));
+    assert_eq!(files, [Location::from(&path)]);
     bytes(&path)
 }
 
@@ -189,7 +189,7 @@ fn arrays_of_anything_but_numbers_are_refused_by_name() {
     assert_eq!(cases("npy-refused").len(), words.len());
     for (name, word) in words {
         let path = golden().join(format!("refused/{name}.npy"));
-        let error = numpy::read_npy(&path, &OpenOptions::default()).unwrap_err();
+        let error = numpy::read_npy(&Location::from(&path), &OpenOptions::default()).unwrap_err();
         assert!(matches!(error, Error::Unsupported { .. }), "{error:?}");
         let message = error.to_string();
         assert!(message.contains(word) && message.contains(path.to_str().unwrap()), "{message}");
@@ -249,7 +249,7 @@ fn values_survive_the_way_through_safetensors_and_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.safetensors");
         safetensors::FORMAT.write(&opened(&case), &path, &WriteOptions::default()).unwrap();
-        let between = safetensors::read(&path, &OpenOptions::default()).unwrap();
+        let between = safetensors::read(&Location::from(&path), &OpenOptions::default()).unwrap();
         let mut facts = facts_of_all(&npz(&written(&between, &numpy::NPZ)).unwrap());
         facts.sort_by_key(|fact| case.tensors.iter().position(|known| known.name == fact.name));
         assert_eq!(facts, case.tensors, "{}", case.path);
@@ -586,9 +586,10 @@ fn what_the_format_has_no_place_for_is_refused_and_nothing_is_written() {
     for (format, parameters) in npy.chain(npz) {
         let dir = tempfile::tempdir().unwrap();
         let model = model_of(parameters.clone());
-        let result = format.write(&model, &dir.path().join("x"), &WriteOptions::default());
+        let result =
+            format.write(&model, Location::from(&dir.path().join("x")), &WriteOptions::default());
         assert!(matches!(result, Err(Error::Incompatible { .. })), "{result:?}");
-        assert_eq!(list_dir(dir.path()).unwrap(), []);
+        assert_eq!(Location::from(dir.path()).list().unwrap(), []);
     }
 }
 
@@ -598,7 +599,7 @@ fn a_source_that_changed_below_computed_elements_publishes_nothing() {
     for name in ["archive/deflated.npz", "archive/stored.npz"] {
         let source = dir.path().join("source.npz");
         std::fs::copy(golden().join(name), &source).unwrap();
-        let model = numpy::read_npz(&source, &OpenOptions::default()).unwrap();
+        let model = numpy::read_npz(&Location::from(&source), &OpenOptions::default()).unwrap();
         let mut changed = bytes(&source);
         changed.push(0);
         std::fs::write(&source, changed).unwrap();
@@ -612,14 +613,15 @@ fn a_source_that_changed_below_computed_elements_publishes_nothing() {
                 assert!(changed, "{keep}: {result:?}");
             }
         }
-        assert_eq!(list_dir(dir.path()).unwrap().len(), 1);
+        assert_eq!(Location::from(dir.path()).list().unwrap().len(), 1);
     }
 }
 
 #[test]
 fn files_are_told_by_their_content() {
     let claims = |path: &Path, head: &[u8]| {
-        let probe = Probe { path, head, len: head.len() as u64, entries: None };
+        let probe =
+            Probe { path: &Location::from(path), head, len: head.len() as u64, entries: None };
         ((numpy::NPY.detect)(&probe), (numpy::NPZ.detect)(&probe))
     };
     for case in cases("npy").iter().chain(&cases("npz")) {
@@ -672,7 +674,7 @@ fn members_and_archives_beyond_4_gib_are_written_and_read() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = dir.path().join("x.npz");
     numpy::NPZ.write(&model, &path, &WriteOptions::default()).unwrap();
-    let again = numpy::read_npz(&path, &OpenOptions::default()).unwrap();
+    let again = numpy::read_npz(&Location::from(&path), &OpenOptions::default()).unwrap();
     let facts = |model: &Model| -> Vec<_> {
         model.parameters.iter().map(|p| (p.name.clone(), p.tensor.shape.clone())).collect()
     };

@@ -10,7 +10,7 @@ use lodstone_formats::{Error, ExternalData, Format, OpenOptions, Probe, WriteOpt
 use lodstone_model::{
     Attribute, AttributeValue, DType, Dialect, Kind, Model, Op, Parameter, Tensor,
 };
-use lodstone_store::{Blob, Error as StoreError, Links};
+use lodstone_store::{Blob, Error as StoreError, Links, Location};
 use support::facts::{self, Case};
 use support::{bytes, facts_of_all, varint};
 
@@ -23,7 +23,7 @@ fn cases() -> Vec<Case> {
 }
 
 fn open(path: &Path) -> Result<Model, Error> {
-    (onnx::BINARY.read)(path, &OpenOptions::default())
+    (onnx::BINARY.read)(&Location::from(path), &OpenOptions::default())
 }
 
 fn opened(path: &str) -> Model {
@@ -42,7 +42,9 @@ fn format_of(case: &Case) -> &'static Format {
 fn written(model: &Model, format: &Format, options: &WriteOptions) -> BTreeMap<String, Vec<u8>> {
     let dir = tempfile::tempdir().unwrap();
     let name = format!("model.{}", format.extension);
-    format.write(model, &dir.path().join(name), options).unwrap_or_else(|error| panic!("{error}"));
+    format
+        .write(model, Location::from(&dir.path().join(name)), options)
+        .unwrap_or_else(|error| panic!("{error}"));
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(dir.path()).unwrap() {
         let entry = entry.unwrap();
@@ -112,7 +114,7 @@ fn a_model_that_was_not_edited_is_written_with_the_same_bytes() {
         let model = opened(&case.path);
         let dir = tempfile::tempdir().unwrap();
         let name = Path::new(&case.path).file_name().expect("a name");
-        format_of(&case).write(&model, &dir.path().join(name), &same()).unwrap();
+        format_of(&case).write(&model, Location::from(&dir.path().join(name)), &same()).unwrap();
         for file in case.files.keys() {
             let name = Path::new(file).file_name().expect("a name");
             let (was, is) = (bytes(&golden().join(file)), bytes(&dir.path().join(name)));
@@ -267,7 +269,7 @@ fn models_in_one_directory_keep_their_elements_apart() {
     for how in [ExternalData::One, ExternalData::Each] {
         let options = WriteOptions { external_data: Some(how), ..WriteOptions::default() };
         for (name, model) in models {
-            onnx::BINARY.write(model, &dir.path().join(name), &options).unwrap();
+            onnx::BINARY.write(model, Location::from(&dir.path().join(name)), &options).unwrap();
         }
         for (name, model) in models {
             let again = open(&dir.path().join(name)).unwrap();
@@ -298,7 +300,9 @@ fn a_model_opens_without_its_elements_and_says_so() {
     let absent = |p: &&Parameter| matches!(p.tensor.kind, Kind::Absent);
     assert_eq!(model.parameters.iter().filter(absent).count(), 2);
     let options = WriteOptions::default();
-    let error = onnx::BINARY.write(&model, &dir.path().join("x.onnx"), &options).unwrap_err();
+    let error = onnx::BINARY
+        .write(&model, Location::from(&dir.path().join("x.onnx")), &options)
+        .unwrap_err();
     assert!(error.to_string().contains("whose elements are not there"), "{error}");
     assert!(encoded(&model, &same()) == bytes(&path));
 }
@@ -336,7 +340,8 @@ fn external_data_never_leaves_the_directory() {
     for location in ["link", "hard"] {
         std::fs::write(dir.join("model.onnx"), model_with(&outside(&[("location", location)])))
             .unwrap();
-        let model = (onnx::BINARY.read)(&dir.join("model.onnx"), &trusting).unwrap();
+        let model =
+            (onnx::BINARY.read)(&Location::from(dir.join("model.onnx")), &trusting).unwrap();
         assert_eq!(model.parameters[0].tensor.data.len(), 16);
     }
 }
@@ -433,7 +438,8 @@ fn nothing_else_is_taken_for_a_model() {
     let path = Path::new("x");
     let looks = |file: &[u8]| {
         let head = &file[..file.len().min(4096)];
-        let probe = Probe { path, head, len: file.len() as u64, entries: None };
+        let probe =
+            Probe { path: &Location::from(path), head, len: file.len() as u64, entries: None };
         (onnx::BINARY.detect)(&probe)
     };
     for case in cases() {

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use lodstone_formats::{OpenOptions, WriteOptions, onnx};
 use lodstone_schema::onnx::{CONVENTIONS, newest_opset, upgrade};
+use lodstone_store::Location;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -45,7 +46,7 @@ fn set_up(scratch: &Path) -> std::path::PathBuf {
 
 /// What becomes of a file, and what is said of it.
 fn tried(path: &Path, out: &Path) -> (Outcome, Vec<String>) {
-    let mut model = match (onnx::BINARY.read)(path, &OpenOptions::default()) {
+    let mut model = match (onnx::BINARY.read)(&Location::from(path), &OpenOptions::default()) {
         Ok(model) => model,
         Err(error) => return (Outcome::Refused, vec![error.to_string()]),
     };

@@ -12,7 +12,7 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Model, Op, TensorType, ValueType,
 };
 use lodstone_schema::onnx::{check, check_with};
-use lodstone_store::list_dir;
+use lodstone_store::Location;
 use serde::Deserialize;
 use support::bytes;
 
@@ -39,7 +39,7 @@ struct Case {
 }
 
 fn open(path: &Path) -> Result<Model, lodstone_formats::Error> {
-    (onnx::BINARY.read)(path, &OpenOptions::default())
+    (onnx::BINARY.read)(&Location::from(path), &OpenOptions::default())
 }
 
 /// All that is said of a model: why it cannot be opened, or what is found in it.
@@ -92,7 +92,7 @@ fn compare(directory: &Path) -> usize {
     let verdicts = verdicts();
     let (mut open, mut wrong, mut count) = (vec![directory.to_path_buf()], Vec::new(), 0);
     while let Some(directory) = open.pop() {
-        for entry in list_dir(&directory).unwrap() {
+        for entry in Location::from(&directory).list().unwrap() {
             let path = directory.join(&entry.name);
             if entry.is_dir {
                 open.push(path);

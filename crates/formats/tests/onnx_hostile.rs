@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use lodstone_formats::{OpenOptions, onnx};
 use lodstone_model::{Attribute, AttributeValue, Block, Op, Program};
 use lodstone_schema::onnx::{check, newest_opset, operators, upgrade};
-use lodstone_store::list_dir;
+use lodstone_store::Location;
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -72,12 +72,12 @@ fn a_mutated_model_that_breaks_no_rule_breaks_none_when_it_is_upgraded() {
     let mut kinds: Vec<&str> = operators().map(|operator| operator.kind).collect();
     kinds.sort_unstable();
     let (mut random, mut upgraded, mut right) = (Random(7), 0, 0);
-    for entry in list_dir(&golden("onnx_upgrade")).unwrap() {
+    for entry in Location::from(&golden("onnx_upgrade")).list().unwrap() {
         if !entry.name.ends_with(".onnx") {
             continue;
         }
         let path = golden("onnx_upgrade").join(&entry.name);
-        let whole = (onnx::BINARY.read)(&path, &OpenOptions::default()).unwrap();
+        let whole = (onnx::BINARY.read)(&Location::from(&path), &OpenOptions::default()).unwrap();
         for _ in 0..800 {
             let mut model = whole.clone();
             for _ in 0..=random.below(3) {
@@ -105,7 +105,7 @@ fn a_mutated_model_that_breaks_no_rule_breaks_none_when_it_is_upgraded() {
 fn blocks_inside_themselves_do_not_keep_an_upgrade_from_ending() {
     let read = |name: &str| {
         let path = golden("onnx_upgrade").join(format!("{name}.onnx"));
-        (onnx::BINARY.read)(&path, &OpenOptions::default()).unwrap()
+        (onnx::BINARY.read)(&Location::from(&path), &OpenOptions::default()).unwrap()
     };
     for name in ["if", "scan"] {
         let mut model = read(name);

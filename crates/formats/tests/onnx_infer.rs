@@ -15,7 +15,7 @@ use lodstone_schema::onnx::infer::{
     Bodies, Contents, Element, Inference, MOST_ELEMENTS, Options, UNDEFINED, ValueInfo, infer,
     infer_op, is_known, show_type,
 };
-use lodstone_store::list_dir;
+use lodstone_store::Location;
 use serde::Deserialize;
 
 fn golden(name: &str) -> PathBuf {
@@ -63,7 +63,8 @@ fn pairs(name: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
 fn open(dir: &Path, bytes: &[u8]) -> Model {
     let path = dir.join("model.onnx");
     std::fs::write(&path, bytes).unwrap();
-    (onnx::BINARY.read)(&path, &OpenOptions::default()).unwrap_or_else(|error| panic!("{error}"))
+    (onnx::BINARY.read)(&Location::from(&path), &OpenOptions::default())
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// What was inferred of the outputs of the graph.
@@ -305,7 +306,7 @@ fn collected() -> Vec<PathBuf> {
     let mut open = vec![cases.join("peers"), cases.join("glow/models/onnxModels")];
     let mut files = Vec::new();
     while let Some(directory) = open.pop() {
-        for entry in list_dir(&directory).unwrap() {
+        for entry in Location::from(&directory).list().unwrap() {
             let path = directory.join(entry.name);
             match path.extension().and_then(|extension| extension.to_str()) {
                 _ if entry.is_dir => open.push(path),
@@ -355,7 +356,7 @@ fn models_of_other_programs_do_not_contradict_themselves() {
     for path in collected() {
         let format = [&onnx::BINARY, &onnx::AS_TEXT]
             .into_iter()
-            .find_map(|format| (format.read)(&path, &OpenOptions::default()).ok());
+            .find_map(|format| (format.read)(&Location::from(&path), &OpenOptions::default()).ok());
         let Some(model) = format else {
             println!("{} cannot be opened", path.display());
             continue;

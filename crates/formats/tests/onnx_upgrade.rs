@@ -14,6 +14,7 @@ use lodstone_schema::onnx::{
     UpgradeError, changes, check, ir_version_of_opset, newest_opset, operators, upgrade,
     upgrade_with,
 };
+use lodstone_store::Location;
 use serde::Deserialize;
 use support::bytes;
 
@@ -40,7 +41,7 @@ fn cases() -> Vec<Case> {
 
 fn open(name: &str) -> Model {
     let path = directory().join(format!("{name}.onnx"));
-    (onnx::BINARY.read)(&path, &OpenOptions::default()).unwrap()
+    (onnx::BINARY.read)(&Location::from(&path), &OpenOptions::default()).unwrap()
 }
 
 fn version(model: &Model) -> i64 {

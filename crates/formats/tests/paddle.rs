@@ -13,20 +13,21 @@ use lodstone_formats::paddle::stream::{self, Expect};
 use lodstone_formats::{FORMATS, OpenOptions, WriteOptions, paddle, paddle::program};
 use lodstone_model::{AttributeValue, ByteString, Dialect, Limits, Model, Program, Scalar};
 use lodstone_schema::paddle::interface;
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 use support::facts::{Case, cases};
 use support::{blob, bytes, facts_of_all, golden, varint};
 
 fn open(case: &Case) -> Model {
-    let params = case.params.as_ref().map(|params| golden().join(params));
+    let params = case.params.as_ref().map(|params| golden().join(params).into());
     let options = OpenOptions { params, ..OpenOptions::default() };
-    paddle::open(&golden().join(&case.path), &options)
+    paddle::open(&Location::from(&golden().join(&case.path)), &options)
         .unwrap_or_else(|error| panic!("{}: {error}", case.path))
 }
 
 fn write(model: &Model, format: &str, path: &Path, options: &WriteOptions) -> Vec<PathBuf> {
     let format = FORMATS.iter().find(|known| known.name == format).expect("a format");
-    format.write(model, path, options).unwrap_or_else(|error| panic!("{error}")).files
+    let written = format.write(model, path, options).unwrap_or_else(|error| panic!("{error}"));
+    written.files.iter().map(Location::to_path_buf).collect()
 }
 
 #[test]
@@ -357,7 +358,7 @@ fn aligned_elements_begin_at_multiples_of_64_and_read_back_equal() {
         }
         let out = scratch.path().join(number.to_string());
         write(&model, &model.format, &out, &options);
-        let back = paddle::open(&out, &OpenOptions::default()).unwrap();
+        let back = paddle::open(&Location::from(&out), &OpenOptions::default()).unwrap();
         let tensors = back.parameters.iter().map(|parameter| &parameter.tensor);
         for tensor in tensors.filter(|tensor| !tensor.data.is_empty()) {
             let (_, offset) = tensor.data.file_range().unwrap();
@@ -372,7 +373,7 @@ fn aligned_elements_begin_at_multiples_of_64_and_read_back_equal() {
 #[test]
 fn the_record_of_a_number_is_found_by_hopping_over_the_others() {
     for case in cases(&golden()).iter().filter(|case| case.format.starts_with("paddle-params")) {
-        let file = Blob::open(&golden().join(&case.path), true).unwrap();
+        let file = Blob::open(golden().join(&case.path), true).unwrap();
         for (index, expected) in case.tensors.iter().enumerate() {
             let tensor = stream::read_record(&file, index, &Limits::default());
             assert_eq!(support::facts_of(&expected.name, &tensor.unwrap()), *expected);
@@ -434,7 +435,7 @@ fn a_tensor_past_4_gib_is_hopped_over_in_every_layout() {
         file.write_all(&head).unwrap();
         file.seek(SeekFrom::Current(data.cast_signed())).unwrap();
         file.write_all(&tail).unwrap();
-        let model = paddle::open(&path, &OpenOptions::default()).unwrap();
+        let model = paddle::open(&Location::from(&path), &OpenOptions::default()).unwrap();
         let tensor = &model.parameters[0].tensor;
         assert_eq!((tensor.shape.as_slice(), tensor.data.len()), (&[ROWS][..], data));
         assert_eq!(model.format == "paddle-params-sized", is_sized);
@@ -447,9 +448,9 @@ fn a_tensor_past_4_gib_is_hopped_over_in_every_layout() {
 #[test]
 fn parameters_that_do_not_fit_the_program_name_the_first_difference() {
     let open = |program: &str, params: &str| {
-        let params = Some(golden().join(params));
+        let params = Some(golden().join(params).into());
         let options = OpenOptions { params, ..OpenOptions::default() };
-        paddle::open(&golden().join(program), &options).unwrap_err().to_string()
+        paddle::open(&Location::from(&golden().join(program)), &options).unwrap_err().to_string()
     };
     let other = open("2.6.2/lenet/inference/lenet.pdmodel", "1.8.5/lenet/combined/params");
     assert!(other.contains("record 4 should be"), "{other}");
@@ -479,11 +480,12 @@ fn names_of_variables_do_not_leave_the_directory() {
         let model = inside.join("__model__");
         std::fs::write(&model, program::write(&program).unwrap()).unwrap();
 
-        let options = OpenOptions { params: Some(inside.clone()), ..OpenOptions::default() };
-        let error = paddle::open(&model, &options).unwrap_err().to_string();
+        let options =
+            OpenOptions { params: Some(inside.as_path().into()), ..OpenOptions::default() };
+        let error = paddle::open(&Location::from(&model), &options).unwrap_err().to_string();
         assert!(error.contains("leads out of the directory"), "{name}: {error}");
         // Without asking for them, what is not a path inside is no parameter; a link is one.
-        match paddle::open(&model, &OpenOptions::default()) {
+        match paddle::open(&Location::from(&model), &OpenOptions::default()) {
             Ok(found) => assert!(found.parameters.is_empty() && name != "link", "{name}"),
             Err(error) => assert!(error.to_string().contains("symbolic link"), "{name}: {error}"),
         }

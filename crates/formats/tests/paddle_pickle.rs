@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use lodstone_formats::{Error, OpenOptions, WriteOptions, paddle, paddle::pickle, paddle::program};
 use lodstone_model::{DType, Limits, Model, Parameter, Tensor};
-use lodstone_store::{Blob, Derive};
+use lodstone_store::{Blob, Derive, Location};
 use serde_json::Value;
 use support::facts::{self, Case};
 use support::{Random, blob, bytes, facts_of_all};
@@ -34,7 +34,7 @@ fn read(file: &[u8]) -> Result<Model, Error> {
 }
 
 fn opened(path: &str) -> Model {
-    paddle::open(&golden().join(path), &OpenOptions::default())
+    paddle::open(&Location::from(&golden().join(path)), &OpenOptions::default())
         .unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
@@ -216,7 +216,7 @@ fn bfloat16_stays_uint16_with_a_warning_until_a_program_tells() {
     for (dtype, becomes, warns) in [("BF16", DType::BFloat16, false), ("FP32", DType::Uint16, true)]
     {
         std::fs::write(dir.path().join("m.pdmodel"), program(variable, dtype)).unwrap();
-        let model = paddle::open(&file, &OpenOptions::default()).unwrap();
+        let model = paddle::open(&Location::from(&file), &OpenOptions::default()).unwrap();
         assert_eq!(model.parameters[0].tensor.dtype, becomes);
         assert_eq!(!model.report.warnings.is_empty(), warns, "{:?}", model.report.warnings);
         assert!(written(&model) == bytes(&file), "written back as it was");
@@ -228,7 +228,7 @@ fn bfloat16_stays_uint16_with_a_warning_until_a_program_tells() {
     ]}]}]}}"##;
     let pir = pir.replace("NAME", variable);
     std::fs::write(dir.path().join("m.json"), pir).unwrap();
-    let model = paddle::open(&file, &OpenOptions::default()).unwrap();
+    let model = paddle::open(&Location::from(&file), &OpenOptions::default()).unwrap();
     assert_eq!(model.parameters[0].tensor.dtype, DType::BFloat16);
 }
 
@@ -296,7 +296,7 @@ fn the_pickled_program_of_2017_is_taken_out_without_being_loaded() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("__model__");
     std::fs::write(&path, pickle).unwrap();
-    let model = paddle::open(&path, &OpenOptions::default()).unwrap();
+    let model = paddle::open(&Location::from(&path), &OpenOptions::default()).unwrap();
     assert_eq!(model.program.unwrap().blocks[0].vars[0].name, "w");
     assert_eq!(model.metadata["feed_var_names"], r#"["x"]"#);
     assert_eq!(model.metadata["fetch_var_names"], r#"["y"]"#);
@@ -309,11 +309,11 @@ fn pickles_beside_a_program_keep_each_its_own_values() {
     std::fs::write(at("m.pdmodel"), program("w", "FP32")).unwrap();
     std::fs::copy(golden().join("2.6.2/state_p4.pdparams"), at("m.pdparams")).unwrap();
     std::fs::copy(golden().join("2.6.2/adam.pdopt"), at("m.pdopt")).unwrap();
-    let model = paddle::open(&at("m.pdmodel"), &OpenOptions::default()).unwrap();
+    let model = paddle::open(&Location::from(at("m.pdmodel")), &OpenOptions::default()).unwrap();
     assert!(model.report.warnings[0].contains("StructuredToParameterName@@"));
     let out = tempfile::tempdir().unwrap();
     let same = WriteOptions { same: true, ..WriteOptions::default() };
-    paddle::SAVE.write(&model, &out.path().join("m.pdmodel"), &same).unwrap();
+    paddle::SAVE.write(&model, Location::from(&out.path().join("m.pdmodel")), &same).unwrap();
     for name in ["m.pdmodel", "m.pdparams", "m.pdopt"] {
         assert!(bytes(&out.path().join(name)) == bytes(&at(name)), "{name}");
     }
@@ -392,10 +392,11 @@ fn a_pickle_of_protocol_0_is_known_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.pdparams");
     std::fs::write(&path, b"cos\nsystem\n(S'id'\ntR.").unwrap();
-    let error = paddle::open(&path, &OpenOptions::default()).unwrap_err().to_string();
+    let error =
+        paddle::open(&Location::from(&path), &OpenOptions::default()).unwrap_err().to_string();
     assert!(error.contains("`os.system`, which was neither imported nor called"), "{error}");
     std::fs::write(&path, b"(dp0\nS'epoch'\np1\nI3\ns.").unwrap();
-    let model = paddle::open(&path, &OpenOptions::default()).unwrap();
+    let model = paddle::open(&Location::from(&path), &OpenOptions::default()).unwrap();
     assert_eq!(model.metadata["epoch"], "3");
 }
 
@@ -428,12 +429,12 @@ fn a_program_takes_its_parameters_from_the_pickles_beside_it() {
     };
     let options = WriteOptions::default();
     let parameters = model("w", tensor(DType::BFloat16, vec![2, 4], 16));
-    paddle::PICKLE.write(&parameters, &at("m.pdparams"), &options).unwrap();
+    paddle::PICKLE.write(&parameters, at("m.pdparams"), &options).unwrap();
     let state = model("moment", tensor(DType::Float32, vec![1], 4));
-    paddle::PICKLE.write(&state, &at("m.pdopt"), &options).unwrap();
+    paddle::PICKLE.write(&state, at("m.pdopt"), &options).unwrap();
 
     for path in [at("m.pdmodel"), at("m"), dir.path().to_path_buf()] {
-        let model = paddle::open(&path, &OpenOptions::default()).unwrap();
+        let model = paddle::open(&Location::from(&path), &OpenOptions::default()).unwrap();
         assert_eq!(model.format, "paddle-save");
         let facts = facts_of_all(&model);
         let found: Vec<_> = facts.iter().map(|t| (t.name.as_str(), t.dtype.as_str())).collect();
@@ -442,20 +443,20 @@ fn a_program_takes_its_parameters_from_the_pickles_beside_it() {
 
         let out = tempfile::tempdir().unwrap();
         let same = WriteOptions { same: true, ..WriteOptions::default() };
-        paddle::SAVE.write(&model, &out.path().join("m.pdmodel"), &same).unwrap();
+        paddle::SAVE.write(&model, Location::from(&out.path().join("m.pdmodel")), &same).unwrap();
         for name in ["m.pdmodel", "m.pdparams", "m.pdopt"] {
             assert!(bytes(&out.path().join(name)) == bytes(&at(name)), "{name}");
         }
         // Edited: each tensor stays in the file it came from.
         let mut edited = model.clone();
         edited.parameters[1].tensor = tensor(DType::Float64, vec![1], 8);
-        paddle::SAVE.write(&edited, &out.path().join("m.pdmodel"), &same).unwrap();
+        paddle::SAVE.write(&edited, Location::from(&out.path().join("m.pdmodel")), &same).unwrap();
         assert!(bytes(&out.path().join("m.pdparams")) == bytes(&at("m.pdparams")));
         let state = read(&bytes(&out.path().join("m.pdopt"))).unwrap();
         assert_eq!(state.parameters[0].tensor.dtype, DType::Float64);
     }
     std::fs::remove_file(at("m.pdparams")).unwrap();
-    let model = paddle::open(&at("m.pdmodel"), &OpenOptions::default()).unwrap();
+    let model = paddle::open(&Location::from(at("m.pdmodel")), &OpenOptions::default()).unwrap();
     assert!(model.report.warnings[0].contains("`w`"), "{:?}", model.report.warnings);
 }
 
@@ -472,7 +473,8 @@ fn a_pir_program_takes_its_parameters_from_the_pickles_beside_it() {
     let pir = r#"{"base_code":{"magic":"pir"},"program":{"regions":[{"blocks":[{"ops":[OPS]}]}]}}"#;
     std::fs::write(at("m.json"), pir.replace("OPS", &ops)).unwrap();
     for path in [at("m.json"), at("m")] {
-        let error = paddle::open(&path, &OpenOptions::default()).unwrap_err().to_string();
+        let error =
+            paddle::open(&Location::from(&path), &OpenOptions::default()).unwrap_err().to_string();
         assert!(error.contains("a PIR program without parameters"), "{error}");
     }
 
@@ -483,14 +485,14 @@ fn a_pir_program_takes_its_parameters_from_the_pickles_beside_it() {
     };
     let options = WriteOptions::default();
     let parameters = model("w", tensor(DType::BFloat16, vec![2, 4], 16));
-    paddle::PICKLE.write(&parameters, &at("m.pdparams"), &options).unwrap();
+    paddle::PICKLE.write(&parameters, at("m.pdparams"), &options).unwrap();
     let state = model("moment", tensor(DType::Float32, vec![1], 4));
-    paddle::PICKLE.write(&state, &at("m.pdopt"), &options).unwrap();
+    paddle::PICKLE.write(&state, at("m.pdopt"), &options).unwrap();
     // JSON that is no program, and has a pickle.
     std::fs::write(at("config.json"), "{}").unwrap();
     std::fs::copy(at("m.pdopt"), at("config.pdparams")).unwrap();
     for path in [at("m.json"), at("m"), dir.path().to_path_buf()] {
-        let model = paddle::open(&path, &OpenOptions::default()).unwrap();
+        let model = paddle::open(&Location::from(&path), &OpenOptions::default()).unwrap();
         assert_eq!(model.format, "paddle-pir");
         let facts = facts_of_all(&model);
         let found: Vec<_> = facts.iter().map(|t| (t.name.as_str(), t.dtype.as_str())).collect();
@@ -502,8 +504,8 @@ fn a_pir_program_takes_its_parameters_from_the_pickles_beside_it() {
         assert!(missing.contains("`gone`"), "{missing}");
         assert_eq!(model.files.len(), 3);
     }
-    let params = Some(at("m.pdparams"));
+    let params = Some(at("m.pdparams").into());
     let alone = OpenOptions { params, ..OpenOptions::default() };
-    let model = paddle::open(&at("m.json"), &alone).unwrap();
+    let model = paddle::open(&Location::from(at("m.json")), &alone).unwrap();
     assert_eq!(model.parameters.len(), 1);
 }

@@ -10,6 +10,7 @@ use lodstone_formats::encoding::pickle;
 use lodstone_formats::{mxnet, paddle};
 use lodstone_model::Limits;
 use lodstone_store::Blob;
+use lodstone_store::Location;
 use serde::Deserialize;
 use support::counting::{Counting, peak_of};
 use support::{blob, bytes};
@@ -118,7 +119,7 @@ fn a_scan_says_how_and_with_what() {
 fn honest_files_have_no_findings_but_those_of_arrays() {
     let golden = support::golden().with_file_name("paddle_pickle");
     for case in support::facts::cases(&golden) {
-        let blob = Blob::open(&golden.join(&case.path), true).expect("a file");
+        let blob = Blob::open(golden.join(&case.path), true).expect("a file");
         let allowed = [
             "numpy",
             "numpy.core.multiarray",
@@ -233,7 +234,7 @@ fn lists_of_words_call_nothing() {
 #[expect(clippy::print_stdout, reason = "that is what it is for")]
 fn say_what_is_found() {
     let directory = PathBuf::from(std::env::var_os("PICKLES").expect("a directory"));
-    for entry in lodstone_store::list_dir(&directory).expect("a directory") {
+    for entry in Location::from(&directory).list().expect("a directory") {
         let content = bytes(&directory.join(&entry.name));
         let read = paddle::pickle::read_blob(&blob(&content), &Limits::default());
         let found = pickle::scan(&blob(&content), &Limits::default()).expect("a scan");

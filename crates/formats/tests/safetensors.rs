@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use lodstone_formats::{Error, OpenOptions, Probe, WriteOptions, safetensors};
 use lodstone_model::{DType, Kind, Limits, Lod, Model, Parameter, Tensor};
-use lodstone_store::{Error as StoreError, Links, Progress, list_dir};
+use lodstone_store::{Error as StoreError, Links, Location, Progress};
 use support::counting::{Counting, peak_of};
 use support::facts::{Case, cases};
 use support::{blob, bytes, facts_of_all};
@@ -26,7 +26,7 @@ fn golden() -> PathBuf {
 }
 
 fn open(path: &Path) -> Result<Model, Error> {
-    safetensors::read(path, &OpenOptions::default())
+    safetensors::read(&Location::from(path), &OpenOptions::default())
 }
 
 fn opened(case: &Case) -> Model {
@@ -43,8 +43,8 @@ fn write(
 ) -> Result<(tempfile::TempDir, Vec<PathBuf>), Error> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("model.safetensors");
-    let files = safetensors::FORMAT.write(model, &path, options)?.files;
-    Ok((dir, files))
+    let written = safetensors::FORMAT.write(model, &path, options)?;
+    Ok((dir, written.files.iter().map(Location::to_path_buf).collect()))
 }
 
 /// The bytes of the one file that `model` is written to.
@@ -220,7 +220,7 @@ fn a_model_is_split_as_the_largest_file_asks_and_joined_again() {
             facts
         };
         assert_eq!(by_name(&again), by_name(&model));
-        assert_eq!(list_dir(dir.path()).unwrap().len(), files.len());
+        assert_eq!(Location::from(dir.path()).list().unwrap().len(), files.len());
     }
     let options = WriteOptions { max_shard_size: Some(1 << 20), ..WriteOptions::default() };
     assert_eq!(write(&model, &options).unwrap().1.len(), 1);
@@ -267,7 +267,7 @@ fn what_the_format_has_no_place_for_is_refused_and_nothing_is_written() {
         let result =
             safetensors::FORMAT.write(&model_of(parameters), &path, &WriteOptions::default());
         assert!(matches!(result, Err(Error::Incompatible { .. })), "{result:?}");
-        assert_eq!(list_dir(dir.path()).unwrap(), []);
+        assert_eq!(Location::from(dir.path()).list().unwrap(), []);
     }
 }
 
@@ -290,7 +290,7 @@ fn a_cancelled_write_or_a_source_that_changed_publishes_nothing() {
     std::fs::write(&source, changed).unwrap();
     let result = safetensors::FORMAT.write(&model, &target, &WriteOptions::default());
     assert!(matches!(result, Err(Error::Store(StoreError::Changed { .. }))), "{result:?}");
-    assert_eq!(list_dir(dir.path()).unwrap().len(), 1);
+    assert_eq!(Location::from(dir.path()).list().unwrap().len(), 1);
 }
 
 #[test]
@@ -386,10 +386,13 @@ fn directories_and_shards_are_written_back_under_the_names_they_had() {
         let model = open(&original).unwrap();
         let copy = scratch.path().join(format!("copy-{number}"));
         let files = safetensors::FORMAT.write(&model, &copy, &same).unwrap().files;
-        assert_eq!(files.len(), list_dir(&original).unwrap().len());
-        assert_eq!(list_dir(&copy).unwrap(), list_dir(&original).unwrap());
+        assert_eq!(files.len(), Location::from(&original).list().unwrap().len());
+        assert_eq!(
+            Location::from(&copy).list().unwrap(),
+            Location::from(&original).list().unwrap()
+        );
         for file in files {
-            assert!(bytes(&file) == bytes(&original.join(file.file_name().unwrap())));
+            assert!(bytes(file.path()) == bytes(&original.join(file.file_name().unwrap())));
         }
     }
     // An index is written as an index; a single file as a single file.
@@ -399,7 +402,7 @@ fn directories_and_shards_are_written_back_under_the_names_they_had() {
     assert_eq!(open(&index).unwrap().parameters.len(), model.parameters.len());
     let one = scratch.path().join("one.safetensors");
     let files = safetensors::FORMAT.write(&model, &one, &WriteOptions::default()).unwrap().files;
-    assert_eq!(files, std::slice::from_ref(&one));
+    assert_eq!(files, [Location::from(&one)]);
 
     // An edited model is no longer what the headers say.
     let mut model = open(&sharded).unwrap();
@@ -444,7 +447,11 @@ fn a_name_in_an_index_that_leads_out_of_its_directory_is_refused() {
         assert!(escapes, "{name}: {source}");
         let options = OpenOptions { links: Links::Follow, ..OpenOptions::default() };
         let followed = name.starts_with("link") || name.starts_with("dir");
-        assert_eq!(safetensors::read(&model, &options).is_ok(), followed, "{name}");
+        assert_eq!(
+            safetensors::read(&Location::from(&model), &options).is_ok(),
+            followed,
+            "{name}"
+        );
     }
 }
 
@@ -510,9 +517,9 @@ fn one_file_under_many_names_of_an_index_is_refused() {
 #[test]
 fn a_file_is_told_by_its_content_an_index_by_its_name_and_a_directory_by_its_files() {
     let claims = |path: &Path, head: &[u8]| {
-        let entries = path.is_dir().then(|| list_dir(path).unwrap());
+        let entries = path.is_dir().then(|| Location::from(path).list().unwrap());
         let (len, entries) = (head.len() as u64, entries.as_deref());
-        (safetensors::FORMAT.detect)(&Probe { path, head, len, entries })
+        (safetensors::FORMAT.detect)(&Probe { path: &Location::from(path), head, len, entries })
     };
     for case in cases(&golden()) {
         let path = golden().join(&case.path);

@@ -44,7 +44,7 @@ fn learn(out: &Path) -> Result<(), Failure> {
     let (checkpoint, options) =
         (out.join("checkpoint"), CheckpointOptions { every: 50, ..CheckpointOptions::default() });
     make_checkpoint(&checkpoint, Some(&is_own), &mut net.startup, &mut net.main, &options)?;
-    save_program(&inferring, &out.join("program"), Form::Binary)?;
+    save_program(&inferring, out.join("program"), Form::Binary)?;
 
     let (mut scope, dirs) = (Scope::default(), Dirs::one(&checkpoint));
     Executor::default().run(&net.startup, &mut scope, &[], &[], &dirs)?;
@@ -61,7 +61,7 @@ fn infer(out: &Path) -> Result<(), Failure> {
     let parameters = tensors
         .map(|(name, tensor)| Parameter { name: name.to_owned(), tensor: tensor.clone() })
         .collect();
-    let program = Some(load_program(&out.join("program"))?);
+    let program = Some(load_program(out.join("program"))?);
     let (right, all) = recognized(&Model { program, parameters, ..Model::default() })?;
     println!("{right} of {all} held-out images are recognized");
     if right * 100 >= all * 95 { Ok(()) } else { Err("fewer than 95 % are right".into()) }

@@ -29,7 +29,7 @@ fn main() -> Result<(), Failure> {
     let done = counter.to_vec::<i64>()?.first().copied().unwrap_or(0).cast_unsigned();
     println!("{} variables of step {done}", scope.names().count());
 
-    let main = load_program(&out.join("main"))?;
+    let main = load_program(out.join("main"))?;
     let losses = main.ops().find(|op| op.kind == "reduce_mean").map(|op| op.output("Out"));
     let loss = losses.and_then(|names| names.first()).ok_or("the program has no loss")?;
     let mean = train(&main, loss, &mut scope, (done, done + 100), &dirs)?;

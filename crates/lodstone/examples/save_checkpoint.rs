@@ -28,8 +28,8 @@ fn main() -> Result<(), Failure> {
     // Behind the optimizer, so that all that it needs to go on is saved, and as it is after each step.
     let options = CheckpointOptions { every: 20, ..CheckpointOptions::default() };
     make_checkpoint(&checkpoint, None, &mut net.startup, &mut net.main, &options)?;
-    save_program(&net.main, &out.join("main"), Form::Binary)?;
-    save_program(&net.startup, &out.join("startup"), Form::Binary)?;
+    save_program(&net.main, out.join("main"), Form::Binary)?;
+    save_program(&net.startup, out.join("startup"), Form::Binary)?;
 
     let mut scope = Scope::default();
     Executor::default().run(&net.startup, &mut scope, &[], &[], &Dirs::default())?;

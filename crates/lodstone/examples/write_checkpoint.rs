@@ -34,7 +34,7 @@ fn main() -> Result<(), Failure> {
     let (mut net, checkpoint) = (network()?, out.join("checkpoint"));
     let options = CheckpointOptions { every: STEPS, ..CheckpointOptions::default() };
     make_checkpoint(&checkpoint, None, &mut net.startup, &mut net.main, &options)?;
-    save_program(&net.main, &out.join("main"), Form::Binary)?;
+    save_program(&net.main, out.join("main"), Form::Binary)?;
 
     let mut scope = Scope::default();
     Executor::default().run(&net.startup, &mut scope, &[], &[], &Dirs::default())?;
@@ -47,13 +47,13 @@ fn main() -> Result<(), Failure> {
     let begun = train(&Dirs::one(&checkpoint))?;
     let gone_on = train(&Dirs::one(out.join("ours")))?;
     let snapshot = Contents::of(&net.main, &net.startup, None)?.snapshot(&begun)?;
-    Manager::open(&out.join("serials"), ManagerOptions::default())?.save(STEPS, &snapshot)?;
+    Manager::open(out.join("serials"), ManagerOptions::default())?.save(STEPS, &snapshot)?;
 
     let files =
         [("feed.npz", feed), ("state.npz", values(&begun)), ("expected.npz", values(&gone_on))];
     for (name, parameters) in files {
         let model = Model { parameters, ..Model::default() };
-        lodstone::convert(model, &out.join(name), &ConvertOptions::default())?;
+        lodstone::convert(model, out.join(name), &ConvertOptions::default())?;
     }
     Ok(())
 }

@@ -42,7 +42,7 @@ fn main() -> Result<(), Failure> {
     let programs =
         [("main", &net.main), ("startup", &net.startup), ("loader", &loader), ("saver", &saver)];
     for (name, program) in programs {
-        save_program(program, &out.join(name), Form::Binary)?;
+        save_program(program, out.join(name), Form::Binary)?;
     }
 
     let (mut executor, mut scope) = (Executor::default(), Scope::default());
@@ -56,14 +56,14 @@ fn main() -> Result<(), Failure> {
     let results = named.map(|(name, tensor)| Parameter { name, tensor }).collect();
     for (name, parameters) in [("feed.npz", feed), ("expected.npz", results)] {
         let model = Model { parameters, ..Model::default() };
-        lodstone::convert(model, &out.join(name), &ConvertOptions::default())?;
+        lodstone::convert(model, out.join(name), &ConvertOptions::default())?;
     }
     Ok(())
 }
 
 /// Loads what was saved by the operators of the loader, and compares it with what it should be.
 fn check(out: &Path) -> Result<(), Failure> {
-    let (mut scope, loader) = (Scope::default(), load_program(&out.join("loader"))?);
+    let (mut scope, loader) = (Scope::default(), load_program(out.join("loader"))?);
     Executor::default().run(&loader, &mut scope, &[], &[], &Dirs::one(out))?;
     let wanted = lodstone::open(out.join("changed.npz"))?;
     for Parameter { name, tensor } in &wanted.parameters {

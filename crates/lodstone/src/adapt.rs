@@ -2,13 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use lodstone_model::{Kind, Model, Tensor, Var};
 use lodstone_schema::conventions;
-use lodstone_store::{Blob, Permuted};
+use lodstone_store::{Blob, Location, Permuted};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
@@ -29,9 +28,10 @@ impl Renames {
     ///
     /// # Errors
     /// As [`parse`](Self::parse), or if it cannot be read.
-    pub fn load(path: &Path) -> Result<Self> {
+    pub fn load(path: impl Into<Location>) -> Result<Self> {
+        let path = path.into();
         let fail = |why: String| Error::Renames { place: path.display().to_string(), why };
-        let blob = Blob::open(path, false)?;
+        let blob = Blob::open(&path, false)?;
         if blob.len() > LARGEST {
             return Err(fail("it is larger than such a map may be".to_owned()));
         }

@@ -2,12 +2,11 @@
 
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::Path;
 
 use half::{bf16, f16};
 use lodstone_formats::{Error as FormatError, OpenOptions};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor};
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 
 use crate::{Error, Result, open_with};
 
@@ -29,16 +28,16 @@ pub struct One {
 ///
 /// # Errors
 /// If there is no such tensor.
-pub fn open_record(path: impl AsRef<Path>, index: usize, options: &OpenOptions) -> Result<One> {
-    let path = path.as_ref();
-    let whole = match open_with(path, options) {
+pub fn open_record(path: impl Into<Location>, index: usize, options: &OpenOptions) -> Result<One> {
+    let path = path.into();
+    let whole = match open_with(&path, options) {
         Ok(model) => return nth(model, index),
         // What is in the file was read; it is not to be had.
         Err(error @ Error::Format(FormatError::Unsealed { .. })) => return Err(error),
         Err(error) => error,
     };
     // The error of the whole file says more than that of a record that cannot be found in it.
-    match lodstone_formats::paddle::open_record(path, index, options) {
+    match lodstone_formats::paddle::open_record(&path, index, options) {
         Ok(Some(tensor)) => Ok(One { name: String::new(), tensor, warnings: Vec::new() }),
         Ok(None) | Err(_) => Err(whole),
     }
@@ -48,7 +47,7 @@ pub fn open_record(path: impl AsRef<Path>, index: usize, options: &OpenOptions) 
 ///
 /// # Errors
 /// If there are more, or none.
-pub fn open_only(path: impl AsRef<Path>, options: &OpenOptions) -> Result<One> {
+pub fn open_only(path: impl Into<Location>, options: &OpenOptions) -> Result<One> {
     let model = open_with(path, options)?;
     match model.parameters.len() {
         1 => nth(model, 0),
@@ -60,7 +59,7 @@ pub fn open_only(path: impl AsRef<Path>, options: &OpenOptions) -> Result<One> {
 ///
 /// # Errors
 /// If there is no such tensor: with the names that are closest.
-pub fn open_named(path: impl AsRef<Path>, name: &str, options: &OpenOptions) -> Result<One> {
+pub fn open_named(path: impl Into<Location>, name: &str, options: &OpenOptions) -> Result<One> {
     let model = open_with(path, options)?;
     if let Some(tensor) = model.parameter(name) {
         let (name, tensor) = (name.to_owned(), tensor.clone());

@@ -1,13 +1,13 @@
 //! Any format to any format that can hold it, and back to its own unharmed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use lodstone_formats::{FORMATS, Format, Place, WriteOptions, places};
 use lodstone_lowering::lower;
 use lodstone_model::{DType, Loss, Model, Report};
 use lodstone_schema::onnx::UpgradeError;
 use lodstone_schema::{Findings, conventions, onnx};
-use lodstone_store::link_target;
+use lodstone_store::Location;
 
 use crate::adapt::{Renames, globs, transpose};
 use crate::cast::cast;
@@ -74,8 +74,13 @@ pub struct Conversion {
 /// # Errors
 /// [`Error::Lossy`] if something would be lost that is not allowed; then nothing is written.
 /// Otherwise if the format cannot hold the model, or reading or writing fails.
-pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result<Conversion> {
-    let format = target(&model, out, options.to.as_ref())?;
+pub fn convert(
+    mut model: Model,
+    out: impl Into<Location>,
+    options: &ConvertOptions,
+) -> Result<Conversion> {
+    let out = out.into();
+    let format = target(&model, &out, options.to.as_ref())?;
     for (name, asked, can) in [
         ("split into files of a size", options.write.max_shard_size.is_some(), format.splits),
         ("aligned", options.write.align > 1, format.aligns),
@@ -123,17 +128,17 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
     check_allowed(&report, &options.allow)?;
     let same = options.to == Some(Target::Same);
     let mut broken =
-        if options.write.seal { follow_link(out, &options.write.progress)? } else { Vec::new() };
-    let written = format.write(&model, out, &WriteOptions { same, ..options.write.clone() })?;
+        if options.write.seal { follow_link(&out, &options.write.progress)? } else { Vec::new() };
+    let written = format.write(&model, &out, &WriteOptions { same, ..options.write.clone() })?;
     let (tensors, nbytes) = (model.parameters.len(), model.nbytes());
-    let mut unsealed: Vec<PathBuf> = written.unsealed.into_iter().collect();
+    let mut unsealed: Vec<PathBuf> = written.unsealed.iter().map(Location::to_path_buf).collect();
     // The seal in the directory of what was written was written with it; one beside a link is another.
     let anew = |place: &Place| !written.through_link && place.is_in(&written.root);
-    let places = written.files.iter().flat_map(|file| places(file));
-    let real = written.files.first().and_then(|file| link_target(file));
+    let places = written.files.iter().flat_map(places);
+    let real = written.files.first().and_then(Location::link_target);
     let real = real.filter(|_| written.through_link && options.write.seal);
     let is_beside = |place: &Place| {
-        real.as_deref().and_then(Path::parent).is_some_and(|parent| place.is_in(parent))
+        real.as_ref().and_then(Location::parent).is_some_and(|parent| place.is_in(&parent))
     };
     broken.extend(break_seals(places.filter(|place| !anew(place) && !is_beside(place)))?);
     let missed = broken.into_iter().filter(Broken::is_missed);
@@ -142,10 +147,11 @@ pub fn convert(mut model: Model, out: &Path, options: &ConvertOptions) -> Result
         let what = "has no checksums any more of what was written over";
         report.warn(format!("`{}` {what}", seal.display()));
     }
-    Ok(Conversion { format: format.name, files: written.files, tensors, nbytes, report })
+    let files = written.files.iter().map(Location::to_path_buf).collect();
+    Ok(Conversion { format: format.name, files, tensors, nbytes, report })
 }
 
-fn target(model: &Model, out: &Path, to: Option<&Target>) -> Result<&'static Format> {
+fn target(model: &Model, out: &Location, to: Option<&Target>) -> Result<&'static Format> {
     match to {
         Some(Target::Same) => lodstone_formats::named(&model.format).ok_or_else(|| {
             Error::Absent(format!("{} cannot be written; name another format", model.format))

@@ -71,9 +71,10 @@ pub use lodstone_program as program;
 pub use lodstone_runtime as runtime;
 pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
 pub use lodstone_store::{
-    Blob, Error as StoreError, Escape, Links, Memory, Progress, Recovery, Step, StepKind, recover,
+    Blob, Error as StoreError, Escape, Links, Location, Memory, MemoryStore, Progress, Recovery,
+    Step, StepKind, Store,
 };
-pub use open::{open, open_with};
+pub use open::{open, open_bytes, open_bytes_with, open_with, recover};
 #[cfg(feature = "runtime")]
 pub use run::{Inputs, RunOptions, dirs_beside, run};
 pub use scan::{Danger, DangerKind, Scan, ScanOptions, Unknown, Verdict, scan};

@@ -1,10 +1,9 @@
 //! Paths to models.
 
-use std::path::Path;
-
+use bytes::Bytes;
 use lodstone_formats::{FORMATS, OpenOptions, Probe, check_sealed};
 use lodstone_model::Model;
-use lodstone_store::{exists, is_dir, list_dir};
+use lodstone_store::{Location, MemoryStore, Recovery};
 
 use crate::Result;
 
@@ -15,7 +14,7 @@ use crate::Result;
 /// # Errors
 /// If there is no model at `path`, no format knows it, or it is damaged; if it is sealed, and not all of
 /// its files are.
-pub fn open(path: impl AsRef<Path>) -> Result<Model> {
+pub fn open(path: impl Into<Location>) -> Result<Model> {
     open_with(path, &OpenOptions::default())
 }
 
@@ -23,21 +22,42 @@ pub fn open(path: impl AsRef<Path>) -> Result<Model> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Model> {
-    let path = path.as_ref();
-    let mut model = open_files(path, options)?;
-    check_sealed(path, &mut model, options)?;
+pub fn open_with(path: impl Into<Location>, options: &OpenOptions) -> Result<Model> {
+    let path = path.into();
+    let mut model = open_files(&path, options)?;
+    check_sealed(&path, &mut model, options)?;
     Ok(model)
 }
 
+/// Opens a model that is one file in memory; tensors share its bytes.
+///
+/// A model of several files opens from a [`MemoryStore`] that holds them.
+///
+/// # Errors
+/// As [`open`]; messages call the file `memory`.
+pub fn open_bytes(bytes: impl Into<Bytes>) -> Result<Model> {
+    open_bytes_with(bytes, &OpenOptions::default())
+}
+
+/// Opens a model in memory with options.
+///
+/// # Errors
+/// As [`open_bytes`].
+pub fn open_bytes_with(bytes: impl Into<Bytes>, options: &OpenOptions) -> Result<Model> {
+    const NAME: &str = "memory";
+    let store = MemoryStore::default();
+    store.insert(NAME, bytes).map_err(lodstone_formats::Error::from)?;
+    open_with(store.location(NAME), options)
+}
+
 /// Opens a model of which some files may be sealed, and others not.
-pub(crate) fn open_files(path: &Path, options: &OpenOptions) -> Result<Model> {
-    if !exists(path) {
+pub(crate) fn open_files(path: &Location, options: &OpenOptions) -> Result<Model> {
+    if !path.exists() {
         return open_prefix(path, options);
     }
     let (mut head, mut len, mut entries) = (Vec::new(), 0, None);
-    if is_dir(path) {
-        entries = Some(list_dir(path)?);
+    if path.is_dir() {
+        entries = Some(path.list()?);
     } else {
         let blob = options.file(path)?;
         len = blob.len();
@@ -58,8 +78,17 @@ pub(crate) fn open_files(path: &Path, options: &OpenOptions) -> Result<Model> {
     Ok(model)
 }
 
+/// Finishes a write into a directory that was interrupted, and removes what killed processes have left in it
+/// and beside it.
+///
+/// # Errors
+/// If the directory cannot be opened, or a file cannot be put in its place.
+pub fn recover(directory: impl Into<Location>) -> lodstone_store::Result<Recovery> {
+    directory.into().recover()
+}
+
 /// Opens the model whose files share the beginning `prefix` of their names.
-fn open_prefix(prefix: &Path, options: &OpenOptions) -> Result<Model> {
+fn open_prefix(prefix: &Location, options: &OpenOptions) -> Result<Model> {
     let prefixes = || FORMATS.iter().filter_map(|format| Some((format, format.prefix.as_ref()?)));
     let mut found = prefixes().filter(|(_, hook)| (hook.find)(prefix).is_some());
     let Some((format, _)) = found.next() else {
@@ -79,7 +108,7 @@ fn open_prefix(prefix: &Path, options: &OpenOptions) -> Result<Model> {
     Ok(model)
 }
 
-fn unrecognized(path: &Path, head: &[u8], is_dir: bool) -> lodstone_formats::Error {
+fn unrecognized(path: &Location, head: &[u8], is_dir: bool) -> lodstone_formats::Error {
     let path = path.to_path_buf();
     if is_dir {
         let why = "no file in the directory is one of a model".to_owned();

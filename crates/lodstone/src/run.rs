@@ -1,11 +1,9 @@
 //! Models that are run.
 
-use std::path::Path;
-
 use lodstone_model::{Lod, Model, Parameter, Tensor};
 use lodstone_runtime::{Dirs, Prepared, Scope};
 use lodstone_schema::conventions;
-use lodstone_store::is_dir;
+use lodstone_store::Location;
 
 use crate::{Error, OpenOptions, Result, open_with};
 
@@ -23,7 +21,12 @@ impl Inputs {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn read(&mut self, name: Option<&str>, path: &Path, options: &OpenOptions) -> Result<()> {
+    pub fn read(
+        &mut self,
+        name: Option<&str>,
+        path: impl Into<Location>,
+        options: &OpenOptions,
+    ) -> Result<()> {
         let mut model = open_with(path, options)?;
         model.load()?;
         let one = model.parameters.len() == 1;
@@ -70,11 +73,10 @@ impl Inputs {
 }
 
 /// Where operators of the model at a path may load from, unless somebody says more: its directory. They may save nowhere.
-pub fn dirs_beside(path: &Path) -> Dirs {
-    let dir = if is_dir(path) { Some(path) } else { path.parent() };
-    // The parent of a bare name is empty.
-    let dir = dir.map(|dir| if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
-    Dirs { read: dir.map(Path::to_path_buf), ..Dirs::default() }
+pub fn dirs_beside(path: impl Into<Location>) -> Dirs {
+    let path = path.into();
+    let dir = if path.is_dir() { Some(path) } else { path.parent() };
+    Dirs { read: dir.map(Location::or_here), ..Dirs::default() }
 }
 
 /// What a run may do.

@@ -1,13 +1,14 @@
 //! Writing down what a model is, so that any change of it is found.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use lodstone_formats::{
     OpenOptions, Place, Seal, SealedFile, SealedModel, Seals, TensorRanges, places,
 };
 use lodstone_model::Model;
-use lodstone_store::{Blob, Commit, Progress, SEAL, SourceFile, is_dir, link_target, plain};
+use lodstone_store::{Blob, Commit, Location, Progress, SEAL, SourceFile, plain};
 
 use crate::open::open_files;
 use crate::{Error, Result};
@@ -32,17 +33,17 @@ pub struct Sealing {
 /// If the model cannot be opened; if it is sealed and not what was sealed, unless `replace` says
 /// that it should be sealed as it is now; if the seal cannot be written.
 pub fn seal(
-    path: impl AsRef<Path>,
+    path: impl Into<Location>,
     options: &OpenOptions,
     replace: bool,
     progress: &Progress,
 ) -> Result<Sealing> {
-    let path = path.as_ref();
+    let path = path.into();
     let options = OpenOptions { verify: !replace, ..options.clone() }.stopped_by(progress);
-    let model = open_files(path, &options)?;
+    let model = open_files(&path, &options)?;
     let mut sealing = Sealing { tensors: model.parameters.len(), ..Sealing::default() };
     let mut tensors = TensorRanges::of(&model);
-    for Directory { root, files } in by_directory(path, &model)? {
+    for Directory { root, files } in by_directory(&path, &model)? {
         let mut sealed = Vec::new();
         for (name, blob) in &files {
             sealing.files += 1;
@@ -73,39 +74,36 @@ pub fn seal(
 }
 
 /// Begins to change the seal of a directory, which nobody else does until it is written.
-fn begin(root: &Path, progress: &Progress) -> Result<Commit> {
-    let directory = if root.as_os_str().is_empty() { Path::new(".") } else { root };
-    let mut commit = Commit::existing(directory, progress.clone())?;
+fn begin(root: &Location, progress: &Progress) -> Result<Commit> {
+    let mut commit = Commit::existing(root, progress.clone())?;
     commit.alone()?;
     Ok(commit)
 }
 
 /// Writes the seal of a directory.
-fn write(seal: &Seal, root: &Path, mut commit: Commit) -> Result<PathBuf> {
+fn write(seal: &Seal, root: &Location, mut commit: Commit) -> Result<PathBuf> {
     commit.write_seal::<Error>(|out| Ok(seal.write(out)?))?;
     commit.publish()?;
-    Ok(root.join(SEAL))
+    Ok(root.join(SEAL).to_path_buf())
 }
 
 /// A directory with a seal, and the files of a model that it is of, by their names in it.
 pub(crate) struct Directory {
-    pub(crate) root: PathBuf,
+    pub(crate) root: Location,
     pub(crate) files: Vec<(String, Blob)>,
 }
 
 /// The files of a model by the directory whose seal they belong to: that of the model, or that of a
 /// file elsewhere.
-pub(crate) fn by_directory(path: &Path, model: &Model) -> Result<Vec<Directory>> {
-    let home = if is_dir(path) { path } else { path.parent().unwrap_or(Path::new("")) };
+pub(crate) fn by_directory(path: &Location, model: &Model) -> Result<Vec<Directory>> {
+    let home = if path.is_dir() { path.clone() } else { path.directory() };
     let mut directories: Vec<Directory> = Vec::new();
     for blob in &model.files {
-        let file = source(blob)?.path();
-        let (root, name) = match file.strip_prefix(home) {
-            Ok(name) => (home, name),
-            Err(_) => {
-                let name = file.file_name().map(Path::new).unwrap_or(file);
-                (file.parent().unwrap_or(Path::new("")), name)
-            }
+        let file = source(blob)?.location();
+        let is_here = Arc::ptr_eq(file.store(), home.store());
+        let (root, name) = match file.path().strip_prefix(home.path()) {
+            Ok(name) if is_here => (home.clone(), name),
+            _ => (file.directory(), file.file_name().map_or(file.path(), Path::new)),
         };
         let Some(name) = name.to_str().map(plain) else {
             let what = format!("`{}`: a seal has names in UTF-8 alone", file.display());
@@ -115,7 +113,7 @@ pub(crate) fn by_directory(path: &Path, model: &Model) -> Result<Vec<Directory>>
         match directories.iter_mut().find(|known| known.root == root) {
             Some(known) if known.files.iter().any(|(name, _)| *name == file.0) => {}
             Some(known) => known.files.push(file),
-            None => directories.push(Directory { root: root.to_path_buf(), files: vec![file] }),
+            None => directories.push(Directory { root, files: vec![file] }),
         }
     }
     Ok(directories)
@@ -130,13 +128,10 @@ pub(crate) fn source(blob: &Blob) -> Result<&SourceFile> {
 /// Before the file that the symbolic link at `path` leads to is written over and sealed: what seals on the way to the
 /// link know of it goes into the seal beside the file. That seal then changes with the file, in one step; a crash
 /// leaves neither a file without a seal, nor a seal of another content. Gives the seals that have lost a model.
-pub(crate) fn follow_link(path: &Path, progress: &Progress) -> Result<Vec<Broken>> {
-    let Some(real) = link_target(path) else { return Ok(Vec::new()) };
-    let (Some(root), Some(name)) = (real.parent(), real.file_name().and_then(|name| name.to_str()))
-    else {
-        return Ok(Vec::new());
-    };
-    let is_far = |place: &Place| !real.starts_with(&place.root);
+pub(crate) fn follow_link(path: &Location, progress: &Progress) -> Result<Vec<Broken>> {
+    let Some(real) = path.link_target() else { return Ok(Vec::new()) };
+    let (root, Some(name)) = (real.directory(), real.name()) else { return Ok(Vec::new()) };
+    let is_far = |place: &Place| !real.path().starts_with(place.root.path());
     let Some((place, checks)) = Seals::default().of(path)?.filter(|(place, _)| is_far(place))
     else {
         return Ok(Vec::new());
@@ -144,19 +139,19 @@ pub(crate) fn follow_link(path: &Path, progress: &Progress) -> Result<Vec<Broken
     let old = Seal::load(&place.root)?.unwrap_or_default();
     let lists = |model: &SealedModel| model.files.iter().any(|file| file.name == place.name);
     let format = old.models.into_iter().find(lists).map(|model| model.format).unwrap_or_default();
-    let commit = begin(root, progress)?;
-    let mut seal = Seal::load(root)?.unwrap_or_default();
+    let commit = begin(&root, progress)?;
+    let mut seal = Seal::load(&root)?.unwrap_or_default();
     seal.remove(&[name.to_owned()]);
     let files = vec![SealedFile { name: name.to_owned(), checks }];
     seal.models.push(SealedModel { format, files });
-    write(&seal, root, commit)?;
+    write(&seal, &root, commit)?;
     break_seals(std::iter::once(place))
 }
 
 /// A seal that has lost models.
 pub(crate) struct Broken {
     pub(crate) seal: PathBuf,
-    files: Vec<PathBuf>,
+    files: Vec<Location>,
 }
 
 impl Broken {
@@ -171,15 +166,17 @@ impl Broken {
 /// files anew calls it, so that they are not held against the old ones. A seal that cannot be read says
 /// nothing about any file.
 pub(crate) fn break_seals(places: impl Iterator<Item = Place>) -> Result<Vec<Broken>> {
-    let mut known: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
+    let mut known: HashMap<Location, Vec<String>> = HashMap::new();
     for Place { root, name } in places {
         known.entry(root).or_default().push(name);
     }
+    let mut known: Vec<_> = known.into_iter().collect();
+    known.sort_by(|(a, _), (b, _)| a.path().cmp(b.path()));
     let broken = known.iter().map(|(root, names)| break_seal(root, names));
     broken.filter_map(Result::transpose).collect()
 }
 
-fn break_seal(root: &Path, names: &[String]) -> Result<Option<Broken>> {
+fn break_seal(root: &Location, names: &[String]) -> Result<Option<Broken>> {
     let lists = |seal: Seal| names.iter().any(|name| seal.file(name).is_some());
     // Most do not: nothing is locked there, or written.
     if !Seal::load(root).is_ok_and(|seal| seal.is_some_and(lists)) {

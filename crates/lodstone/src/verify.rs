@@ -10,8 +10,8 @@ use lodstone_formats::{Error as FormatError, OpenOptions, Place, Seals, called};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
 use lodstone_schema::{Finding, FindingKind, Findings, conventions};
 use lodstone_store::{
-    Blob, Checks, Damage, Error as StoreError, Progress, SEAL, SourceFile, Stamp, crc32_of, exists,
-    is_dir, list_dir,
+    Blob, Checks, Damage, Error as StoreError, Location, Progress, SEAL, SourceFile, Stamp,
+    crc32_of,
 };
 use serde::Serialize;
 
@@ -97,13 +97,13 @@ pub enum DefectKind {
 /// If that cannot be told: there is no model at `path`, no format knows it, it cannot be read, it asks for more
 /// than a reader takes on, or [it changed meanwhile](Error::ChangedMeanwhile).
 pub fn verify(
-    path: impl AsRef<Path>,
+    path: impl Into<Location>,
     options: &OpenOptions,
     progress: &Progress,
 ) -> Result<Verification> {
-    let path = path.as_ref();
-    let before = Snapshot::of(path);
-    let verified = verify_as_is(path, options, progress);
+    let path = path.into();
+    let before = Snapshot::of(&path);
+    let verified = verify_as_is(&path, options, progress);
     let is_whole = verified.as_ref().is_ok_and(|found| found.whole);
     let has_changed = match &verified {
         Err(Error::Format(error)) => {
@@ -111,14 +111,18 @@ pub fn verify(
         }
         _ => false,
     };
-    if has_changed || (!is_whole && Snapshot::of(path) != before) {
+    if has_changed || (!is_whole && Snapshot::of(&path) != before) {
         return Err(Error::ChangedMeanwhile(path.to_path_buf()));
     }
     verified
 }
 
 /// The same, of a model that nobody changes meanwhile.
-fn verify_as_is(path: &Path, options: &OpenOptions, progress: &Progress) -> Result<Verification> {
+fn verify_as_is(
+    path: &Location,
+    options: &OpenOptions,
+    progress: &Progress,
+) -> Result<Verification> {
     let plain = OpenOptions { verify: false, ..options.clone() }.stopped_by(progress);
     let open = || open_with(path, &plain);
     // Both in any case: the seal can name the damage where the structure cannot be read any more.
@@ -153,20 +157,19 @@ fn verify_as_is(path: &Path, options: &OpenOptions, progress: &Progress) -> Resu
 struct Snapshot(BTreeMap<PathBuf, Option<Stamp>>);
 
 impl Snapshot {
-    fn of(path: &Path) -> Self {
+    fn of(path: &Location) -> Self {
         let mut found = BTreeMap::new();
-        let mut take = |path: PathBuf| {
-            let stamp = Stamp::of(&path).ok();
-            found.insert(path, stamp);
+        let mut take = |path: &Location| {
+            let stamp = path.stamp().ok();
+            found.insert(path.to_path_buf(), stamp);
         };
-        take(path.to_path_buf());
-        let directory = if is_dir(path) { path } else { path.parent().unwrap_or(Path::new("")) };
-        take(directory.join(SEAL));
-        let here = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        for entry in list_dir(here).unwrap_or_default() {
-            if directory == path || entry.name.starts_with(stem) {
-                take(directory.join(entry.name));
+        take(path);
+        let directory = if path.is_dir() { path.clone() } else { path.directory() };
+        take(&directory.join(SEAL));
+        let stem = path.stem().unwrap_or_default();
+        for entry in directory.list().unwrap_or_default() {
+            if directory == *path || entry.name.starts_with(stem) {
+                take(&directory.join(entry.name));
             }
         }
         Self(found)
@@ -176,13 +179,13 @@ impl Snapshot {
 /// Compares everything that is sealed of what was asked for; gives the places of those files in their
 /// seals.
 fn compare_sealed(
-    path: &Path,
+    path: &Location,
     options: &OpenOptions,
     progress: &Progress,
 ) -> Result<(Verification, HashSet<Place>)> {
     let mut found = Verification { schema: 1, ..Verification::default() };
     let (mut compared, seals) = (HashSet::new(), Seals::default());
-    for path in [Some(path), options.params.as_deref()].into_iter().flatten() {
+    for path in [Some(path), options.params.as_ref()].into_iter().flatten() {
         let Some(sealed) = found.unless_damaged(path, seals.asked(path))?.flatten() else {
             continue;
         };
@@ -207,7 +210,7 @@ fn compare_others(
 ) -> Result<()> {
     let (mut uncovered, seals) = (Vec::new(), Seals::default());
     for blob in &model.files {
-        let path = source(blob)?.path();
+        let path = source(blob)?.location();
         let Some(sealed) = found.unless_damaged(path, seals.of(path))? else { return Ok(()) };
         match sealed {
             None => uncovered.push(path),
@@ -233,7 +236,7 @@ impl Verification {
     /// What was found by a seal, if the seals can be read; one that is damaged is a defect.
     fn unless_damaged<T>(
         &mut self,
-        path: &Path,
+        path: &Location,
         sealed: Result<T, FormatError>,
     ) -> Result<Option<T>> {
         match sealed {
@@ -257,21 +260,23 @@ fn compare(
     found: &mut Verification,
 ) -> Result<()> {
     let path = place.root.join(&place.name);
-    if !exists(&path) {
+    if !path.exists() {
         let message = format!("`{}` was sealed and is not there", path.display());
-        found.findings.push(Defect { file: Some(path), ..plain(DefectKind::Missing, message) });
+        found
+            .findings
+            .push(Defect { file: Some(path.to_path_buf()), ..plain(DefectKind::Missing, message) });
         return Ok(());
     }
     let file = SourceFile::open(&path, false)?;
     if checks.len() != file.len() {
         let (sealed, found_len) = (checks.len(), file.len());
-        let error = StoreError::Resized { path: path.clone(), sealed, found: found_len };
+        let error = StoreError::Resized { path: path.to_path_buf(), sealed, found: found_len };
         let defect = plain(DefectKind::Seal, error.to_string());
-        found.findings.push(Defect { file: Some(path), ..defect });
+        found.findings.push(Defect { file: Some(path.to_path_buf()), ..defect });
         return Ok(());
     }
     for damage in checks.damages(&file, progress)? {
-        found.findings.push(defect_at(&path, damage));
+        found.findings.push(defect_at(path.path(), damage));
     }
     found.pieces += checks.pieces();
     found.files += 1;
@@ -281,7 +286,7 @@ fn compare(
 
 /// Looks into a model that could be opened.
 fn look(
-    path: &Path,
+    path: &Location,
     model: &Model,
     compared: HashSet<Place>,
     progress: &Progress,
@@ -332,12 +337,13 @@ fn look(
 
 /// Parameters that a program asks for and no file has. Who names the file of a program alone asks for
 /// nothing else; and a program is saved alone into a directory, under a name that says nothing of parameters.
-fn missing(path: &Path, model: &Model, found: &mut Verification) {
+fn missing(path: &Location, model: &Model, found: &mut Verification) {
     let file = model.files.first().and_then(|blob| source(blob).ok()).map(SourceFile::path);
     let name = file.and_then(Path::file_name).and_then(|name| name.to_str());
     let is_program_alone =
         model.files.len() == 1 && matches!(name, Some("__model__" | "__model__.txt"));
-    let alone = model.parameters.is_empty() && exists(path) && (!is_dir(path) || is_program_alone);
+    let alone =
+        model.parameters.is_empty() && path.exists() && (!path.is_dir() || is_program_alone);
     let Some(program) = model.program.as_ref().filter(|_| !alone) else { return };
     let conventions = conventions(program);
     let name = |parameter: &Parameter| (conventions.variable_of)(&parameter.name).to_owned();
@@ -418,12 +424,12 @@ fn defect_at(path: &Path, damage: Damage) -> Defect {
 
 /// An error of reading as something that is wrong with the model, unless it leaves open whether
 /// anything is.
-fn defect_of(path: &Path, error: Error) -> Result<Defect> {
+fn defect_of(path: &Location, error: Error) -> Result<Defect> {
     let Error::Format(inner) = &error else { return Err(error) };
     kind_of(path, inner.cause()).map(|kind| plain(kind, error.to_string())).ok_or(error)
 }
 
-fn kind_of(path: &Path, error: &FormatError) -> Option<DefectKind> {
+fn kind_of(path: &Location, error: &FormatError) -> Option<DefectKind> {
     Some(match error {
         FormatError::Store(error) => match error {
             StoreError::Malformed { .. } | StoreError::OutOfRange { .. } => DefectKind::Structure,
@@ -433,7 +439,7 @@ fn kind_of(path: &Path, error: &FormatError) -> Option<DefectKind> {
         FormatError::Mismatch { .. } | FormatError::Json { .. } => DefectKind::Structure,
         FormatError::Seal { .. } => DefectKind::Seal,
         // A part of the model, rather than the model.
-        FormatError::NoModel { path: absent, .. } if absent != path => DefectKind::Missing,
+        FormatError::NoModel { path: absent, .. } if absent != path.path() => DefectKind::Missing,
         _ => return None,
     })
 }

@@ -42,7 +42,7 @@ fn unrelated(dir: &Path, name: &str) {
         allow: lodstone::Loss::ALL.to_vec(),
         ..lodstone::ConvertOptions::default()
     };
-    lodstone::convert(model, &dir.join(name), &options).expect("written");
+    lodstone::convert(model, dir.join(name), &options).expect("written");
 }
 
 /// The names of what is saved with a program.
@@ -97,7 +97,7 @@ fn ambiguous(path: &Path, candidates: [&str; 2]) {
     }
     // Named, either is read.
     for name in candidates {
-        let params = Some(path.parent().expect("a directory").join(name));
+        let params = Some(path.parent().expect("a directory").join(name).into());
         let options = OpenOptions { params, ..OpenOptions::default() };
         open_with(path, &options).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
@@ -156,7 +156,7 @@ fn a_file_beside_shards_that_is_none_of_them_is_told_or_refused() {
     let write =
         lodstone::WriteOptions { max_shard_size: Some(9000), ..lodstone::WriteOptions::default() };
     let options = lodstone::ConvertOptions { weights_only: true, write, ..Default::default() };
-    let first = lodstone::convert(model, &dir.path().join("model.safetensors"), &options);
+    let first = lodstone::convert(model, dir.path().join("model.safetensors"), &options);
     let shard = first
         .expect("written")
         .files

@@ -22,7 +22,8 @@ fn models() -> Vec<(String, Model)> {
         let index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
         for case in index["cases"].as_array().expect("cases") {
             let path = golden().join(format).join(case["path"].as_str().expect("a path"));
-            let params = case["params"].as_str().map(|params| golden().join(format).join(params));
+            let params =
+                case["params"].as_str().map(|params| golden().join(format).join(params).into());
             let options = OpenOptions { params, ..OpenOptions::default() };
             // Some golden arrays are there to be refused; the suite of their format says which.
             if let Ok(model) = open_with(&path, &options) {
@@ -377,12 +378,12 @@ fn row_sparse_tensors_and_selected_rows_are_the_same_where_rows_ascend() {
         ..ConvertOptions::default()
     };
     let there = open(golden().join("mxnet/1.9.1/sparse.params")).expect("a model");
-    convert(there.clone(), &out("paddle"), &to("paddle-vars")).expect("lossless");
+    convert(there.clone(), out("paddle"), &to("paddle-vars")).expect("lossless");
     let paddle = open(out("paddle")).expect("a model");
     let rows = paddle.parameter("rows").expect("rows");
     let Kind::SelectedRows { height, .. } = rows.kind else { panic!("{}", rows.kind.name()) };
     assert_eq!((height, &*rows.shape), (6, &[2, 3][..]));
-    convert(paddle, &out("back.params"), &to("mxnet-params")).expect("lossless");
+    convert(paddle, out("back.params"), &to("mxnet-params")).expect("lossless");
     let back = open(out("back.params")).expect("a model");
     for name in ["rows", "no rows"] {
         let (now, then) =
@@ -400,7 +401,7 @@ fn row_sparse_tensors_and_selected_rows_are_the_same_where_rows_ascend() {
     // Rows that repeat mean their sum: MXNet has no such thing.
     let repeated = open(golden().join("paddle/1.8.5/repeated_rows.selectedrows")).expect("a model");
     let options = ConvertOptions { include: Vec::new(), ..to("mxnet-params") };
-    let refused = convert(repeated, &out("repeated.params"), &options);
+    let refused = convert(repeated, out("repeated.params"), &options);
     assert!(
         matches!(refused, Err(Error::Lossy(losses)) if losses.contains_key(&Loss::SelectedRows))
     );

@@ -4,6 +4,7 @@
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use lodstone::Location;
 use lodstone::{
     ConvertOptions, Error, FormatError, Model, OpenOptions, Progress, Target, Verification,
     WriteOptions, convert, open, open_record, open_with, seal, verify,
@@ -27,7 +28,7 @@ fn copied(dir: &Path, files: &[(&str, &str)]) {
 }
 
 fn options(params: &Path) -> OpenOptions {
-    OpenOptions { params: Some(params.to_path_buf()), ..OpenOptions::default() }
+    OpenOptions { params: Some(params.into()), ..OpenOptions::default() }
 }
 
 fn written(model: Model, out: &Path, format: &str, sealed: bool) -> Vec<String> {
@@ -122,7 +123,7 @@ fn files_that_a_model_names_are_compared_under_every_spelling_and_by_seals_betwe
     sealed(&dir.path().join("sub/x"));
     flip(&dir.path().join("sub/x"));
     symlink("sub/x", dir.path().join("link")).expect("a link");
-    let directory = OpenOptions::default().dir(dir.path()).expect("a directory");
+    let directory = OpenOptions::default().dir(&Location::from(dir.path())).expect("a directory");
     for name in ["sub/x", "./sub//x", "sub/./x", "link"] {
         let blob = directory.open_file(name).expect("open").expect("there");
         assert!(blob.read().expect_err(name).to_string().contains("is damaged"), "{name}");

@@ -339,11 +339,11 @@ fn a_renamed_parameter_is_renamed_in_the_program_too() {
         renames: Renames::parse("conv2d_0.w_0 image").expect("a map"),
         ..ConvertOptions::default()
     };
-    let refused = convert(digits(), &dir.path().join("n.pdmodel"), &options);
+    let refused = convert(digits(), dir.path().join("n.pdmodel"), &options);
     assert!(refused.is_err(), "{refused:?}");
     let transposed =
         ConvertOptions { transpose: vec!["*".to_owned()], ..ConvertOptions::default() };
-    let refused = convert(digits(), &dir.path().join("n.pdmodel"), &transposed);
+    let refused = convert(digits(), dir.path().join("n.pdmodel"), &transposed);
     assert!(refused.expect_err("no").to_string().contains("would not fit the program"));
 }
 

@@ -65,7 +65,7 @@ fn write(case: &Case, other: bool, directory: &Path, progress: Progress) -> lods
     let write = WriteOptions { progress, max_shard_size, ..WriteOptions::default() };
     let (to, allow) = (Some(Target::Format(case.format.to_owned())), Loss::ALL.to_vec());
     let options = ConvertOptions { to, write, allow, ..ConvertOptions::default() };
-    convert(model, &directory.join(case.name), &options).map(drop)
+    convert(model, directory.join(case.name), &options).map(drop)
 }
 
 fn values(path: &Path) -> Vec<(String, Vec<u8>)> {

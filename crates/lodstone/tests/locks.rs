@@ -32,7 +32,8 @@ fn models() -> BTreeMap<String, Model> {
         let index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
         for case in index["cases"].as_array().expect("cases") {
             let name = case["path"].as_str().expect("a path");
-            let params = case["params"].as_str().map(|params| golden().join(format).join(params));
+            let params =
+                case["params"].as_str().map(|params| golden().join(format).join(params).into());
             let options = OpenOptions { params, ..OpenOptions::default() };
             if let Ok(model) = open_with(golden().join(format).join(name), &options) {
                 models.insert(format!("{format}/{name}"), model);

@@ -146,7 +146,7 @@ fn what_moves_a_model_holds_a_constant_of_it() {
     let to = |input: &str, out: &str, options: &ConvertOptions| {
         let allow = Loss::ALL.to_vec();
         let options = ConvertOptions { allow, ..options.clone() };
-        convert(open(at(input)).expect("a model"), &at(out), &options).expect("converted");
+        convert(open(at(input)).expect("a model"), at(out), &options).expect("converted");
     };
     let usual = ConvertOptions::default();
     let same = ConvertOptions { to: Some(Target::Same), ..usual.clone() };
@@ -186,7 +186,7 @@ fn what_moves_a_model_holds_a_constant_of_it() {
         }),
         ("to ONNX", &|| {
             let parameters = open(at("a.safetensors")).expect("a model").parameters;
-            convert(giving(parameters), &at("h.onnx"), &usual).expect("converted");
+            convert(giving(parameters), at("h.onnx"), &usual).expect("converted");
         }),
         ("ONNX as it is", &|| to("h.onnx", "i.onnx", &same)),
         ("ONNX with external data", &|| {

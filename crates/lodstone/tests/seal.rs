@@ -362,7 +362,7 @@ fn writers_of_one_directory_leave_each_others_seals_alone() {
             write: WriteOptions { seal, ..WriteOptions::default() },
             ..ConvertOptions::default()
         };
-        convert(model.clone(), &dir.path().join(name), &options).expect("written");
+        convert(model.clone(), dir.path().join(name), &options).expect("written");
     };
     let is_sealed = |name: &str| {
         let found = checked(&dir.path().join(name));
@@ -466,8 +466,8 @@ fn a_crash_while_a_model_is_replaced_through_a_link_leaves_it_with_its_seal() {
             let options = ConvertOptions { write, ..ConvertOptions::default() };
             let done = convert(model, &link, &options).is_ok();
             // A write of several files that was interrupted is refused by name, until it is finished.
-            recover(&dir.path().join("store")).expect("recovered");
-            recover(&dir.path().join("links")).expect("recovered");
+            recover(dir.path().join("store")).expect("recovered");
+            recover(dir.path().join("links")).expect("recovered");
             let found = checked(&link);
             assert!(found.sealed && found.whole, "by_link {by_link}, step {stop}: {found:?}");
             if done {

@@ -19,7 +19,7 @@ fn model() -> Model {
 
 fn data() -> Inputs {
     let mut inputs = Inputs::default();
-    inputs.read(None, DATA.as_ref(), &OpenOptions::default()).unwrap();
+    inputs.read(None, DATA, &OpenOptions::default()).unwrap();
     inputs
 }
 
@@ -234,8 +234,7 @@ fn what_is_saved_goes_on_with_the_same_random_numbers_and_samples() {
     training.save(&saved, &[("notes.txt", b"as they were")]).unwrap();
     assert_eq!(lodstone::startup_beside(&saved, &OpenOptions::default()).unwrap(), options.startup);
 
-    let mut manager =
-        Manager::open(&dir.path().join("serials"), ManagerOptions::default()).unwrap();
+    let mut manager = Manager::open(dir.path().join("serials"), ManagerOptions::default()).unwrap();
     let serial = manager.save(training.done(), &training.snapshot().unwrap()).unwrap().serial;
     // What the model begins with does not count.
     let again = TrainOptions { resume: Some(serial), ..options };

@@ -1,12 +1,11 @@
 //! Programs in files, and operators that load and save.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 
 use lodstone_formats::paddle::program;
 use lodstone_model::{Limits, Program, Var};
 use lodstone_schema::paddle::is_saved;
-use lodstone_store::{Blob, Commit, Output, Progress, check_relative, is_dir};
+use lodstone_store::{Blob, Commit, Location, Output, Progress, check_relative};
 
 use crate::error::{Error, Result, variable};
 use crate::network::{Variable, push};
@@ -40,12 +39,13 @@ pub enum Form {
 ///
 /// # Errors
 /// If it cannot be written, or the disk does not take it; then nothing has changed.
-pub fn save_program(program: &Program, dir: &Path, form: Form) -> Result<()> {
+pub fn save_program(program: &Program, dir: impl Into<Location>, form: Form) -> Result<()> {
+    let dir = dir.into();
     let (name, bytes) = match form {
         Form::Binary => (FILE, program::write(program)?),
         Form::Text => (TEXT, program::write_text(program)?),
     };
-    let mut commit = match is_dir(dir) {
+    let mut commit = match dir.is_dir() {
         true => Commit::existing(dir, Progress::default())?,
         false => Commit::directory(dir, Progress::default())?,
     };
@@ -57,8 +57,9 @@ pub fn save_program(program: &Program, dir: &Path, form: Form) -> Result<()> {
 ///
 /// # Errors
 /// If there is none, or it is damaged.
-pub fn load_program(dir: &Path) -> Result<Program> {
-    let name = if lodstone_store::is_there(&dir.join(FILE))? { FILE } else { TEXT };
+pub fn load_program(dir: impl Into<Location>) -> Result<Program> {
+    let dir = dir.into();
+    let name = if dir.join(FILE).is_there()? { FILE } else { TEXT };
     let path = dir.join(name);
     let blob = Blob::open(&path, true)?;
     Ok(program::open(&blob, &path.display().to_string(), &Limits::default())?)

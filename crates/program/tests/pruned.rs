@@ -34,7 +34,7 @@ fn borrowed(names: &[String]) -> Vec<&str> {
 }
 
 fn pruned(name: &str, case: &Value) -> (Program, Program) {
-    let main = load_program(&folder().join(name).join("main")).unwrap();
+    let main = load_program(folder().join(name).join("main")).unwrap();
     let (feeds, targets) = (names(case, "feed"), names(case, "gives"));
     let pruned = prune(&main, &borrowed(&feeds), &borrowed(&targets)).unwrap();
     (main, pruned)
@@ -83,7 +83,7 @@ fn told(op: &Op) -> Value {
 fn what_is_left_gives_what_the_whole_gives() {
     for (name, case) in cases() {
         let (_, pruned) = pruned(&name, &case);
-        let startup = load_program(&folder().join(&name).join("startup")).unwrap();
+        let startup = load_program(folder().join(&name).join("startup")).unwrap();
         let (mut executor, mut scope) = (Executor::default(), Scope::default());
         executor.run(&startup, &mut scope, &[], &[], &Dirs::default()).unwrap();
         let feed = case["feed"].as_object().unwrap();

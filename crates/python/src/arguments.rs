@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lodstone::{ConvertOptions, DType, ExternalData, Loss, OpenOptions, Renames, Target};
+use lodstone::{ConvertOptions, DType, ExternalData, Location, Loss, OpenOptions, Renames, Target};
 use pyo3::Borrowed;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -38,7 +38,7 @@ impl<'py> Arguments<'py> {
     /// How to open a model.
     pub(crate) fn opening(&self) -> PyResult<OpenOptions> {
         Ok(OpenOptions {
-            params: self.get("params")?,
+            params: self.get::<Option<PathBuf>>("params")?.map(Location::from),
             mmap: self.get("mmap")?,
             verify: self.get("verify")?,
             ..OpenOptions::default()

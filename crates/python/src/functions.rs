@@ -3,8 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use lodstone::{ConvertOptions, DiffOptions, OpenOptions, Parameter, Progress, ScanOptions};
+use lodstone::{
+    ConvertOptions, DiffOptions, Location, MemoryStore, OpenOptions, Parameter, Progress,
+    ScanOptions,
+};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
 use serde_json::json;
 
 use crate::arguments::{Arguments, Source, renames};
@@ -24,6 +30,20 @@ pub(crate) fn open(py: Python<'_>, path: PathBuf, opening: Arguments<'_>) -> PyR
     opened.map(Model::new).map_err(|error| raise(py, error))
 }
 
+/// Opens a model that is bytes, which its tensors share.
+#[pyfunction]
+pub(crate) fn open_bytes(
+    py: Python<'_>,
+    bytes: PyBackedBytes,
+    opening: Arguments<'_>,
+) -> PyResult<Model> {
+    let options = opening.opening()?;
+    let bytes = bytes::Bytes::from_owner(bytes);
+    let opened =
+        run(py, None, |progress| lodstone::open_bytes_with(bytes, &options.stopped_by(progress)))?;
+    opened.map(Model::new).map_err(|error| raise(py, error))
+}
+
 #[pyfunction]
 pub(crate) fn convert<'py>(
     py: Python<'py>,
@@ -36,7 +56,7 @@ pub(crate) fn convert<'py>(
     let (source, opening) = (source.ready(), opening.opening()?);
     let options = converting.converting()?;
     let open = move |progress: &Progress| source.open(&opening.stopped_by(progress));
-    write(py, open, out, options, progress)
+    write(py, open, out.into(), options, progress)
 }
 
 /// Writes tensors as a model of their own.
@@ -49,25 +69,51 @@ pub(crate) fn save<'py>(
     converting: Arguments<'py>,
     progress: Option<Py<PyAny>>,
 ) -> Found<'py> {
-    let parameter = |tensor: &Bound<'py, Tensor>| {
+    let model = model_of(&tensors, metadata);
+    write(py, move |_| Ok(model), out.into(), converting.converting()?, progress)
+}
+
+/// The bytes of the file that tensors make up, in a format that is one file.
+#[pyfunction]
+pub(crate) fn save_bytes<'py>(
+    py: Python<'py>,
+    tensors: Vec<Bound<'py, Tensor>>,
+    metadata: BTreeMap<String, String>,
+    converting: Arguments<'py>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let (store, model) = (MemoryStore::default(), model_of(&tensors, metadata));
+    let (out, options) = (store.location("model"), converting.converting()?);
+    let done = run(py, None, move |_| lodstone::convert(model, out, &options))?;
+    let done = done.map_err(|error| raise(py, error))?;
+    match done.files.as_slice() {
+        [file] => Ok(PyBytes::new(py, &store.get(file).unwrap_or_default())),
+        files => {
+            let (format, count) = (done.format, files.len());
+            let what = format!("{format} is {count} files here, which are not one string of bytes");
+            Err(PyValueError::new_err(what))
+        }
+    }
+}
+
+fn model_of(tensors: &[Bound<'_, Tensor>], metadata: BTreeMap<String, String>) -> lodstone::Model {
+    let parameter = |tensor: &Bound<'_, Tensor>| {
         let tensor = tensor.get();
         Parameter { name: tensor.name().into_owned(), tensor: tensor.tensor().clone() }
     };
     let parameters = tensors.iter().map(parameter).collect();
-    let model = lodstone::Model { parameters, metadata, ..lodstone::Model::default() };
-    write(py, move |_| Ok(model), out, converting.converting()?, progress)
+    lodstone::Model { parameters, metadata, ..lodstone::Model::default() }
 }
 
 fn write<'py>(
     py: Python<'py>,
     model: impl FnOnce(&Progress) -> lodstone::Result<lodstone::Model> + Send,
-    out: PathBuf,
+    out: Location,
     mut options: ConvertOptions,
     progress: Option<Py<PyAny>>,
 ) -> Found<'py> {
     let converted = run(py, progress.as_ref(), move |progress| {
         options.write.progress = progress.clone();
-        lodstone::convert(model(progress)?, &out, &options)
+        lodstone::convert(model(progress)?, out, &options)
     })?;
     let done = converted.map_err(|error| raise(py, error))?;
     let losses: BTreeMap<_, _> =
@@ -90,6 +136,7 @@ pub(crate) fn verify<'py>(
     params: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> Found<'py> {
+    let params = params.map(Location::from);
     let options = OpenOptions { params, ..OpenOptions::default() };
     let work = |progress: &_| lodstone::verify(path, &options, progress);
     let found = run(py, progress.as_ref(), work)?;
@@ -104,6 +151,7 @@ pub(crate) fn seal<'py>(
     replace: bool,
     progress: Option<Py<PyAny>>,
 ) -> Found<'py> {
+    let params = params.map(Location::from);
     let options = OpenOptions { params, ..OpenOptions::default() };
     let work = |progress: &_| lodstone::seal(path, &options, replace, progress);
     let sealing = run(py, progress.as_ref(), work)?.map_err(|error| raise(py, error))?;

@@ -27,7 +27,9 @@ mod _lodstone {
         Manager, checkpoint_load, checkpoint_manifest, checkpoint_steps, checkpoint_verify,
     };
     #[pymodule_export]
-    use crate::functions::{convert, diff, main, open, save, scan, seal, verify};
+    use crate::functions::{
+        convert, diff, main, open, open_bytes, save, save_bytes, scan, seal, verify,
+    };
     #[pymodule_export]
     use crate::model::Model;
     #[pymodule_export]

@@ -5,14 +5,12 @@
 //! published as one: who looks sees all of the old or all of the new. Loads of the same run see what is held.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lodstone_formats::paddle::stream::{self, Layout};
 use lodstone_model::{AttributeValue, Op, Tensor};
 use lodstone_program::Paths;
-use lodstone_store::{
-    Blob, Commit, Dir, Links, Output, Progress, check_relative, is_dir, is_there, plain,
-};
+use lodstone_store::{Blob, Commit, Dir, Links, Location, Output, Progress, check_relative, plain};
 
 use crate::error::{Error, Result};
 use crate::item::Outcome;
@@ -24,9 +22,9 @@ type Records = Vec<(String, Tensor)>;
 #[derive(Clone, Debug, Default)]
 pub struct Dirs {
     /// What names are relative to that are loaded; nothing may be if there is none.
-    pub read: Option<PathBuf>,
+    pub read: Option<Location>,
     /// What names are relative to that are saved; nothing may be if there is none.
-    pub write: Option<PathBuf>,
+    pub write: Option<Location>,
     /// Which names may be.
     pub paths: Paths,
     /// Files that were read before, by name: their records, with the names of their variables. They are loaded as
@@ -38,7 +36,7 @@ pub struct Dirs {
 
 impl Dirs {
     /// One directory to load from and to save to.
-    pub fn one(path: impl Into<PathBuf>) -> Self {
+    pub fn one(path: impl Into<Location>) -> Self {
         let path = path.into();
         Self { read: Some(path.clone()), write: Some(path), ..Self::default() }
     }
@@ -67,8 +65,8 @@ fn named(path: &str) -> String {
 }
 
 /// The nearest directory above a file that is there.
-fn above(file: &Path) -> Option<PathBuf> {
-    file.ancestors().skip(1).find(|dir| is_dir(dir)).map(Path::to_path_buf)
+fn above(file: &Location) -> Option<Location> {
+    std::iter::successors(file.parent(), Location::parent).find(Location::is_dir)
 }
 
 /// The files of a run.
@@ -118,7 +116,7 @@ impl<'d> Files<'d> {
             held.records.extend(records);
             return Ok(());
         }
-        if !overwrite && is_there(&root.join(path)).map_err(|error| error.to_string())? {
+        if !overwrite && root.join(path).is_there().map_err(|error| error.to_string())? {
             return Err(format!("`{path}` is there already, and may not be overwritten"));
         }
         self.held.insert(name, Held { records, sized });
@@ -136,7 +134,7 @@ impl<'d> Files<'d> {
         let base = outside.as_ref().unwrap_or(root);
         let told = |error: lodstone_formats::Error| error.to_string();
         let progress = self.dirs.progress.clone();
-        let begun = match is_dir(base) {
+        let begun = match base.is_dir() {
             true => Commit::existing(base, progress),
             false => Commit::directory(base, progress),
         };
@@ -144,7 +142,8 @@ impl<'d> Files<'d> {
         for name in &here {
             let Some(held) = self.held.get(name) else { continue };
             let path = root.join(name);
-            let file = path.strip_prefix(base).ok().and_then(Path::to_str).unwrap_or(name);
+            let file =
+                path.path().strip_prefix(base.path()).ok().and_then(Path::to_str).unwrap_or(name);
             let layout = Layout { sized: held.sized, ..Layout::default() };
             let fill = |out: &mut Output| {
                 let mut records = held.records.iter();
@@ -170,7 +169,7 @@ impl<'d> Files<'d> {
         self.check(path)?;
         let root = self.dirs.read.as_ref().ok_or("the run has no directory to load from")?;
         let opened = match self.dirs.paths {
-            Paths::Anywhere => Blob::open(&root.join(path), true).map(Some),
+            Paths::Anywhere => Blob::open(root.join(path), true).map(Some),
             Paths::Inside => {
                 Dir::open(root, Links::Confined, true).and_then(|dir| dir.open_file(path))
             }

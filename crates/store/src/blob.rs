@@ -3,13 +3,12 @@
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::memory::Memory;
-use crate::{Error, Progress, Result, SourceFile};
+use crate::{Error, FileId, Location, Progress, ReadRange, Result, SourceFile};
 
 /// Bytes that need not be in memory: cheap to clone, slice and hand around.
 #[derive(Clone)]
@@ -31,8 +30,8 @@ pub struct Identity(Place, u64);
 enum Place {
     /// An address.
     Memory(usize),
-    /// Device and inode, and an offset.
-    File((u64, u64), u64),
+    /// A file, and an offset.
+    File(FileId, u64),
 }
 
 /// Bytes that are computed from others when they are read.
@@ -59,9 +58,6 @@ pub trait Derive: Any + Send + Sync {
 /// processor.
 pub(crate) const CHUNK: usize = 1 << 20;
 
-/// Ranges of a file up to this size are read rather than mapped.
-const READ_RATHER_THAN_MAP: u64 = 64 << 10;
-
 impl Blob {
     /// Bytes in memory.
     pub fn memory(bytes: impl Into<Bytes>) -> Self {
@@ -78,8 +74,8 @@ impl Blob {
     ///
     /// # Errors
     /// As [`SourceFile::open`].
-    pub fn open(path: &Path, mmap: bool) -> Result<Self> {
-        Ok(Self::file(Arc::new(SourceFile::open(path, mmap)?)))
+    pub fn open(location: impl Into<Location>, mmap: bool) -> Result<Self> {
+        Ok(Self::file(Arc::new(SourceFile::open(location, mmap)?)))
     }
 
     /// Blobs end to end; one alone is itself.
@@ -154,15 +150,7 @@ impl Blob {
                 Ok(())
             }
             Repr::File { file, offset: base, .. } => file.read_at(base + offset, buffer),
-            Repr::Concat { parts, .. } => {
-                let mut rest = buffer;
-                for (part, start, len) in overlaps(parts, offset, len) {
-                    let (now, later) = rest.split_at_mut(usize::try_from(len).unwrap_or(0));
-                    part.read_at(start, now)?;
-                    rest = later;
-                }
-                Ok(())
-            }
+            Repr::Concat { parts, .. } => read_parts(overlaps(parts, offset, len), buffer),
             Repr::Derived { source, offset: base, .. } => source.read_at(base + offset, buffer),
         }
     }
@@ -190,7 +178,7 @@ impl Blob {
     /// Asks the system to have bytes in memory soon.
     pub(crate) fn fetch(&self, offset: u64, len: usize) {
         if let Repr::File { file, offset: base, .. } = &self.0 {
-            file.fetch(base + offset, len);
+            file.prefetch(base + offset, len as u64);
         }
     }
 
@@ -214,14 +202,9 @@ impl Blob {
     pub fn bytes(&self) -> Result<Bytes> {
         match &self.0 {
             Repr::Memory(bytes) => return Ok(bytes.clone()),
-            Repr::File { file, offset, len } if *len > READ_RATHER_THAN_MAP => {
-                let range = usize::try_from(*offset).ok().zip(usize::try_from(offset + len).ok());
-                // A file that has grown shorter since is caught by the bounds of the map.
-                if let (Some(map), Some((start, end))) = (file.map(), range)
-                    && end <= map.len()
-                {
-                    file.check(*offset, *len)?;
-                    return Ok(map.slice(start..end));
+            Repr::File { file, offset, len } => {
+                if let Some(bytes) = file.shared(*offset, *len)? {
+                    return Ok(bytes);
                 }
             }
             _ => {}
@@ -260,10 +243,8 @@ impl Blob {
     /// As [`read`](Self::read).
     pub fn private(&self) -> Result<(Memory, Range<usize>)> {
         if let Repr::File { file, offset, len } = &self.0
-            && *len > READ_RATHER_THAN_MAP
-            && let Some(memory) = file.map_private(*offset, *len)
+            && let Some(memory) = file.private(*offset, *len)?
         {
-            file.check(*offset, *len)?;
             let len = memory.len();
             return Ok((memory, 0..len));
         }
@@ -437,6 +418,28 @@ impl Blob {
         let (origin, _) = self.place(0);
         Err(Error::OutOfRange { origin, start: offset, end, len: self.len() })
     }
+}
+
+/// Fills `buffer` with parts end to end: ranges of one file together.
+fn read_parts<'a>(
+    parts: impl Iterator<Item = (&'a Blob, u64, u64)>,
+    buffer: &mut [u8],
+) -> Result<()> {
+    let mut rest = buffer;
+    let (mut of, mut ranges) = (None::<&Arc<SourceFile>>, Vec::new());
+    for (part, start, len) in parts {
+        let (buffer, later) = rest.split_at_mut(to_usize(len));
+        rest = later;
+        let Repr::File { file, offset, .. } = &part.0 else {
+            part.read_at(start, buffer)?;
+            continue;
+        };
+        if let Some(before) = of.replace(file).filter(|before| !Arc::ptr_eq(before, file)) {
+            before.read_ranges(&mut std::mem::take(&mut ranges))?;
+        }
+        ranges.push(ReadRange { offset: offset + start, buffer });
+    }
+    of.map_or(Ok(()), |file| file.read_ranges(&mut ranges))
 }
 
 /// A length that was compared with that of memory.

@@ -128,7 +128,7 @@ impl Part {
             progress.advance(buffer.len() as u64)?;
             file.read_at(offset, buffer)
         };
-        let source = Source { read: &read, fetch: &|offset, len| file.fetch(offset, len) };
+        let source = Stretch { read: &read, fetch: &|offset, len| file.fetch(offset, len) };
         let mut checksums = checksums(&pieces, &source, &mut [])?.into_iter();
         for part in &mut parts {
             let count = to_usize(part.len.div_ceil(PIECE));
@@ -155,7 +155,7 @@ fn pieces(offset: u64, len: u64) -> impl Iterator<Item = Piece> {
 const AHEAD: usize = 32;
 
 /// What checksums are computed of.
-struct Source<'a> {
+struct Stretch<'a> {
     read: &'a (dyn Fn(u64, &mut [u8]) -> Result<()> + Sync),
     /// Asks the system to have bytes in memory soon.
     fetch: &'a (dyn Fn(u64, usize) + Sync),
@@ -163,7 +163,7 @@ struct Source<'a> {
 
 /// The checksums of pieces, in their order: those of chunks, put together. The bytes are left in `memory`, as much as
 /// there is of it: all pieces or nothing.
-fn checksums(pieces: &[Piece], source: &Source<'_>, memory: &mut [u8]) -> Result<Vec<u64>> {
+fn checksums(pieces: &[Piece], source: &Stretch<'_>, memory: &mut [u8]) -> Result<Vec<u64>> {
     let (chunks, shares) = chunks(pieces);
     let mut of_shares = vec![0; shares.len()];
     let (mut work, mut left, mut rest) = (Vec::new(), shares.as_slice(), &mut *of_shares);
@@ -343,7 +343,7 @@ impl Checks {
     /// Reads places, and compares them; the bytes are left in `memory`, if there is any.
     fn prove_all(&self, file: &SourceFile, places: &[Place<'_>], memory: &mut [u8]) -> Result<()> {
         let read = |at, buffer: &mut [u8]| file.read_plain(at, buffer);
-        let source = Source { read: &read, fetch: &|at, len| file.fetch(at, len) };
+        let source = Stretch { read: &read, fetch: &|at, len| file.prefetch(at, len as u64) };
         let checksums = checksums(&pieces_in(places), &source, memory)?;
         let mut proven = places.iter().zip(checksums);
         proven.try_for_each(|(place, checksum)| self.prove(file, place, checksum))
@@ -408,7 +408,7 @@ impl Checks {
             progress.advance(buffer.len() as u64)?;
             file.read_plain(at, buffer)
         };
-        let source = Source { read: &read, fetch: &|at, len| file.fetch(at, len) };
+        let source = Stretch { read: &read, fetch: &|at, len| file.prefetch(at, len as u64) };
         let checksums = checksums(&pieces_in(&unproven), &source, &mut [])?;
         let found = unproven.iter().zip(checksums);
         Ok(found.filter_map(|(place, checksum)| self.compare(place, checksum)).collect())

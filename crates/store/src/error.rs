@@ -133,6 +133,15 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// Several files would replace others in a store that replaces single files only.
+    #[error(
+        "`{}` exists: this store replaces single files, and creates several files together only where \
+         there are none", path.display()
+    )]
+    Replaces {
+        /// The file that exists.
+        path: PathBuf,
+    },
     /// Two things to be written have one name.
     #[error("two files would be called `{}`", path.display())]
     Twice {

@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut, Range};
 
 use bytes::Bytes;
+#[cfg(unix)]
 use memmap2::MmapMut;
 
 use crate::blob::to_usize;
@@ -17,10 +18,12 @@ enum Repr {
     Heap(Vec<u8>),
     /// In pages of its own, large ones where the system has them: the time to load a model is that
     /// of its page faults, of which there are 512 times fewer then.
+    #[cfg(unix)]
     Pages(MmapMut),
 }
 
 /// From this size on memory has pages of its own.
+#[cfg(unix)]
 const PAGES: usize = 4 << 20;
 
 /// What the bytes of tensors begin at multiples of: the widest vectors of a processor.
@@ -33,14 +36,19 @@ impl Memory {
     /// If there is not so much.
     fn new(len: u64) -> Result<Self> {
         let len = to_usize(len);
-        if len < PAGES {
-            return Ok(Self(Repr::Heap(vec![0; len])));
+        #[cfg(unix)]
+        if len >= PAGES {
+            let pages = MmapMut::map_anon(len).map_err(|source| Error::Memory { len, source })?;
+            // Systems without large pages refuse, and give the others.
+            #[cfg(target_os = "linux")]
+            let _ = pages.advise(memmap2::Advice::HugePage);
+            return Ok(Self(Repr::Pages(pages)));
         }
-        let pages = MmapMut::map_anon(len).map_err(|source| Error::Memory { len, source })?;
-        // Systems without large pages refuse, and give the others.
-        #[cfg(target_os = "linux")]
-        let _ = pages.advise(memmap2::Advice::HugePage);
-        Ok(Self(Repr::Pages(pages)))
+        #[cfg(not(unix))]
+        if Vec::<u8>::new().try_reserve_exact(len).is_err() {
+            return Err(Error::Memory { len, source: std::io::ErrorKind::OutOfMemory.into() });
+        }
+        Ok(Self(Repr::Heap(vec![0; len])))
     }
 
     /// Zeros, so many of them from a place on that is at a multiple of 64.
@@ -89,6 +97,7 @@ impl Memory {
     }
 
     /// Pages of a file, of which those that are written to become copies.
+    #[cfg(unix)]
     pub(crate) fn of_file(pages: MmapMut) -> Self {
         Self(Repr::Pages(pages))
     }
@@ -97,6 +106,7 @@ impl Memory {
     pub(crate) fn freeze(self) -> Bytes {
         match self.0 {
             Repr::Heap(bytes) => bytes.into(),
+            #[cfg(unix)]
             Repr::Pages(pages) => Bytes::from_owner(pages),
         }
     }
@@ -108,6 +118,7 @@ impl Deref for Memory {
     fn deref(&self) -> &[u8] {
         match &self.0 {
             Repr::Heap(bytes) => bytes,
+            #[cfg(unix)]
             Repr::Pages(pages) => pages,
         }
     }
@@ -117,6 +128,7 @@ impl DerefMut for Memory {
     fn deref_mut(&mut self) -> &mut [u8] {
         match &mut self.0 {
             Repr::Heap(bytes) => bytes,
+            #[cfg(unix)]
             Repr::Pages(pages) => pages,
         }
     }

@@ -1,16 +1,16 @@
 //! A file that is being written and is not visible yet.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 use crate::blob::{CHUNK, to_usize};
+use crate::store::Sink;
 use crate::{Blob, Error, Progress, Result, StepKind};
 
 /// A staged file: buffered, knows its position, and copies blobs without holding them.
 #[derive(Debug)]
 pub struct Output {
-    file: File,
+    sink: Box<dyn Sink>,
     path: PathBuf,
     buffer: Box<[u8]>,
     /// How much of the buffer is to be written.
@@ -25,9 +25,9 @@ pub struct Output {
 const SHARE: u64 = 16 << 20;
 
 impl Output {
-    pub(crate) fn new(file: File, path: PathBuf, progress: Progress) -> Self {
+    pub(crate) fn new(sink: Box<dyn Sink>, path: PathBuf, progress: Progress) -> Self {
         let (buffer, filled, position, begun) = (vec![0; CHUNK].into_boxed_slice(), 0, 0, 0);
-        Self { file, path, buffer, filled, position, begun, progress }
+        Self { sink, path, buffer, filled, position, begun, progress }
     }
 
     /// Bytes written so far.
@@ -51,7 +51,7 @@ impl Output {
         }
         self.drain()?;
         self.progress.step(StepKind::Write, &self.path)?;
-        self.file.write_all(bytes).map_err(Error::io("write", &self.path))?;
+        self.sink.write(bytes)?;
         self.advance(bytes.len() as u64)
     }
 
@@ -67,7 +67,7 @@ impl Output {
         if let Some(bytes) = blob.in_memory() {
             return bytes.chunks(to_usize(SHARE)).try_for_each(|share| self.put(share));
         }
-        let mut read = self.copy_in_kernel(blob)?;
+        let mut read = self.copy_in_store(blob)?;
         self.append(blob.len() - read, |room| {
             blob.read_at(read, room)?;
             read += room.len() as u64;
@@ -100,44 +100,33 @@ impl Output {
         self.progress.advance(len)
     }
 
-    /// Copies as much as the kernel will and says how much that was.
-    #[cfg(target_os = "linux")]
-    fn copy_in_kernel(&mut self, blob: &Blob) -> Result<u64> {
-        /// Below this a system call costs more than the copy.
+    /// Copies as much as the store will by itself, and returns how much that was.
+    fn copy_in_store(&mut self, blob: &Blob) -> Result<u64> {
+        /// Below this a call costs more than the copy.
         const WORTH_IT: u64 = 256 << 10;
         /// Pages, and blocks of file systems that can share them. Where bytes have to be shifted
         /// against these, the kernel takes twice as long as a buffer in the cache of a processor.
         const BLOCK: u64 = 4096;
         let shifted = |start: u64| start % BLOCK != self.position % BLOCK;
-        let Some((source, start)) =
+        let Some((file, start)) =
             blob.file_range().filter(|(_, start)| blob.len() >= WORTH_IT && !shifted(*start))
         else {
             return Ok(0);
         };
         self.drain()?;
-        source.check(start, blob.len())?;
+        file.check(start, blob.len())?;
         let mut copied = 0;
         while copied < blob.len() {
-            let mut offset = start + copied;
-            let step = to_usize(SHARE.min(blob.len() - copied));
             self.progress.step(StepKind::Write, &self.path)?;
-            let moved = source.with(|source| {
-                rustix::fs::copy_file_range(source, Some(&mut offset), &self.file, None, step)
-            })?;
-            // Other file systems, old kernels: the caller goes on with a buffer.
-            let Ok(moved) = moved else { break };
+            let moved = self.sink.copy(file, start + copied, SHARE.min(blob.len() - copied))?;
+            // The caller goes on with a buffer.
             if moved == 0 {
                 break;
             }
-            copied += moved as u64;
-            self.advance(moved as u64)?;
+            copied += moved;
+            self.advance(moved)?;
         }
         Ok(copied)
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn copy_in_kernel(&mut self, _blob: &Blob) -> Result<u64> {
-        Ok(0)
     }
 
     /// Overwrites bytes that were written before, as containers need that know sizes late.
@@ -152,15 +141,13 @@ impl Output {
         }
         self.drain()?;
         self.progress.step(StepKind::Write, &self.path)?;
-        std::os::unix::fs::FileExt::write_all_at(&self.file, bytes, offset)
-            .map_err(Error::io("write", &self.path))
+        self.sink.write_at(offset, bytes)
     }
 
-    /// Writes what is buffered; gives the file, which the system begins to write to the disk.
-    pub(crate) fn finish(mut self) -> Result<File> {
+    /// Writes what is buffered, and lets the store begin to make all of it durable.
+    pub(crate) fn close(mut self) -> Result<()> {
         self.drain()?;
-        write_back(&self.file, 0, 0);
-        Ok(self.file)
+        self.sink.close()
     }
 
     fn drain(&mut self) -> Result<()> {
@@ -169,7 +156,7 @@ impl Output {
         }
         self.progress.step(StepKind::Write, &self.path)?;
         let (filled, _) = self.buffer.split_at(self.filled);
-        self.file.write_all(filled).map_err(Error::io("write", &self.path))?;
+        self.sink.write(filled)?;
         self.filled = 0;
         Ok(())
     }
@@ -178,29 +165,11 @@ impl Output {
     fn begin_to_sync(&mut self) {
         let share = self.position - self.begun;
         if share >= SHARE {
-            write_back(&self.file, self.begun, share);
+            self.sink.write_back(self.begun, share);
             self.begun = self.position;
         }
     }
 }
-
-/// Asks the system to begin to write `len` bytes from `offset` to the disk, all if `len` is 0. Nothing
-/// relies on it: an error shows when the file is synced.
-#[cfg(target_os = "linux")]
-fn write_back(file: &File, offset: u64, len: u64) {
-    use std::os::fd::AsRawFd;
-    let range = i64::try_from(offset).ok().zip(i64::try_from(len).ok());
-    if let Some((offset, len)) = range {
-        // SAFETY: the descriptor is open, and no memory is handed over.
-        #[expect(unsafe_code, reason = "there is no safe wrapper")]
-        unsafe {
-            libc::sync_file_range(file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE)
-        };
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn write_back(_file: &File, _offset: u64, _len: u64) {}
 
 /// For libraries that write to a [`Write`].
 impl Write for Output {

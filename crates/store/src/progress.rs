@@ -49,7 +49,11 @@ impl Progress {
         self.0.cancelled.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn step(&self, kind: StepKind, path: &Path) -> Result<()> {
+    /// Announces a step of a write to the watcher, before it is done.
+    ///
+    /// # Errors
+    /// That of the watcher: then the step is not to be done.
+    pub fn step(&self, kind: StepKind, path: &Path) -> Result<()> {
         self.0.watcher.as_ref().map_or(Ok(()), |watcher| watcher(&Step { kind, path }))
     }
 }

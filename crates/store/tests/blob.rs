@@ -276,7 +276,7 @@ fn what_is_no_regular_file_is_refused_without_waiting() {
     }
     let socket = dir.path().join("socket");
     in_time(move || Blob::open(&socket, true)).expect_err("no file");
-    let missing = Blob::open(&dir.path().join("missing"), true).expect_err("no file");
+    let missing = Blob::open(dir.path().join("missing"), true).expect_err("no file");
     assert!(missing.to_string().starts_with("cannot open `"), "{missing}");
 }
 
@@ -334,7 +334,7 @@ fn computed_bytes_ask_what_they_are_computed_from() {
 fn the_ranges_of_files_are_known_through_slices_joins_and_computations() {
     let dir = dir();
     let [one, two] = [("one", 5), ("two", 7)].map(|(name, size)| {
-        Blob::open(&file(dir.path(), name, &vec![0; size]), false).expect("open")
+        Blob::open(file(dir.path(), name, &vec![0; size]), false).expect("open")
     });
     let joined = Blob::concat(vec![one.slice(1, 3).expect("inside"), Blob::memory(vec![9]), two]);
     let derived = Blob::derived(Arc::new(Masked(joined)));
@@ -409,7 +409,7 @@ fn one_file_under_two_names_is_the_same_file() {
     let dir = dir();
     let path = file(dir.path(), "one", b"content");
     std::fs::hard_link(&path, dir.path().join("link")).expect("a link");
-    let open = |name| SourceFile::open(&dir.path().join(name), false).expect("a file");
+    let open = |name| SourceFile::open(dir.path().join(name), false).expect("a file");
     assert_eq!(open("one").identity(), open("link").identity());
     file(dir.path(), "two", b"content");
     assert_ne!(open("one").identity(), open("two").identity());

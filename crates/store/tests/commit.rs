@@ -344,7 +344,7 @@ fn paths_that_no_file_can_have_are_errors() {
         let result = Commit::file(&path, Progress::default());
         assert!(result.is_err(), "{}", path.display());
     }
-    let missing = Commit::directory(&dir.path().join("missing/new"), Progress::default());
+    let missing = Commit::directory(dir.path().join("missing/new"), Progress::default());
     missing.expect_err("no parent");
     let path = file(dir.path(), "file", b"old");
     Commit::directory(&path, Progress::default()).expect_err("a file");
@@ -397,7 +397,7 @@ fn the_error_of_a_fill_comes_back_in_its_own_type() {
 fn a_cancelled_commit_leaves_the_old_file() {
     let dir = dir();
     let path = file(dir.path(), "model", b"old");
-    let source = Blob::open(&file(dir.path(), "source", &vec![1; 3 << 20]), false).expect("a file");
+    let source = Blob::open(file(dir.path(), "source", &vec![1; 3 << 20]), false).expect("a file");
     for blob in [Blob::memory(vec![1; 3 << 20]), source] {
         let progress = Progress::default();
         let (mut commit, name) = Commit::file(&path, progress.clone()).expect("a commit");
@@ -498,7 +498,7 @@ fn what_is_no_file_is_not_replaced_by_one() {
     std::os::unix::fs::symlink("pipe", dir.path().join("to-pipe")).expect("a link");
     std::os::unix::fs::symlink("loop", dir.path().join("loop")).expect("a link");
     for name in ["directory", "pipe", "to-pipe", "loop"] {
-        let error = Commit::file(&dir.path().join(name), Progress::default()).expect_err("no file");
+        let error = Commit::file(dir.path().join(name), Progress::default()).expect_err("no file");
         assert!(error.to_string().contains("expected a regular file"), "{name}: {error}");
     }
     for name in ["directory", "pipe"] {

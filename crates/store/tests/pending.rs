@@ -16,12 +16,10 @@ use std::thread::{scope, sleep};
 use std::time::Duration;
 
 use common::{
-    assert_filled, begin, dir, failing_in, file, fill, foreign, in_time, interrupt, is_root, names,
-    pipe, publish, read, set_mode,
+    assert_filled, begin, dir, failing_in, file, fill, foreign, in_time, interrupt, is_root,
+    list_dir, names, pipe, publish, read, recover, set_mode,
 };
-use lodstone_store::{
-    Commit, Dir, Error, Links, Progress, Recovery, SourceFile, StepKind, list_dir, recover,
-};
+use lodstone_store::{Commit, Dir, Error, Links, Progress, Recovery, SourceFile, StepKind};
 
 const LOG: &str = ".pending.lodstone";
 
@@ -61,7 +59,7 @@ fn what_a_stranger_left_where_everybody_may_write_replaces_nothing() {
     interrupt(dir.path(), &["a", "b"], "theirs");
     let owner = if is_root() { Some(12) } else { None };
     chown(dir.path().join(".pending.lodstone"), owner, None).expect("an owner");
-    let (mut commit, name) = Commit::file(&dir.path().join("a"), Progress::default()).expect("one");
+    let (mut commit, name) = Commit::file(dir.path().join("a"), Progress::default()).expect("one");
     commit.write(&name, |out| out.put(b"a mine")).expect("written");
     commit.publish().expect("published");
     let refused = publish(dir.path(), &["a", "b"], "mine", Progress::default());
@@ -95,7 +93,7 @@ fn who_reads_waits_for_a_writer_that_lives_and_not_for_ever() {
         scope(|scope| {
             scope.spawn(|| publish(dir.path(), &["a", "b"], "new", progress).expect("published"));
             begun.wait();
-            let opened = SourceFile::open(&dir.path().join("b"), false);
+            let opened = SourceFile::open(dir.path().join("b"), false);
             if patient {
                 let mut found = [0; 5];
                 opened.expect("it waited").read_at(0, &mut found).expect("read");
@@ -140,7 +138,7 @@ fn only_files_come_out_of_what_looks_like_a_replaced_directory() {
     file(&planted, ".1-1.lodstone/a", b"theirs");
     file(&planted, "late", b"late");
     assert_eq!(recover(dir.path()).expect("recovered"), Recovery::default(), "it is still there");
-    recover(&dir.path().join("model")).expect("recovered");
+    recover(dir.path().join("model")).expect("recovered");
     assert_eq!(names(&dir.path().join("model")), ["a", "late"]);
     assert_eq!(read(&dir.path().join("model/a")), b"a mine");
 }
@@ -174,7 +172,7 @@ fn a_strangers_log_holds_nobody_up() {
     held.lock().expect("locked");
     let path = dir.path().to_owned();
     in_time(move || {
-        SourceFile::open(&path.join("a"), false).expect("it waits for nothing");
+        SourceFile::open(path.join("a"), false).expect("it waits for nothing");
         recover(&path).expect("recovered");
         publish(&path, &["a"], "new", Progress::default()).expect("published");
         publish(&path, &["a", "b"], "new", Progress::default()).expect_err("its place is taken");
@@ -227,17 +225,17 @@ fn a_file_that_waits_is_refused_by_every_path_to_it() {
     interrupt(root, &["sub/a", "sub/deep/b", "sub/new", "c"], "new");
     symlink("sub/deep", root.join("link")).expect("a link");
     for name in ["c", "sub/a", "sub/deep/b", "link/b", "sub/new"] {
-        let opened = SourceFile::open(&root.join(name), false);
+        let opened = SourceFile::open(root.join(name), false);
         assert!(matches!(opened, Err(Error::Interrupted { .. })), "{name}: {opened:?}");
     }
-    let entries = list_dir(&root.join("sub")).expect("listed");
+    let entries = list_dir(root.join("sub")).expect("listed");
     let entries: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
     assert_eq!(entries, ["a", "deep", "new"]);
     for (path, name, all) in [
         ("", "sub/a", &["c", "foreign", "sub/a", "sub/deep/b", "sub/new"][..]),
         ("sub", "deep/b", &["a", "deep/b", "new"]),
     ] {
-        let dir = Dir::open(&root.join(path), Links::Confined, false).expect("opened");
+        let dir = Dir::open(root.join(path), Links::Confined, false).expect("opened");
         let opened = dir.open_file(name);
         assert!(matches!(opened, Err(Error::Interrupted { .. })), "{name}: {opened:?}");
         let files = dir.files(100).expect("listed");
@@ -280,7 +278,7 @@ fn what_somebody_takes_away_while_it_is_published_is_missed() {
     let dir = foreign();
     // Before it is declared published.
     let commit = fill(begin(dir.path()), &["a", "b"], "new").expect("written");
-    std::fs::remove_file(commit.staged("b").expect("a path")).expect("removed");
+    std::fs::remove_file(commit.staged("b").expect("a path").path()).expect("removed");
     let error = commit.publish().expect_err("it is gone");
     assert!(error.to_string().contains("/b`: No such file"), "{error}");
     assert_eq!(names(dir.path()), ["foreign"]);
@@ -316,7 +314,7 @@ fn nothing_is_written_under_names_that_are_kept() {
         assert!(matches!(error, Error::NotAFile { .. }), "{error:?}");
     }
     Commit::existing(&kept, Progress::default()).expect_err("kept");
-    Commit::file(&kept.join("m"), Progress::default()).expect_err("kept");
+    Commit::file(kept.join("m"), Progress::default()).expect_err("kept");
 }
 
 #[test]
@@ -324,7 +322,7 @@ fn a_file_that_was_not_made_here_is_not_removed() {
     let dir = foreign();
     let mut commit = fill(begin(dir.path()), &["a"], "new").expect("written");
     // As where names differ by case, and files do not.
-    let staged = commit.staged("").expect("a directory");
+    let staged = commit.staged("").expect("a directory").to_path_buf();
     std::fs::hard_link(staged.join("a"), staged.join("A")).expect("a link");
     commit.write("A", |out| out.put(b"other")).expect_err("it exists");
     assert_eq!(names(&staged), ["A", "a"]);

@@ -10,12 +10,10 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread::scope;
 
 use common::{
-    assert_filled, begin, dir, file, fill, foreign, interrupt, is_root, mode, names, pipe, publish,
-    read, set_mode, text,
+    assert_filled, begin, dir, file, fill, foreign, interrupt, is_root, list_dir, mode, names,
+    pipe, publish, read, recover, set_mode, text,
 };
-use lodstone_store::{
-    Commit, Dir, Error, Links, Progress, Recovery, SourceFile, StepKind, list_dir, recover,
-};
+use lodstone_store::{Commit, Dir, Error, Links, Progress, Recovery, SourceFile, StepKind};
 
 const NONE: [&str; 0] = [];
 
@@ -28,7 +26,8 @@ fn what_is_staged_can_be_looked_at_beside_its_neighbours_and_under_its_name() {
     let foreign = foreign();
     for root in [foreign.path().to_path_buf(), foreign.path().join("new")] {
         let mut commit = fill(begin(&root), &["a", "sub/b"], "new").expect("written");
-        let (a, b) = (commit.staged("./a").expect("a path"), commit.staged("sub//b").expect("one"));
+        let staged = |name| commit.staged(name).expect("a path").to_path_buf();
+        let (a, b) = (staged("./a"), staged("sub//b"));
         assert_eq!(
             (a.parent(), a.file_name()),
             (b.parent().and_then(Path::parent), Some("a".as_ref()))
@@ -71,7 +70,7 @@ fn nobody_else_may_look_at_what_is_staged_beside_other_files() {
     let secret = file(dir.path(), "secret", b"old");
     set_mode(&secret, 0o600);
     let commit = fill(begin(dir.path()), &["secret", "usual"], "new").expect("written");
-    let staged = commit.staged("secret").expect("a path");
+    let staged = commit.staged("secret").expect("a path").to_path_buf();
     assert_eq!(mode(&staged), 0o600);
     assert_eq!(mode(staged.parent().expect("a directory")), 0o700);
     commit.publish().expect("published");
@@ -259,10 +258,10 @@ fn what_an_interrupted_write_has_yet_to_replace_is_refused_by_name() {
         }
     }
     for name in ["a", "link"] {
-        let error = SourceFile::open(&dir.path().join(name), false).expect_err("interrupted");
+        let error = SourceFile::open(dir.path().join(name), false).expect_err("interrupted");
         assert!(matches!(error, Error::Interrupted { .. }), "{name}: {error:?}");
     }
-    SourceFile::open(&dir.path().join("other"), false).expect("another");
+    SourceFile::open(dir.path().join("other"), false).expect("another");
     // Else what is there would look complete.
     let listed = list_dir(dir.path()).expect("listed");
     assert!(listed.iter().any(|entry| entry.name == "absent" && !entry.is_dir), "{listed:?}");
@@ -282,7 +281,7 @@ fn an_interrupted_write_is_finished_by_recover_and_by_any_write_into_the_directo
         |root| publish(root, &["one"], "", Progress::default()).expect("published"),
         |root| {
             let (mut commit, name) =
-                Commit::file(&root.join("one"), Progress::default()).expect("a commit");
+                Commit::file(root.join("one"), Progress::default()).expect("a commit");
             commit.write(&name, |out| out.put(b"one ")).expect("written");
             commit.publish().expect("published");
         },

@@ -8,8 +8,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{dir, names};
-use lodstone_store::{Error, Progress, StepKind, WriterLock, recover, remove_dir};
+use common::{dir, names, recover};
+use lodstone_store::{Error, Location, Progress, Result, StepKind, WriterLock};
 use rustix::io::Errno;
 
 /// A directory of files, of directories, and of links that lead out of it.
@@ -21,22 +21,26 @@ fn make(path: &Path, outside: &Path) {
     symlink(outside, path.join("link")).expect("a link");
 }
 
+fn remove_dir(path: impl AsRef<Path>, progress: &Progress) -> Result<()> {
+    Location::from(path).remove_dir(progress)
+}
+
 #[test]
 fn a_directory_is_removed_with_all_that_is_in_it_and_nothing_else() {
     let root = dir();
     std::fs::create_dir(root.path().join("outside")).expect("a directory");
     std::fs::write(root.path().join("outside/kept"), "kept").expect("a file");
     make(&root.path().join("old"), &root.path().join("outside"));
-    remove_dir(&root.path().join("old"), &Progress::default()).expect("removed");
+    remove_dir(root.path().join("old"), &Progress::default()).expect("removed");
     assert_eq!(names(root.path()), ["outside/", "outside/kept"]);
 
-    let error = remove_dir(&root.path().join("old"), &Progress::default()).expect_err("absent");
+    let error = remove_dir(root.path().join("old"), &Progress::default()).expect_err("absent");
     assert!(error.to_string().contains("cannot remove"), "{error}");
     for odd in ["outside/kept", ".."] {
-        assert!(remove_dir(&root.path().join(odd), &Progress::default()).is_err(), "{odd}");
+        assert!(remove_dir(root.path().join(odd), &Progress::default()).is_err(), "{odd}");
     }
     symlink(root.path().join("outside"), root.path().join("alias")).expect("a link");
-    assert!(remove_dir(&root.path().join("alias"), &Progress::default()).is_err());
+    assert!(remove_dir(root.path().join("alias"), &Progress::default()).is_err());
     assert_eq!(names(&root.path().join("outside")), ["kept"]);
 }
 
@@ -97,5 +101,5 @@ fn a_directory_has_one_writer_at_a_time() {
     assert!(third.check().is_err());
     let _fourth = WriterLock::take(root.path()).expect("a new one");
     assert!(matches!(third.check(), Err(Error::Changed { .. })));
-    assert!(WriterLock::take(&root.path().join("absent")).is_err());
+    assert!(WriterLock::take(root.path().join("absent")).is_err());
 }

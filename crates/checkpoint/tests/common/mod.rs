@@ -11,7 +11,7 @@ use lodstone_program::layers::{self, Conv2d, Fc, Pooling};
 use lodstone_program::optimizer::{Adam, Optimizer};
 use lodstone_program::{Network, Variable};
 use lodstone_runtime::{Dirs, Executor, Prepared, Scope};
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 
 /// Images that are learned from at once.
 const BATCH: u64 = 16;
@@ -63,7 +63,8 @@ pub(crate) struct Data {
 impl Data {
     pub(crate) fn new() -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits/train.npz");
-        let mut model: Model = (numpy::NPZ.read)(&path, &OpenOptions::default()).unwrap();
+        let mut model: Model =
+            (numpy::NPZ.read)(&Location::from(&path), &OpenOptions::default()).unwrap();
         model.load().unwrap();
         let tensor = |name| model.parameter(name).unwrap().clone();
         Self { images: tensor("image"), labels: tensor("label"), order: 1 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lodstone_model::{Limits, Model, Parameter, Residual, Tensor};
-use lodstone_store::{Blob, Cursor};
+use lodstone_store::{Blob, Cursor, Location};
 
 use super::header::{Header, encode};
 use super::{NPY, NPZ, RESIDUAL, SUFFIX};
@@ -16,7 +16,7 @@ use crate::{OpenOptions, Result};
 ///
 /// # Errors
 /// As [`read_npy_blob`].
-pub fn read_npy(path: &Path, options: &OpenOptions) -> Result<Model> {
+pub fn read_npy(path: &Location, options: &OpenOptions) -> Result<Model> {
     read_npy_blob(&options.file(path)?, &options.limits)
 }
 
@@ -24,7 +24,7 @@ pub fn read_npy(path: &Path, options: &OpenOptions) -> Result<Model> {
 ///
 /// # Errors
 /// As [`read_npz_blob`].
-pub fn read_npz(path: &Path, options: &OpenOptions) -> Result<Model> {
+pub fn read_npz(path: &Location, options: &OpenOptions) -> Result<Model> {
     read_npz_blob(&options.file(path)?, &options.limits)
 }
 

@@ -1,10 +1,9 @@
 //! Tensors to bytes, as NumPy writes them.
 
 use std::collections::HashSet;
-use std::path::Path;
 
 use lodstone_model::{Kind, Model, Parameter, Tensor};
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 
 use super::header::{Header, encode};
 use super::{DIMENSIONS, NPY, NPZ, RESIDUAL, SUFFIX};
@@ -17,7 +16,7 @@ use crate::{Error, Result, Staged, WriteOptions};
 /// # Errors
 /// If there are none or several, or the format has no place for it; or what reading and writing
 /// give.
-pub(super) fn write_npy(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write_npy(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     let [parameter] = model.parameters.as_slice() else {
         let what = format!("{} tensors, but exactly one", model.parameters.len());
         return Err(Error::Incompatible { format: NPY.name, what });
@@ -31,7 +30,7 @@ pub(super) fn write_npy(model: &Model, path: &Path, options: &WriteOptions) -> R
 /// # Errors
 /// If names repeat or cannot be names of members, or the format has no place for a tensor; or
 /// what reading and writing give.
-pub(super) fn write_npz(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write_npz(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     let mut names = HashSet::new();
     for Parameter { name, .. } in &model.parameters {
         let refuse = |what| Err(Error::Incompatible { format: NPZ.name, what });

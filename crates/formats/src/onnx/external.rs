@@ -11,11 +11,10 @@
 //! nor by hard links, which would let a model hand out any file of its own file system.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lodstone_store::{Blob, Links, plain};
+use lodstone_store::{Blob, Links, Location, plain};
 
 use super::tensor::Fields;
 use crate::encoding::protobuf::wire::Encoder;
@@ -24,7 +23,7 @@ use crate::{ExternalData, ModelDir, OpenOptions, Result};
 /// The files beside a model that have elements of its tensors.
 pub(super) struct External<'a> {
     /// Where they are, if they are looked for.
-    beside: Option<(PathBuf, &'a OpenOptions)>,
+    beside: Option<(Location, &'a OpenOptions)>,
     open: Option<ModelDir>,
     /// What was looked for, by location, and found or not.
     files: Vec<(String, Option<Blob>)>,
@@ -32,9 +31,8 @@ pub(super) struct External<'a> {
 
 impl<'a> External<'a> {
     /// Those of the model in the file at `path`.
-    pub(super) fn beside(path: &Path, options: &'a OpenOptions) -> Self {
-        let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        Self { beside: Some((directory, options)), open: None, files: Vec::new() }
+    pub(super) fn beside(path: &Location, options: &'a OpenOptions) -> Self {
+        Self { beside: Some((path.directory(), options)), open: None, files: Vec::new() }
     }
 
     /// None.

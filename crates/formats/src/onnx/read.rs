@@ -1,14 +1,13 @@
 //! Bytes to [`Model`]. Elements are not read.
 
 use std::collections::{HashSet, VecDeque};
-use std::path::Path;
 use std::sync::Arc;
 
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, Dialect, Function, Limits, Model, Op, Operand,
     Parameter, Program, Residual, Tensor, ValueType, Var, VarKind, some,
 };
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 
 use super::external::External;
 use super::tensor::{self, Fields, Sparse};
@@ -23,7 +22,7 @@ use crate::{OpenOptions, Result};
 /// # Errors
 /// If it is no model: with the place in the model and the offset in the file; if it keeps elements in
 /// files outside its directory, or beyond their ends.
-pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<Model> {
+pub(super) fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
     let (blob, origin) = (options.file(path)?, path.display().to_string());
     let mut files = External::beside(path, options);
     let mut model = read_any(&blob, &origin, &mut files, &options.limits)?;

@@ -5,7 +5,6 @@
 //! Elements stay where they are: what is encoded has holes for them.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,7 +13,7 @@ use lodstone_model::{
     Parameter, Program, Residual, Tensor, Var,
 };
 use lodstone_schema::onnx::dtype::ir_version as ir_version_of;
-use lodstone_store::{Blob, Identity};
+use lodstone_store::{Blob, Identity, Location};
 
 use super::canonical::{self, Children, FORMAT};
 use super::elements::{Encoding, Typed};
@@ -38,7 +37,7 @@ const LARGEST: u64 = (1 << 31) - 1;
 ///
 /// # Errors
 /// If ONNX has no place for something; or what reading and writing give.
-pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let align = options.align;
     let asked = options.external_data.map(|how| Layout::asked(how, &name, align));
@@ -58,8 +57,7 @@ pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Resul
     if files.is_empty() {
         return Staged::file(path, options, |out| out.copy(&message));
     }
-    let root = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let mut staged = Staged::begin(root.unwrap_or(Path::new(".")), false, options)?;
+    let mut staged = Staged::begin(&path.directory(), false, options)?;
     for (location, blob) in files {
         staged.write(&location, |out| out.copy(&blob))?;
     }
@@ -71,7 +69,7 @@ pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Resul
 ///
 /// # Errors
 /// As [`write`].
-pub(super) fn write_text(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write_text(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     let encoded = encode(model, Layout::Inside, options.same)?;
     if let Some(text) = model.residual.of(TEXT)
         && encoded.is_unedited

@@ -11,11 +11,10 @@
 //! `ONNXModelWriter.cpp` and `ONNXModelLoader.cpp` of Glow, and files that it wrote.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 use std::sync::Arc;
 
 use lodstone_model::{Limits, Model, Parameter, Residual};
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 
 use super::external::External;
 use super::read::{name_format, read_binary, read_text};
@@ -98,7 +97,7 @@ fn tensor(
     Ok(Parameter { name: fields.name, tensor })
 }
 
-pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     let was = model.residual.with_holes_of(ARCHIVE).filter(|_| options.same);
     if let Some((_, [whole])) = was.map(|(prefix, whole)| (prefix, &**whole))
         && is_unedited(model, whole)?

@@ -6,10 +6,9 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::Path;
 
 use lodstone_model::{DType, Limits};
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::Value;
@@ -107,7 +106,11 @@ impl Text<'_> {
 }
 
 /// Names of what is saved with a PIR program, in the order of the parameter file.
-pub(super) fn parameter_names(path: &Path, blob: &Blob, limits: &Limits) -> Result<Vec<String>> {
+pub(super) fn parameter_names(
+    path: &Location,
+    blob: &Blob,
+    limits: &Limits,
+) -> Result<Vec<String>> {
     let mut names: Vec<String> = parameters(path, blob, limits)?.into_keys().collect();
     names.sort();
     Ok(names)
@@ -116,7 +119,7 @@ pub(super) fn parameter_names(path: &Path, blob: &Blob, limits: &Limits) -> Resu
 /// What is saved with a PIR program, each with the element type that it is declared with, where that
 /// is a known one.
 pub(super) fn parameters(
-    path: &Path,
+    path: &Location,
     blob: &Blob,
     limits: &Limits,
 ) -> Result<HashMap<String, Option<DType>>> {

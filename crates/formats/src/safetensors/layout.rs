@@ -2,9 +2,9 @@
 //! it can be written back the same way.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use lodstone_model::{Model, Parameter};
+use lodstone_store::Location;
 use serde::{Deserialize, Serialize};
 
 use super::header::Header;
@@ -58,17 +58,14 @@ impl Layout {
     pub(super) fn write(
         &self,
         model: &Model,
-        path: &Path,
+        path: &Location,
         options: &WriteOptions,
     ) -> Result<Staged> {
         let (root, index_name) = match path.file_name().filter(|_| !self.directory) {
-            Some(name) => {
-                let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-                (parent.unwrap_or(Path::new(".")), Some(name.to_string_lossy().into_owned()))
-            }
-            None => (path, None),
+            Some(name) => (path.directory(), Some(name.to_string_lossy().into_owned())),
+            None => (path.clone(), None),
         };
-        let mut staged = Staged::directory(root, options)?;
+        let mut staged = Staged::directory(&root, options)?;
         let mut main = String::new();
         for (file, tensors) in self.files.iter().zip(self.split(model).unwrap_or_default()) {
             let tensors: Vec<&Parameter> = tensors.iter().collect();

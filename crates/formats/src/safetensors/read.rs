@@ -1,11 +1,10 @@
 //! Bytes to tensors. Elements are not read.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
 
 use bytes::Bytes;
 use lodstone_model::{Limits, Model, Parameter, Report, Residual, Tensor, some};
-use lodstone_store::{Blob, Cursor, Entry as DirEntry, is_dir, list_dir};
+use lodstone_store::{Blob, Cursor, Entry as DirEntry, Location};
 
 use super::header::{Entry, Header, Index};
 use super::layout::{Layout, Text};
@@ -17,9 +16,9 @@ use crate::{Error, ModelDir, OpenOptions, Result};
 /// # Errors
 /// As [`read_blob`]; if an index names a file that is not there, that leads out of its directory
 /// or that lacks the tensor; if a directory holds no model or several.
-pub fn read(path: &Path, options: &OpenOptions) -> Result<Model> {
-    if is_dir(path) {
-        let entries = list_dir(path)?;
+pub fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
+    if path.is_dir() {
+        let entries = path.list()?;
         let name = detect::entry(&entries).ok_or_else(|| {
             let why = "expected `model.safetensors`, `model.safetensors.index.json`, or one file \
                        that ends like them";
@@ -39,7 +38,7 @@ pub fn read(path: &Path, options: &OpenOptions) -> Result<Model> {
         return Ok(model);
     }
     let blob = options.file(path)?;
-    let dir = options.dir(path.parent().unwrap_or(Path::new("")))?;
+    let dir = options.dir(&path.directory())?;
     one_or_many(&blob, path, &dir, options)
 }
 
@@ -62,7 +61,7 @@ pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
 /// Warns of files that are no part of the model that was opened, and fails if one has the usual name of a model: an
 /// index and such a file are two models.
 fn check_others(
-    directory: &Path,
+    directory: &Location,
     name: &str,
     entries: &[DirEntry],
     layout: &Layout,
@@ -82,7 +81,12 @@ fn check_others(
     Ok(())
 }
 
-fn one_or_many(blob: &Blob, path: &Path, dir: &ModelDir, options: &OpenOptions) -> Result<Model> {
+fn one_or_many(
+    blob: &Blob,
+    path: &Location,
+    dir: &ModelDir,
+    options: &OpenOptions,
+) -> Result<Model> {
     // By name: an index begins with `{`, and so does a file whose header has 123 bytes.
     if path.extension().is_some_and(|extension| extension == "json") {
         return sharded(blob, path, dir, &options.limits);
@@ -91,7 +95,7 @@ fn one_or_many(blob: &Blob, path: &Path, dir: &ModelDir, options: &OpenOptions) 
 }
 
 /// Reads the files that an index names, in the order of their names.
-fn sharded(blob: &Blob, path: &Path, dir: &ModelDir, limits: &Limits) -> Result<Model> {
+fn sharded(blob: &Blob, path: &Location, dir: &ModelDir, limits: &Limits) -> Result<Model> {
     let json = Cursor::new(blob).bytes(limited(blob, 0, blob.len(), limits)?, "an index")?;
     // What the parser passes over need not be text for it, and could not be kept.
     let text = utf8(blob, 0, json)?;

@@ -1,11 +1,10 @@
 //! Tensors to bytes, as the reference writes them.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
 
 use bytes::Bytes;
 use lodstone_model::{Kind, Model, Parameter};
-use lodstone_store::Output;
+use lodstone_store::{Location, Output};
 use serde::Serialize;
 
 use super::header::Header;
@@ -18,7 +17,7 @@ use crate::{Error, Result, Staged, WriteOptions};
 ///
 /// # Errors
 /// If the format has no place for a tensor; or what reading and writing give.
-pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     check(&model.parameters)?;
     let keep = options.same && options.max_shard_size.is_none();
     if let Some(layout) = Layout::unedited(model).filter(|_| keep) {
@@ -52,14 +51,12 @@ pub fn write_to(out: &mut Output, tensors: &[Parameter]) -> Result<()> {
 fn write_shards(
     model: &Model,
     shards: &[Vec<&Parameter>],
-    path: &Path,
+    path: &Location,
     options: &WriteOptions,
 ) -> Result<Staged> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.strip_suffix(".safetensors").unwrap_or(&name);
-    let parent = path.parent().unwrap_or(Path::new(""));
-    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-    let mut staged = Staged::directory(parent, options)?;
+    let mut staged = Staged::directory(&path.directory(), options)?;
     let mut weight_map = BTreeMap::new();
     for (number, shard) in (1..).zip(shards) {
         let name = format!("{stem}-{number:05}-of-{:05}.safetensors", shards.len());

@@ -20,10 +20,8 @@ mod look;
 mod text;
 mod torch;
 
-use std::path::Path;
-
 use lodstone_model::Limits;
-use lodstone_store::{Blob, Progress};
+use lodstone_store::{Blob, Location, Progress};
 
 use self::look::{Look, Place};
 use crate::encoding::pickle::{self, Finding, Steps};
@@ -100,7 +98,12 @@ impl Effort {
 ///
 /// # Errors
 /// What reading the file gives; that the scan was cancelled.
-pub fn pickles(path: &Path, blob: &Blob, limits: &Limits, effort: &mut Effort) -> Result<Pickles> {
+pub fn pickles(
+    path: &Location,
+    blob: &Blob,
+    limits: &Limits,
+    effort: &mut Effort,
+) -> Result<Pickles> {
     let values = usize::try_from(blob.len().saturating_mul(VALUES_RATIO)).unwrap_or(usize::MAX);
     let values = values.saturating_add(VALUES);
     let limits = Limits { nodes: limits.nodes.min(values), ..limits.clone() };
@@ -110,7 +113,7 @@ pub fn pickles(path: &Path, blob: &Blob, limits: &Limits, effort: &mut Effort) -
         steps: Steps { left: steps, progress: effort.steps.progress.clone() },
     };
     let mut look = Look { found: Pickles::default(), limits: &limits, left };
-    let name = path.to_string_lossy();
+    let name = path.path().to_string_lossy();
     let looked = look.at(&Place { name: &name, member: None, blob, left: DEEP, numbers: None });
     effort.inflated = effort.inflated.min(look.left.inflated);
     effort.steps.left = effort.steps.left.min(look.left.steps.left);

@@ -28,8 +28,8 @@ use std::sync::Arc;
 
 use lodstone_model::{Model, Parameter};
 use lodstone_store::{
-    Blob, Checks, Checksum, LARGEST_SEAL, Output, PIECE, Part, Progress, SEAL, check_relative,
-    checksum, is_there, plain,
+    Blob, Checks, Checksum, LARGEST_SEAL, Location, Output, PIECE, Part, Progress, SEAL,
+    check_relative, checksum, plain,
 };
 use serde::de::{SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -130,12 +130,13 @@ impl Seal {
     ///
     /// # Errors
     /// If it cannot be read, or looked for; if it is larger than 128 MiB, or is not what was written.
-    pub fn load(directory: &Path) -> Result<Option<Self>> {
+    pub fn load(directory: &Location) -> Result<Option<Self>> {
         let path = directory.join(SEAL);
-        if !is_there(&path)? {
+        if !path.is_there()? {
             return Ok(None);
         }
-        let fail = |what: &str| Err(Error::Seal { path: path.clone(), what: what.to_owned() });
+        let fail =
+            |what: &str| Err(Error::Seal { path: path.to_path_buf(), what: what.to_owned() });
         let blob = Blob::open(&path, false)?;
         if blob.len() > LARGEST_SEAL {
             return Err(blob
@@ -151,7 +152,7 @@ impl Seal {
             return fail("it is damaged: its own checksum is another");
         }
         let seal: Self = serde_json::from_slice(&bytes)
-            .map_err(|source| Error::Json { path: path.clone(), source })?;
+            .map_err(|source| Error::Json { path: path.to_path_buf(), source })?;
         if (seal.schema, seal.checksum.as_str(), seal.piece) != (SCHEMA, ALGORITHM, PIECE) {
             return fail("it is of another version than this one");
         }

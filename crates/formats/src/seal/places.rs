@@ -10,17 +10,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use lodstone_model::Model;
-use lodstone_store::{
-    Blob, Checks, Dir, SourceFile, exists, is_dir, link_target, seal_directories,
-};
+use lodstone_store::{Blob, Checks, Dir, Location, SourceFile};
 
 use crate::{Error, OpenOptions, Result, Seal, SealedModel};
 
 /// The seals that files are in. Each is read once, when it is first asked for.
 #[derive(Debug, Default)]
 pub struct Seals {
-    known: RefCell<HashMap<PathBuf, Option<Rc<Known>>>>,
-    above: RefCell<HashMap<PathBuf, Rc<[Place]>>>,
+    known: RefCell<HashMap<Location, Option<Rc<Known>>>>,
+    above: RefCell<HashMap<Location, Rc<[Place]>>>,
 }
 
 /// A seal that was read.
@@ -34,18 +32,18 @@ struct Known {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The directory of the seal.
-    pub root: PathBuf,
+    pub root: Location,
     /// A name there.
     pub name: String,
 }
 
 impl Place {
     /// Whether the seal is that of the directory `root`, by the same path.
-    pub fn is_in(&self, root: &Path) -> bool {
+    pub fn is_in(&self, root: &Location) -> bool {
         let plain = |path: &Path| -> PathBuf {
             path.components().filter(|part| *part != Component::CurDir).collect()
         };
-        plain(&self.root) == plain(root)
+        plain(self.root.path()) == plain(root.path())
     }
 }
 
@@ -53,29 +51,29 @@ impl Place {
 #[derive(Clone, Debug)]
 pub struct Sealed {
     /// The directory of the seal.
-    pub root: PathBuf,
+    pub root: Location,
     /// Its models that have a file of it.
     pub models: Vec<SealedModel>,
 }
 
 /// Where the file at `path` may be listed, nearest first: its own directory and those above it.
-pub fn places(path: &Path) -> Vec<Place> {
-    let paths = [Some(path.to_path_buf()), link_target(path)];
-    let of_path = |path: PathBuf| Some(named(&places_below(parent(&path)), name(&path)?));
+pub fn places(path: &Location) -> Vec<Place> {
+    let paths = [Some(path.clone()), path.link_target()];
+    let of_path = |path: Location| Some(named(&places_below(&path.directory()), path.name()?));
     paths.into_iter().flatten().filter_map(of_path).flatten().collect()
 }
 
 /// The same for what is in a directory: what names of it begin with there, nothing or `sub/`.
-fn places_below(directory: &Path) -> Vec<Place> {
-    let begins = |(root, way): (PathBuf, PathBuf)| {
+fn places_below(directory: &Location) -> Vec<Place> {
+    let begins = |(root, way): (Location, PathBuf)| {
         // No seal has names that are not UTF-8.
         let name: Option<String> =
             way.iter().map(|part| Some(format!("{}/", part.to_str()?))).collect();
         // One directory has one name.
-        let root = if root == Path::new(".") { PathBuf::new() } else { root };
+        let root = if root.path() == Path::new(".") { root.at("") } else { root };
         Some(Place { root, name: name? })
     };
-    seal_directories(directory).into_iter().filter_map(begins).collect()
+    directory.seal_directories().into_iter().filter_map(begins).collect()
 }
 
 fn named(places: &[Place], name: &str) -> Vec<Place> {
@@ -83,23 +81,15 @@ fn named(places: &[Place], name: &str) -> Vec<Place> {
     places.iter().map(named).collect()
 }
 
-fn parent(path: &Path) -> &Path {
-    path.parent().unwrap_or(Path::new(""))
-}
-
-fn name(path: &Path) -> Option<&str> {
-    path.file_name().and_then(|name| name.to_str())
-}
-
 impl Seals {
     /// Where the file at `path` is listed, and what it should be.
     ///
     /// # Errors
     /// If a seal that it could be in cannot be read.
-    pub fn of(&self, path: &Path) -> Result<Option<(Place, Arc<Checks>)>> {
-        for path in [Some(path.to_path_buf()), link_target(path)].into_iter().flatten() {
-            let Some(name) = name(&path) else { continue };
-            for place in self.above(parent(&path)).iter() {
+    pub fn of(&self, path: &Location) -> Result<Option<(Place, Arc<Checks>)>> {
+        for path in [Some(path.clone()), path.link_target()].into_iter().flatten() {
+            let Some(name) = path.name() else { continue };
+            for place in self.above(&path.directory()).iter() {
                 let Some(known) = self.known(&place.root)? else { continue };
                 let name = format!("{}{name}", place.name);
                 if let Some(checks) = known.checks.get(&name) {
@@ -116,7 +106,7 @@ impl Seals {
     /// # Errors
     /// As [`of`](Self::of); if it has another size.
     pub fn checked(&self, file: SourceFile) -> Result<SourceFile> {
-        Ok(match self.of(file.path())? {
+        Ok(match self.of(file.location())? {
             Some((_, checks)) => file.checked(checks)?,
             None => file,
         })
@@ -127,21 +117,21 @@ impl Seals {
     ///
     /// # Errors
     /// As [`of`](Self::of).
-    pub fn asked(&self, path: &Path) -> Result<Option<Sealed>> {
-        if is_dir(path) {
+    pub fn asked(&self, path: &Location) -> Result<Option<Sealed>> {
+        if path.is_dir() {
             let below = places_below(path);
             return self.first(&below, |file, start| file.starts_with(start));
         }
-        if exists(path) {
+        if path.exists() {
             let place = self.of(path)?.map(|(place, _)| place);
             return self.first(place.as_slice(), |file, name| file == name);
         }
-        let Some(prefix) = name(path) else { return Ok(None) };
+        let Some(prefix) = path.name() else { return Ok(None) };
         let begins = |file: &str, prefix: &str| {
             let rest = file.strip_prefix(prefix);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
         };
-        let mut sealed = self.first(&named(&places_below(parent(path)), prefix), begins)?;
+        let mut sealed = self.first(&named(&places_below(&path.directory()), prefix), begins)?;
         // A prefix is that of one model.
         sealed.iter_mut().for_each(|sealed| sealed.models.truncate(1));
         Ok(sealed)
@@ -165,23 +155,23 @@ impl Seals {
     }
 
     /// The places that files in a directory may be listed in.
-    fn above(&self, directory: &Path) -> Rc<[Place]> {
+    fn above(&self, directory: &Location) -> Rc<[Place]> {
         if let Some(places) = self.above.borrow().get(directory) {
             return Rc::clone(places);
         }
         let places: Rc<[Place]> = places_below(directory).into();
-        self.above.borrow_mut().insert(directory.to_path_buf(), Rc::clone(&places));
+        self.above.borrow_mut().insert(directory.clone(), Rc::clone(&places));
         places
     }
 
     /// The seal of a directory.
-    fn known(&self, root: &Path) -> Result<Option<Rc<Known>>> {
+    fn known(&self, root: &Location) -> Result<Option<Rc<Known>>> {
         if let Some(known) = self.known.borrow().get(root) {
             return Ok(known.clone());
         }
         let seal = Seal::load(root)?;
         let known = seal.map(|seal| Rc::new(Known { checks: seal.checks(), seal }));
-        self.known.borrow_mut().insert(root.to_path_buf(), known.clone());
+        self.known.borrow_mut().insert(root.clone(), known.clone());
         Ok(known)
     }
 }
@@ -234,19 +224,19 @@ impl ModelDir {
 /// # Errors
 /// [`Error::Unsealed`], unless models are not [compared](OpenOptions::verify); if a seal that a file
 /// could be in cannot be read.
-pub fn check_sealed(path: &Path, model: &mut Model, options: &OpenOptions) -> Result<()> {
+pub fn check_sealed(path: &Location, model: &mut Model, options: &OpenOptions) -> Result<()> {
     let Some(seals) = options.seals() else { return Ok(()) };
     let files = || model.files.iter().filter_map(|blob| Some(blob.file_range()?.0));
     let Some(file) = files().find(|file| !file.is_checked()) else { return Ok(()) };
     let file = file.path().to_path_buf();
     let mut sealed = files().any(|file| file.is_checked());
-    for path in [Some(path), options.params.as_deref()].into_iter().flatten() {
+    for path in [Some(path), options.params.as_ref()].into_iter().flatten() {
         sealed = sealed || seals.asked(path)?.is_some();
     }
     if sealed {
         return Err(Error::Unsealed { path: file });
     }
-    let beside = if is_dir(path) { None } else { seals.known(parent(path))? };
+    let beside = if path.is_dir() { None } else { seals.known(&path.directory())? };
     if beside.is_some_and(|known| !known.checks.is_empty()) {
         let file = file.display();
         model.report.warn(format!("`{file}` is not in the seal beside it: it was not compared"));

@@ -78,7 +78,7 @@ fn loaded(files: &Files) -> Snapshot {
 
 fn manager(files: &Files, directory: &str, container: Container) -> Manager {
     let options = ManagerOptions { container, ..ManagerOptions::default() };
-    Manager::open(&files.at(directory), options).expect("a directory")
+    Manager::open(files.at(directory), options).expect("a directory")
 }
 
 /// Writes the serial that is restored.
@@ -123,7 +123,7 @@ fn slower(files: &Files) -> Duration {
 }
 
 fn restore(files: &Files) -> Duration {
-    let serial = Serial::named(&files.at(RESTORED), 1).expect("a serial");
+    let serial = Serial::named(files.at(RESTORED), 1).expect("a serial");
     timed(|| {
         let mut scope = Scope::default();
         serial.restore(&mut scope).expect("whole");

@@ -114,7 +114,7 @@ impl Ours {
             .iter()
             .map(|(name, tensor)| Parameter { name: (*name).to_owned(), tensor: tensor.clone() });
         let feed = Model { parameters: fed.collect(), ..Model::default() };
-        lodstone::convert(feed, &dir.join("feed.npz"), &ConvertOptions::default()).unwrap();
+        lodstone::convert(feed, dir.join("feed.npz"), &ConvertOptions::default()).unwrap();
     }
 }
 

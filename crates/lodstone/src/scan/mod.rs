@@ -14,7 +14,7 @@ use globset::GlobSet;
 use lodstone_formats::encoding::pickle::Finding;
 use lodstone_formats::{Effort, Error as FormatError, OpenOptions, Pickles, pickles};
 use lodstone_model::Model;
-use lodstone_store::{Blob, Dir, Error as StoreError, Progress, exists, is_dir, list_dir};
+use lodstone_store::{Blob, Dir, Error as StoreError, Location, Progress};
 use serde::Serialize;
 
 use self::covered::Covered;
@@ -129,8 +129,8 @@ const MAX_UNKNOWN: usize = 10_000;
 ///
 /// # Errors
 /// If there is nothing at `path`, it cannot be read, a pattern is none, or the scan was cancelled.
-pub fn scan(path: impl AsRef<Path>, options: &ScanOptions) -> Result<Scan> {
-    let path = path.as_ref();
+pub fn scan(path: impl Into<Location>, options: &ScanOptions) -> Result<Scan> {
+    let path = path.into();
     let mut look = Look {
         options: OpenOptions { verify: false, ..options.open.clone() }
             .stopped_by(&options.progress),
@@ -142,34 +142,31 @@ pub fn scan(path: impl AsRef<Path>, options: &ScanOptions) -> Result<Scan> {
         covered: Covered::default(),
     };
     let ignore = globs(&options.ignore)?;
-    let mut root = path;
-    if is_dir(path) {
-        look.directory(path)?;
-    } else if exists(path) {
-        root = path.parent().unwrap_or(Path::new(""));
-        look.file(path, &look.options.file(path)?)?;
+    let mut root = path.clone();
+    if path.is_dir() {
+        look.directory(&path)?;
+    } else if path.exists() {
+        root = path.directory();
+        look.file(&path, &look.options.file(&path)?)?;
     } else {
-        root = path.parent().unwrap_or(Path::new(""));
-        let files = with_prefix(path)?;
+        root = path.directory();
+        let files = with_prefix(&path)?;
         if files.is_empty() {
             // Nothing is there: opening it says what was looked for.
-            open_with(path, &look.options)?;
+            open_with(&path, &look.options)?;
         }
         for file in files {
             look.file(&file, &look.options.file(&file)?)?;
         }
     }
-    look.finish(root, &ignore)
+    look.finish(root.path(), &ignore)
 }
 
 /// The files that share a prefix.
-fn with_prefix(path: &Path) -> Result<Vec<PathBuf>> {
-    let directory = path.parent().unwrap_or(Path::new(""));
-    let listed = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    let Some(prefix) = path.file_name().and_then(|name| name.to_str()) else {
-        return Ok(Vec::new());
-    };
-    let entries = list_dir(listed)?.into_iter().filter(|entry| !entry.is_dir);
+fn with_prefix(path: &Location) -> Result<Vec<Location>> {
+    let Some(prefix) = path.name() else { return Ok(Vec::new()) };
+    let directory = path.directory();
+    let entries = directory.list()?.into_iter().filter(|entry| !entry.is_dir);
     let names = entries
         .map(|entry| entry.name)
         .filter(|name| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(['.', '-'])));
@@ -194,11 +191,11 @@ struct Pending {
 }
 
 impl Look<'_> {
-    fn directory(&mut self, path: &Path) -> Result<()> {
+    fn directory(&mut self, path: &Location) -> Result<()> {
         let dir = Dir::open(path, self.options.links, self.options.mmap)?;
         let listing = dir.everything(MAX_FILES)?;
         for (name, why) in listing.others {
-            self.unknown(&path.join(name), None, why);
+            self.unknown(path.join(name).path(), None, why);
         }
         for name in listing.files {
             let file = path.join(&name);
@@ -207,15 +204,15 @@ impl Look<'_> {
                 Ok(None) => {}
                 Err(StoreError::Escapes { why, .. }) => {
                     let message = format!("a link that leads out of the directory: {why}");
-                    self.findings.add(DangerKind::Path, &file, "the file itself", message);
+                    self.findings.add(DangerKind::Path, file.path(), "the file itself", message);
                 }
-                Err(error) => self.unknown(&file, None, error.to_string()),
+                Err(error) => self.unknown(file.path(), None, error.to_string()),
             }
         }
         Ok(())
     }
 
-    fn file(&mut self, path: &Path, blob: &Blob) -> Result<()> {
+    fn file(&mut self, path: &Location, blob: &Blob) -> Result<()> {
         self.files += 1;
         self.progress.advance(0)?;
         // What cannot be read is not said to be clean.
@@ -223,13 +220,13 @@ impl Look<'_> {
             Ok(found) => found,
             Err(error @ FormatError::Store(StoreError::Cancelled)) => return Err(error.into()),
             Err(error) => {
-                self.unknown(path, None, error.to_string());
+                self.unknown(path.path(), None, error.to_string());
                 return Ok(());
             }
         };
-        self.pickled(path, &found);
+        self.pickled(path.path(), &found);
         let opened = open_with(path, &self.options);
-        self.model(path, blob, &found, opened);
+        self.model(path.path(), blob, &found, opened);
         Ok(self.progress.advance(blob.len())?)
     }
 

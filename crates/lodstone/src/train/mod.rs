@@ -5,7 +5,6 @@ mod samples;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use lodstone_checkpoint::{Contents, RestoreOptions, Restored, Serial, Snapshot};
 use lodstone_formats::paddle::stream::{self, Layout};
@@ -14,7 +13,7 @@ use lodstone_model::{DType, Model, Program, Tensor, TensorType, ValueType, Var, 
 use lodstone_program::{Network, loss};
 use lodstone_runtime::{Dirs, Executor, Prepared, RANDOM_STATE, Scope};
 use lodstone_schema::paddle::{interface, needed, saved};
-use lodstone_store::{Commit, Output, Progress, is_dir, is_there};
+use lodstone_store::{Commit, Location, Output, Progress};
 
 use crate::numbers::decoder;
 use crate::{Error, Inputs, Renames, Result, dirs_beside};
@@ -184,7 +183,8 @@ impl Training {
     ///
     /// # Errors
     /// If a variable has no value, or the disk does not take it.
-    pub fn save(&self, dir: &Path, files: &[(&str, &[u8])]) -> Result<()> {
+    pub fn save(&self, dir: impl Into<Location>, files: &[(&str, &[u8])]) -> Result<()> {
+        let dir = dir.into();
         let program = self.with_random();
         let mut tensors = Vec::new();
         for var in saved(&program) {
@@ -193,7 +193,7 @@ impl Training {
             };
             tensors.push((var.name.as_str(), tensor));
         }
-        let mut commit = match is_dir(dir) {
+        let mut commit = match dir.is_dir() {
             true => Commit::existing(dir, Progress::default())?,
             false => Commit::directory(dir, Progress::default())?,
         };
@@ -272,9 +272,9 @@ fn said(options: SampleOptions) -> serde_json::Value {
 ///
 /// # Errors
 /// If it is there, and cannot be read.
-pub fn startup_beside(path: &Path, options: &OpenOptions) -> Result<Option<Program>> {
+pub fn startup_beside(path: impl Into<Location>, options: &OpenOptions) -> Result<Option<Program>> {
     match dirs_beside(path).read.map(|dir| dir.join(STARTUP)) {
-        Some(path) if is_there(&path)? => open_program(&path, options).map(Some),
+        Some(path) if path.is_there()? => open_program(&path, options).map(Some),
         _ => Ok(None),
     }
 }
@@ -283,8 +283,9 @@ pub fn startup_beside(path: &Path, options: &OpenOptions) -> Result<Option<Progr
 ///
 /// # Errors
 /// If it cannot be read.
-pub fn open_program(path: &Path, options: &OpenOptions) -> Result<Program> {
-    let blob = options.file(path)?;
+pub fn open_program(path: impl Into<Location>, options: &OpenOptions) -> Result<Program> {
+    let path = path.into();
+    let blob = options.file(&path)?;
     Ok(program::open(&blob, &path.display().to_string(), &options.limits)?)
 }
 

@@ -9,6 +9,7 @@
 use std::fs;
 use std::path::Path;
 
+use lodstone::Location;
 use lodstone::checkpoint::{RestoreOptions, Serial};
 use lodstone::runtime::Scope;
 use lodstone::{
@@ -297,7 +298,8 @@ fn look_through(target: &Target, input: &[u8]) {
     }
     pickle::scan_calls(&blob, &limits);
     let path = Path::new(target.files[0]);
-    let (found, peak) = peak_of(|| pickles(path, &blob, &limits, &mut Effort::default()));
+    let (found, peak) =
+        peak_of(|| pickles(&Location::from(path), &blob, &limits, &mut Effort::default()));
     assert!(peak <= input.len() * 200 + INFLATED, "pickles held {peak} for {}", input.len());
     drop(found);
 }
@@ -311,7 +313,7 @@ fn use_file(target: &Target, path: &Path, out: &Path, bytes: usize) {
     }
     for name in target.formats {
         let format = named(name).expect("a format");
-        match bounded(name, bytes, || (format.read)(path, &options)) {
+        match bounded(name, bytes, || (format.read)(&Location::from(path), &options)) {
             Ok(model) if models.iter().any(|known| known.format == model.format) => {}
             Ok(model) => models.push(model),
             Err(error) => says_enough(&error.into()),
@@ -427,7 +429,8 @@ fn write_back(model: &Model, path: &Path, out: &Path) {
     if anew {
         // Archives are, with the same arrays in them.
         let format = named(&model.format).expect("a format");
-        let back = (format.read)(&target, &OpenOptions::default()).expect("what was written");
+        let back = (format.read)(&Location::from(&target), &OpenOptions::default())
+            .expect("what was written");
         if let Ok(diff) = diff(model.clone(), &back, &DiffOptions::default()) {
             assert!(diff.same, "{diff:?}");
         }
@@ -460,7 +463,7 @@ fn write_as(model: &Model, path: &Path, out: &Path, format: &Format) {
     let options = ConvertOptions { to, allow: Loss::ALL.to_vec(), ..ConvertOptions::default() };
     match convert(model.clone(), &target, &options) {
         Ok(conversion) => {
-            let back = (format.read)(&target, &OpenOptions::default());
+            let back = (format.read)(&Location::from(&target), &OpenOptions::default());
             let back = back.unwrap_or_else(|error| panic!("{}: {error}", format.name));
             assert_eq!(back.parameters.len(), conversion.tensors, "{}", format.name);
         }

@@ -8,10 +8,7 @@
 
 from __future__ import annotations
 
-import builtins
 import importlib
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Generic, TypeVar
@@ -91,14 +88,7 @@ class Files(Generic[Array]):
         """The bytes of a file of a format that is one file."""
         if options.get("seal"):
             raise ValueError("a seal is a file of its own, beside the one that these bytes are")
-        with tempfile.TemporaryDirectory(prefix="lodstone") as directory:
-            path = os.path.join(directory, "model")
-            done = self._write(tensors, path, metadata, None, {**options, "to": to})
-            files = done["files"]
-            if len(files) != 1:
-                raise ValueError(f"{to} is {len(files)} files here, which are not one string of bytes")
-            with builtins.open(files[0], "rb") as file:
-                return file.read()
+        return _lodstone.save_bytes(self._tensors(tensors), dict(metadata or {}), converting(**options, to=to))
 
     def _write(
         self,
@@ -108,11 +98,13 @@ class Files(Generic[Array]):
         progress: Progress | None,
         options: dict[str, Any],
     ) -> dict[str, Any]:
-        values = [
+        return _lodstone.save(self._tensors(tensors), dict(metadata or {}), file, converting(**options), progress)
+
+    def _tensors(self, tensors: Mapping[str, Array | Tensor]) -> list[Tensor]:
+        return [
             value.renamed(name) if isinstance(value, Tensor) else self.tensor(name, value)
             for name, value in tensors.items()
         ]
-        return _lodstone.save(values, dict(metadata or {}), file, converting(**options), progress)
 
 
 FORMATS = {

@@ -139,6 +139,7 @@ class Manager:
 _Progress = Callable[[int], object] | None
 
 def open(path: _Path, opening: dict[str, Any]) -> Model: ...
+def open_bytes(bytes: bytes, opening: dict[str, Any]) -> Model: ...
 def convert(
     source: Model | _Path,
     out: _Path,
@@ -153,6 +154,9 @@ def save(
     converting: dict[str, Any],
     progress: _Progress,
 ) -> dict[str, Any]: ...
+def save_bytes(
+    tensors: list[Tensor], metadata: dict[str, str], converting: dict[str, Any]
+) -> bytes: ...
 def verify(path: _Path, params: _Path | None, progress: _Progress) -> dict[str, Any]: ...
 def seal(
     path: _Path, params: _Path | None, replace: bool, progress: _Progress

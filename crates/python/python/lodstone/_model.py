@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
@@ -92,8 +91,8 @@ def open(
 ) -> Model:
     """Opens a model: a file, a directory, or the prefix that its files share; bytes, or an open file.
 
-    The format is found by content. Tensors are not read, unless the model is bytes or an open file: then it is
-    all in memory. `params` says where the parameters are, if not where the format says. Files may be mapped
+    The format is found by content. Tensors are not read; those of bytes share them, and an open file is read as a
+    whole. `params` says where the parameters are, if not where the format says. Files may be mapped
     into memory unless `mmap` is false. What is sealed is compared with its seal when it is read, unless
     `verify` is false.
     """
@@ -101,8 +100,4 @@ def open(
     if isinstance(file, (str, os.PathLike)):
         return Model(_lodstone.open(file, opening))
     contents = file.read() if hasattr(file, "read") else file
-    with tempfile.TemporaryDirectory(prefix="lodstone") as directory:
-        path = os.path.join(directory, "model")
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy:
-            copy.write(contents)
-        return Model(_lodstone.open(path, {**opening, "mmap": False})._loaded(None))
+    return Model(_lodstone.open_bytes(contents, opening))

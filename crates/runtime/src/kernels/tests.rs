@@ -21,7 +21,7 @@ use lodstone_formats::{OpenOptions, onnx};
 use lodstone_model::{DType, Model, Op, Tensor};
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::{newest_opset, operators, upgrade};
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 
 use super::tensor::converted;
 use super::{Call, kernel};
@@ -54,7 +54,8 @@ fn listed(name: &str) -> BTreeMap<String, String> {
 }
 
 pub(super) fn open(path: &Path) -> Model {
-    let mut model = (onnx::BINARY.read)(path, &OpenOptions::default()).expect("readable");
+    let mut model =
+        (onnx::BINARY.read)(&Location::from(path), &OpenOptions::default()).expect("readable");
     model.load().expect("readable");
     model
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 use lodstone_formats::{FORMATS, OpenOptions};
 use lodstone_model::{DType, Lod, Model, Tensor};
 use lodstone_runtime::{Dirs, Prepared, Scope};
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 use serde_json::Value;
 
 const RECORDED: &str = include_str!("../golden/paddle_models.json");
@@ -44,7 +44,8 @@ fn lod(told: &Value) -> Lod {
 /// A model of PaddlePaddle among the files of the tests.
 fn open(path: &str, options: &OpenOptions) -> Model {
     let format = FORMATS.iter().find(|format| format.name == "paddle").unwrap();
-    (format.read)(&Path::new(env!("CARGO_MANIFEST_DIR")).join(path), options).unwrap()
+    (format.read)(&Location::from(&Path::new(env!("CARGO_MANIFEST_DIR")).join(path)), options)
+        .unwrap()
 }
 
 /// What is fed, by name.

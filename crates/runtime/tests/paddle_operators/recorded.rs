@@ -8,7 +8,7 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Kind, Lod, Op, Operand,
     Program, Tensor, TensorType, ValueType, Var, VarKind,
 };
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 use serde_json::Value as Json;
 
 /// The version that the programs follow.
@@ -40,7 +40,8 @@ pub(crate) fn recorded(folder: &str) -> Recorded {
         json["cases"].as_array().unwrap().clone()
     };
     let read = numpy::NPZ.read;
-    let model = read(&golden.join("elements.npz"), &OpenOptions::default()).unwrap();
+    let model =
+        read(&Location::from(golden.join("elements.npz")), &OpenOptions::default()).unwrap();
     let elements = model.parameters.into_iter().map(|array| (array.name, array.tensor)).collect();
     Recorded { cases: files.into_iter().flat_map(cases).collect(), elements }
 }

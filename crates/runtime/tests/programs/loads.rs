@@ -7,6 +7,7 @@ use lodstone_formats::{OpenOptions, numpy};
 use lodstone_model::{DType, Program};
 use lodstone_program::{Network, Operator, Variable};
 use lodstone_runtime::{Dirs, Executor, Scope};
+use lodstone_store::Location;
 
 fn golden() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/paddle_loads")
@@ -32,7 +33,9 @@ fn load(path: &str) -> Operator {
 #[test]
 fn parts_and_halves_are_those_of_paddlepaddle() {
     let dirs = Dirs::one(golden());
-    let results = (numpy::NPZ.read)(&golden().join("loads.npz"), &OpenOptions::default()).unwrap();
+    let results =
+        (numpy::NPZ.read)(&Location::from(&golden().join("loads.npz")), &OpenOptions::default())
+            .unwrap();
     let part = |seek: i64, shape: Vec<i64>| {
         load("whole").attribute("seek", seek).attribute("shape", shape)
     };

@@ -123,9 +123,9 @@ fn what_is_saved_is_loaded_again() {
         save(&mut saver, &vars, "model/parameters", &options).unwrap();
         let dirs = Dirs::one(dir.path());
         Executor::default().run(&saver, &mut scope, &[], &[], &dirs).unwrap();
-        save_program(&net.main, &dir.path().join("model"), Form::Binary).unwrap();
+        save_program(&net.main, dir.path().join("model"), Form::Binary).unwrap();
 
-        let main = load_program(&dir.path().join("model")).unwrap();
+        let main = load_program(dir.path().join("model")).unwrap();
         let mut loader = Network::new().main;
         let placement = options.placement.clone();
         let loads = LoadOptions { placement, ..LoadOptions::default() };

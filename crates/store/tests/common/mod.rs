@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use lodstone_store::{Commit, Error, Output, Progress, Result, SEAL, StepKind};
+use lodstone_store::{
+    Commit, Entry, Error, Location, Output, Progress, Recovery, Result, SEAL, StepKind,
+};
 
 /// A directory that vanishes with the test.
 pub(crate) fn dir() -> tempfile::TempDir {
@@ -37,6 +39,16 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     }
     names.sort();
     names
+}
+
+/// Finishes what was interrupted in the directory at a path.
+pub(crate) fn recover(path: impl AsRef<Path>) -> Result<Recovery> {
+    Location::from(path).recover()
+}
+
+/// The entries of the directory at a path.
+pub(crate) fn list_dir(path: impl AsRef<Path>) -> Result<Vec<Entry>> {
+    Location::from(path).list()
 }
 
 /// The whole content of a file.

@@ -15,8 +15,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use child::{Ended, Kill, run, writer_of};
-use common::Random;
-use lodstone_store::recover;
+use common::{Random, recover};
 use scene::{Kind, NEXT, Scene, State};
 
 /// How many writers of each kind are killed at random; CONTRIBUTING.md says when to set it.
@@ -237,7 +236,7 @@ fn writers_that_live_are_not_harmed_by_others_that_are_killed() {
                 there.push(seed);
             }
             recover(scene.root()).expect("recovered");
-            recover(&scene.model()).expect("recovered");
+            recover(scene.model()).expect("recovered");
             let found = there.iter().copied().find(|seed| scene.is_all(*seed));
             let found = found.unwrap_or_else(|| panic!("{kind:?}, round {round}: a mix"));
             assert!(

@@ -5,9 +5,9 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use lodstone_store::{Commit, Dir, Error, Links, Output, Progress, Result, SourceFile, recover};
+use lodstone_store::{Commit, Dir, Error, Links, Output, Progress, Result, SourceFile};
 
-use crate::common::{dir, file, names, read};
+use crate::common::{dir, file, names, read, recover};
 
 /// A way to publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,9 +77,9 @@ pub(crate) fn write(
     progress: Progress,
 ) -> Result<()> {
     let mut commit = match kind {
-        Kind::File => Commit::file(&root.join("link"), progress)?.0,
-        Kind::Several => Commit::directory(&root.join("link"), progress)?,
-        Kind::New | Kind::Whole => Commit::directory(&root.join("model"), progress)?,
+        Kind::File => Commit::file(root.join("link"), progress)?.0,
+        Kind::Several => Commit::directory(root.join("link"), progress)?,
+        Kind::New | Kind::Whole => Commit::directory(root.join("model"), progress)?,
     };
     for (number, (name, share)) in (0..).zip(kind.parts()) {
         commit.write(name, |out| put(out, seed + number, size / 8 * share))?;
@@ -234,13 +234,13 @@ impl Scene {
         if !self.model().exists() {
             return 0;
         }
-        let dir = Dir::open(&self.model(), Links::Confined, false).expect("a directory");
+        let dir = Dir::open(self.model(), Links::Confined, false).expect("a directory");
         let is_refused = |name: &str| {
             let by_dir = match dir.open_file(name) {
                 Err(Error::Interrupted { .. }) => true,
                 opened => opened.expect("a file").is_none(),
             };
-            let by_path = match SourceFile::open(&self.model().join(name), false) {
+            let by_path = match SourceFile::open(self.model().join(name), false) {
                 Err(Error::Interrupted { .. }) => true,
                 opened => opened.map(|_| false).expect("a file"),
             };
@@ -268,7 +268,7 @@ impl Scene {
         if kind != Kind::Whole {
             assert_eq!(read(&model.join("foreign")), b"foreign");
             assert_eq!(read(&model.join("sub/foreign")), b"foreign");
-            SourceFile::open(&model.join("foreign"), false).expect("nothing to do with the write");
+            SourceFile::open(model.join("foreign"), false).expect("nothing to do with the write");
         }
     }
 
@@ -289,7 +289,7 @@ impl Scene {
         } else {
             recover(self.root()).expect("recovered");
             if self.model().exists() {
-                recover(&self.model()).expect("recovered");
+                recover(self.model()).expect("recovered");
             }
             assert_ne!(self.look(), State::Mix);
         }

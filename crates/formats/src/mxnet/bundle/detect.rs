@@ -1,8 +1,6 @@
 //! Which files belong together.
 
-use std::path::{Path, PathBuf};
-
-use lodstone_store::{Entry, SourceFile, exists, list_dir};
+use lodstone_store::{Entry, Location, SourceFile};
 
 use crate::mxnet::params::{is_archive, is_params};
 use crate::mxnet::symbol::is_symbol;
@@ -25,7 +23,7 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
 }
 
 /// Whether a file is a list or dict of arrays, by its first bytes.
-fn holds_arrays(path: &Path) -> bool {
+fn holds_arrays(path: &Location) -> bool {
     let mut head = [0; 32];
     let Ok(file) = SourceFile::open(path, false) else { return false };
     let size = usize::try_from(file.len()).unwrap_or(usize::MAX).min(head.len());
@@ -38,21 +36,18 @@ fn names(entries: &[Entry]) -> impl Iterator<Item = &str> {
 }
 
 /// The file that a prefix leads to: the program, or else the parameters of the last epoch.
-pub(super) fn by_prefix(prefix: &Path) -> Option<PathBuf> {
-    let mut name = prefix.file_name()?.to_owned();
-    name.push(SYMBOL);
-    let symbol = prefix.with_file_name(name);
-    if exists(&symbol) {
+pub(super) fn by_prefix(prefix: &Location) -> Option<Location> {
+    let name = prefix.name()?;
+    let symbol = prefix.append(SYMBOL);
+    if symbol.exists() {
         return Some(symbol);
     }
-    let directory = prefix.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let entries = list_dir(directory.unwrap_or(Path::new("."))).ok()?;
-    let name = prefix.file_name()?.to_str()?;
+    let entries = prefix.directory().list().ok()?;
     epochs(name, &entries).pop().map(|params| prefix.with_file_name(params))
 }
 
 /// The program of a directory, or else the only file of parameters.
-pub(super) fn file_in(directory: &Path, entries: &[Entry]) -> Result<String> {
+pub(super) fn file_in(directory: &Location, entries: &[Entry]) -> Result<String> {
     for ending in [SYMBOL, PARAMS] {
         let found: Vec<&str> = names(entries).filter(|name| name.ends_with(ending)).collect();
         match found.as_slice() {

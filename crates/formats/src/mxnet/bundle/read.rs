@@ -1,11 +1,10 @@
 //! Paths to models.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 
 use lodstone_model::{Model, Program, Report, Tensor, some};
 use lodstone_schema::mxnet::{likely_parameters, variable_of};
-use lodstone_store::{exists, is_dir, list_dir};
+use lodstone_store::Location;
 
 use super::detect::{PARAMS, SYMBOL, by_prefix, candidates, file_in};
 use super::layout::Bundle;
@@ -18,9 +17,9 @@ use crate::{Error, OpenOptions, Result};
 ///
 /// # Errors
 /// If there is no model, a file is damaged, or the parameters are those of another program.
-pub fn open(path: &Path, options: &OpenOptions) -> Result<Model> {
-    if is_dir(path) {
-        let file = path.join(file_in(path, &list_dir(path)?)?);
+pub fn open(path: &Location, options: &OpenOptions) -> Result<Model> {
+    if path.is_dir() {
+        let file = path.join(file_in(path, &path.list()?)?);
         let mut model = open_file(&file, options)?;
         if let Some(mut bundle) = Bundle::of(&model) {
             bundle.directory = true;
@@ -28,7 +27,7 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Model> {
         }
         return Ok(model);
     }
-    if exists(path) {
+    if path.exists() {
         return open_file(path, options);
     }
     match by_prefix(path) {
@@ -47,18 +46,16 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Model> {
     }
 }
 
-fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
+fn open_file(path: &Location, options: &OpenOptions) -> Result<Model> {
     let blob = options.file(path)?;
     let head = blob.head(4096)?;
-    if !is_symbol(&head) && !path.to_string_lossy().ends_with(SYMBOL) {
+    if !is_symbol(&head) && !path.path().to_string_lossy().ends_with(SYMBOL) {
         return params::read(path, options);
     }
     let mut program = symbol::read(&blob, &options.limits)?;
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
+    let name = path.name().unwrap_or_default();
     let bundle = Bundle { symbol: name.to_owned(), ..Bundle::default() };
-    let mut model = match find_params(directory, name, options)? {
+    let mut model = match find_params(&path.directory(), name, options)? {
         Params::Named(params) => {
             let model = bound(&mut program, &params, options)?;
             together(program, model, bundle, &params)
@@ -80,9 +77,9 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
 }
 
 /// A program with its parameters.
-fn together(program: Program, mut model: Model, mut bundle: Bundle, params: &Path) -> Model {
+fn together(program: Program, mut model: Model, mut bundle: Bundle, params: &Location) -> Model {
     bundle.layout = Layout::of(&model);
-    bundle.params = params.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    bundle.params = params.name().map(str::to_owned);
     model.format = BUNDLE.name.to_owned();
     model.program = Some(program);
     bundle.remember(&mut model);
@@ -113,20 +110,20 @@ fn alone(mut program: Program, bundle: &Bundle, error: Option<Error>) -> Model {
 /// Where the parameters of a program are.
 enum Params {
     /// In a file that was named.
-    Named(PathBuf),
+    Named(Location),
     /// In the file of the last epoch; the names of other parameters with the prefix.
-    Epoch(PathBuf, Vec<String>),
+    Epoch(Location, Vec<String>),
     /// In a file that is called like the program.
-    Beside(PathBuf),
+    Beside(Location),
     None,
 }
 
-fn find_params(directory: &Path, symbol: &str, options: &OpenOptions) -> Result<Params> {
+fn find_params(directory: &Location, symbol: &str, options: &OpenOptions) -> Result<Params> {
     if let Some(path) = &options.params {
         return Ok(Params::Named(path.clone()));
     }
     let Some(prefix) = symbol.strip_suffix(SYMBOL) else { return Ok(Params::None) };
-    let mut others = candidates(prefix, &list_dir(directory)?);
+    let mut others = candidates(prefix, &directory.list()?);
     let Some(last) = others.pop() else { return Ok(Params::None) };
     let path = directory.join(&last);
     match last.strip_suffix(PARAMS) == Some(prefix) {
@@ -136,14 +133,13 @@ fn find_params(directory: &Path, symbol: &str, options: &OpenOptions) -> Result<
 }
 
 /// Parameters that share the prefix of an epoch's file, that file left out.
-fn beside(epoch: &Path, prefix: &str) -> Result<Vec<String>> {
-    let directory = epoch.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let mut others = candidates(prefix, &list_dir(directory.unwrap_or(Path::new(".")))?);
+fn beside(epoch: &Location, prefix: &str) -> Result<Vec<String>> {
+    let mut others = candidates(prefix, &epoch.directory().list()?);
     others.pop();
     Ok(others)
 }
 
-fn warn_epochs(opened: &Path, others: &[String], report: &mut Report) {
+fn warn_epochs(opened: &Location, others: &[String], report: &mut Report) {
     if !others.is_empty() {
         let opened = opened.file_name().unwrap_or_default().to_string_lossy();
         let others = some(others.iter().map(|other| format!("`{other}`")));
@@ -154,7 +150,7 @@ fn warn_epochs(opened: &Path, others: &[String], report: &mut Report) {
 }
 
 /// The parameters of a program: marks its variables that are, and says what does not fit.
-fn bound(program: &mut Program, path: &Path, options: &OpenOptions) -> Result<Model> {
+fn bound(program: &mut Program, path: &Location, options: &OpenOptions) -> Result<Model> {
     let mut model = params::read(path, options)?;
     let likely = likely_parameters(program);
     let values: HashMap<&str, (&str, &Tensor)> =

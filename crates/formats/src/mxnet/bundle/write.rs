@@ -1,11 +1,10 @@
 //! Models to files. The program is published last, so that one that is there has its parameters.
 
 use std::collections::HashSet;
-use std::path::Path;
 
 use lodstone_model::{Model, Program, some};
 use lodstone_schema::mxnet::variable_of;
-use lodstone_store::is_dir;
+use lodstone_store::Location;
 
 use super::detect::SYMBOL;
 use super::layout::Bundle;
@@ -15,14 +14,18 @@ use crate::mxnet::symbol;
 use crate::{Error, Result, Staged, WriteOptions};
 
 /// Writes `X-symbol.json` and `X-0000.params`, or into a directory under the names they had.
-pub(super) fn write_bundle(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write_bundle(
+    model: &Model,
+    path: &Location,
+    options: &WriteOptions,
+) -> Result<Staged> {
     let program = program_of(model, BUNDLE.name)?;
     check(model, program)?;
     let encoded = symbol::write(program, options.same)?;
     let bundle = Bundle::of(model).filter(|_| options.same).unwrap_or_default();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let prefix = name.strip_suffix(SYMBOL);
-    let into = is_dir(path) || (bundle.directory && prefix.is_none());
+    let into = path.is_dir() || (bundle.directory && prefix.is_none());
     let (directory, symbol, params) = if into {
         let names = Bundle::of(model).unwrap_or_default();
         let symbol = match names.symbol.as_str() {
@@ -32,15 +35,14 @@ pub(super) fn write_bundle(model: &Model, path: &Path, options: &WriteOptions) -
         let params = names.params.unwrap_or_else(|| {
             format!("{}-0000.params", symbol.strip_suffix(SYMBOL).unwrap_or(&symbol))
         });
-        (path, symbol, params)
+        (path.clone(), symbol, params)
     } else {
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let prefix = prefix.unwrap_or(&name);
         let epoch = bundle.epoch().unwrap_or("-0000.params");
         let names = (format!("{prefix}{SYMBOL}"), format!("{prefix}{epoch}"));
-        (directory.unwrap_or(Path::new(".")), names.0, names.1)
+        (path.directory(), names.0, names.1)
     };
-    let mut staged = Staged::begin(directory, into, options)?;
+    let mut staged = Staged::begin(&directory, into, options)?;
     if !model.parameters.is_empty() || bundle.params.is_some() {
         let fits = options.same && bundle.layout.fits(model);
         let layout = if fits { bundle.layout } else { Layout::usual(model) };
@@ -51,7 +53,11 @@ pub(super) fn write_bundle(model: &Model, path: &Path, options: &WriteOptions) -
 }
 
 /// Writes a program alone.
-pub(super) fn write_symbol(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write_symbol(
+    model: &Model,
+    path: &Location,
+    options: &WriteOptions,
+) -> Result<Staged> {
     let encoded = symbol::write(program_of(model, ALONE.name)?, options.same)?;
     Staged::file(path, options, |out| out.put(&encoded))
 }

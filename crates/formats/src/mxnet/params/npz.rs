@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use lodstone_model::{DType, Indices, Kind, Limits, Model, Parameter, Tensor};
-use lodstone_store::{Blob, Cursor, Output, SourceFile};
+use lodstone_store::{Blob, Cursor, Location, Output, SourceFile};
 
 use super::bools::{normalized, stored};
 use super::layout::Layout;
@@ -36,7 +36,7 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
         && listed.is_ok_and(|members| folders(&members).into_iter().next().is_some())
 }
 
-pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<Model> {
+pub(super) fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
     read_npz_blob(&options.file(path)?, &options.limits)
 }
 
@@ -169,7 +169,7 @@ pub(super) fn has_code(dtype: DType) -> bool {
     dtype == DType::BFloat16 || (numpy::NPZ.holds.dtype)(dtype) && (HOLDS.dtype)(dtype)
 }
 
-pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     let layout = Layout::usual(model);
     Staged::file(path, options, |out| put(out, &model.parameters, &layout, options.same))
 }

@@ -1,10 +1,9 @@
 //! Bytes to tensors. Elements are not read.
 
 use std::collections::HashSet;
-use std::path::Path;
 
 use lodstone_model::{Limits, Model, Parameter, Tensor, some};
-use lodstone_store::{Blob, Cursor};
+use lodstone_store::{Blob, Cursor, Location};
 
 use super::detect::MAGIC;
 use super::layout::{Layout, Unfilled};
@@ -20,7 +19,7 @@ const TRAILING: u64 = 1 << 20;
 ///
 /// # Errors
 /// As [`read_blob`], or what the archive is.
-pub fn read(path: &Path, options: &OpenOptions) -> Result<Model> {
+pub fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
     let blob = options.file(path)?;
     let head = blob.head(4)?;
     if npz::is_archive(&head) {

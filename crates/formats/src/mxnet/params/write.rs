@@ -1,11 +1,10 @@
 //! Tensors to bytes, as MXNet writes them.
 
 use std::collections::HashSet;
-use std::path::Path;
 
 use lodstone_model::{Kind, Model, Parameter, Tensor};
 use lodstone_schema::mxnet::type_flag;
-use lodstone_store::Output;
+use lodstone_store::{Location, Output};
 
 use super::PARAMS;
 use super::bools::stored;
@@ -18,7 +17,7 @@ use crate::{Error, Result, Staged, WriteOptions};
 ///
 /// # Errors
 /// If MXNet has no place for a tensor, or could not load it; or what reading and writing give.
-pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     let layout = if options.same { Layout::of(model) } else { Layout::usual(model) };
     Staged::file(path, options, |out| put(out, &model.parameters, &layout, options.same))
 }

@@ -1,10 +1,8 @@
 //! Bytes to tensors and metadata. Elements are not read, but for a look through those that are
 //! written as text.
 
-use std::path::Path;
-
 use lodstone_model::{Limits, Model, Parameter, Residual, some};
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 
 use super::contents::{Contents, Elements, contents};
 use super::{NAME, builds};
@@ -15,7 +13,7 @@ use crate::{OpenOptions, Result};
 ///
 /// # Errors
 /// As [`read_blob`].
-pub(super) fn read(path: &Path, options: &OpenOptions) -> Result<Model> {
+pub(super) fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
     read_blob(&options.file(path)?, &options.limits)
 }
 

@@ -1,10 +1,9 @@
 //! States back to where they came from.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use lodstone_model::{Limits, Model};
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 
 use super::NAME;
 use super::contents::{Array, Contents, Elements};
@@ -17,7 +16,7 @@ use crate::{Error, Result, Staged, WriteOptions};
 ///
 /// # Errors
 /// If they were not read from such a file, or are others now; or what reading and writing give.
-pub(super) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     let refuse = |what: &str| Error::Incompatible { format: NAME, what: what.to_owned() };
     let kept = model.residual.of(NAME).and_then(Kept::decode);
     let kept =

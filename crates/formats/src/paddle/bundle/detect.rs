@@ -1,9 +1,8 @@
 //! What PaddlePaddle's files look like, and which of them belong together.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use lodstone_store::{Blob, Entry, SourceFile, list_dir};
+use lodstone_store::{Blob, Entry, Location, SourceFile};
 
 use crate::mxnet::params::is_params;
 use crate::paddle::pickle::is_pickle;
@@ -70,11 +69,10 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
 }
 
 /// Whether a file has a name that PaddlePaddle alone gives.
-pub(super) fn has_own_name(path: &Path) -> bool {
+pub(super) fn has_own_name(path: &Location) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());
-    let name = path.file_name().and_then(|name| name.to_str());
     matches!(extension, Some("pdmodel" | "pdiparams" | "pdparams" | "pdopt" | "pdtensor"))
-        || matches!(name, Some("__model__" | "__params__"))
+        || matches!(path.name(), Some("__model__" | "__params__"))
 }
 
 /// Whether a pickle begins with the number that PyTorch's files before 1.6 begin with.
@@ -86,10 +84,10 @@ fn is_torch(head: &[u8]) -> bool {
 }
 
 /// Whether one of the first files of a directory, or of the directories in it, is a tensor stream.
-fn has_variable(directory: &Path, entries: &[Entry]) -> bool {
+fn has_variable(directory: &Location, entries: &[Entry]) -> bool {
     /// Files that are looked at; a directory of variables has little else.
     const TRIED: usize = 64;
-    let is_variable = |path: &Path| {
+    let is_variable = |path: &Location| {
         let Ok(file) = SourceFile::open(path, false) else { return false };
         let Ok(head) = head(&file) else { return false };
         content(&head, file.len()) == Some(Content::Stream)
@@ -102,7 +100,7 @@ fn has_variable(directory: &Path, entries: &[Entry]) -> bool {
             return is_variable(&path);
         }
         // Variables with slashes in their names are files in directories.
-        let inner = list_dir(&path).unwrap_or_default();
+        let inner = path.list().unwrap_or_default();
         inner.iter().take(TRIED).any(|inner| !inner.is_dir && is_variable(&path.join(&inner.name)))
     })
 }
@@ -123,7 +121,7 @@ pub(super) struct ProgramIn {
 }
 
 /// The program of a directory: the only one with a name that PaddlePaddle uses, or the only `.pdmodel`.
-pub(super) fn program_in(directory: &Path, entries: &[Entry]) -> Result<Option<ProgramIn>> {
+pub(super) fn program_in(directory: &Location, entries: &[Entry]) -> Result<Option<ProgramIn>> {
     let names = || entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
     let is_usual = |name: &&str| {
         USUAL_PROGRAMS.contains(name) || matches!(*name, "inference.pdmodel" | "model.pdmodel")
@@ -132,7 +130,7 @@ pub(super) fn program_in(directory: &Path, entries: &[Entry]) -> Result<Option<P
     if usual.len() > 1 {
         // Other files may have these names, too.
         usual.retain(|name| {
-            let file = SourceFile::open(&directory.join(name), false);
+            let file = SourceFile::open(directory.join(name), false);
             file.and_then(|file| head(&file)).is_ok_and(|head| is_binary(&head) || is_text(&head))
         });
     }
@@ -154,7 +152,7 @@ pub(super) fn program_in(directory: &Path, entries: &[Entry]) -> Result<Option<P
 
 /// The PIR program of a directory: `inference.json` or the only `.json` that has parameters; where
 /// there is none, the only one that has pickles.
-pub(super) fn pir_in(directory: &Path, entries: &[Entry]) -> Option<String> {
+pub(super) fn pir_in(directory: &Location, entries: &[Entry]) -> Option<String> {
     let names = || entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
     let with = |name: &&str, end: &str| {
         let stem = name.strip_suffix(".json");
@@ -164,7 +162,7 @@ pub(super) fn pir_in(directory: &Path, entries: &[Entry]) -> Option<String> {
     if candidates.is_empty() {
         // Other things that are called like a pickle may be JSON too.
         let is_pir = |name: &&str| {
-            let head = SourceFile::open(&directory.join(name), false).and_then(|file| head(&file));
+            let head = SourceFile::open(directory.join(name), false).and_then(|file| head(&file));
             head.is_ok_and(|head| pir::is_pir(&head))
         };
         candidates = names().filter(|name| with(name, ".pdparams") && is_pir(name)).collect();
@@ -202,9 +200,9 @@ pub(super) fn has_usual_params(program: &str) -> bool {
 
 /// Files of one extension whose names begin as that of a program does, up to the first dot: those of functions that
 /// were saved together (`net.pdmodel`, `net.encode.pdmodel`).
-pub(super) fn family(directory: &Path, program: &str, extension: &str) -> Result<Vec<String>> {
+pub(super) fn family(directory: &Location, program: &str, extension: &str) -> Result<Vec<String>> {
     let first = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-    let names = list_dir(directory)?.into_iter().filter(|entry| !entry.is_dir);
+    let names = directory.list()?.into_iter().filter(|entry| !entry.is_dir);
     let of_family = names.map(|entry| entry.name).filter(|name| {
         name.rsplit_once('.').is_some_and(|(_, end)| end == extension)
             && first(name) == first(program)

@@ -1,10 +1,9 @@
 //! Pickles, and the programs that tell what they do not say.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
 
 use lodstone_model::{DType, Model, Parameter, Program, Residual, some};
-use lodstone_store::{Blob, exists, list_dir};
+use lodstone_store::{Blob, Location};
 
 use super::detect;
 use super::layout::{Bundle, Pickle};
@@ -13,8 +12,8 @@ use crate::paddle::{pir, program};
 use crate::{OpenOptions, Result};
 
 /// Opens what `paddle.save` wrote, or the pickled program of 2017.
-pub(super) fn open(path: &Path, blob: &Blob, options: &OpenOptions) -> Result<Model> {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+pub(super) fn open(path: &Location, blob: &Blob, options: &OpenOptions) -> Result<Model> {
+    let name = path.name().unwrap_or_default();
     if name == "__model__"
         && let Some(early) = pickle::read_early(blob, &options.limits)?
     {
@@ -31,7 +30,7 @@ pub(super) fn open(path: &Path, blob: &Blob, options: &OpenOptions) -> Result<Mo
                 let before = dtypes(&model);
                 known = retype(&mut model, &types);
                 let is_used = !known.is_empty() || dtypes(&model) != before;
-                if is_used && beside.file_stem() != path.file_stem() {
+                if is_used && beside.stem() != path.stem() {
                     let name = beside.display();
                     model.report.warn(format!("element types were taken from `{name}`"));
                 }
@@ -54,7 +53,7 @@ fn dtypes(model: &Model) -> Vec<DType> {
 /// Adds the parameters of a program that `static.save` wrote beside it: `.pdparams`, and `.pdopt` with
 /// the state of the optimizer; `types` are those of its variables.
 pub(super) fn add(
-    paths: &[PathBuf],
+    paths: &[Location],
     types: &HashMap<String, DType>,
     model: &mut Model,
     bundle: &mut Bundle,
@@ -153,7 +152,7 @@ fn shift(parameter: &mut Parameter, to: impl Fn(u64) -> Option<u64>) {
 
 /// The program of 2017: the topology, and what goes in and out as metadata, for such programs have
 /// no operators that say it.
-fn program(path: &Path, early: &pickle::Early, options: &OpenOptions) -> Result<Model> {
+fn program(path: &Location, early: &pickle::Early, options: &OpenOptions) -> Result<Model> {
     let origin = path.display().to_string();
     let program = program::read(&early.program, &origin, &options.limits)?;
     let names = ["feed_var_names", "fetch_var_names"].into_iter().zip(&early.interface);
@@ -177,23 +176,22 @@ fn is_open(dtype: DType) -> bool {
 }
 
 /// The program that belongs to a pickle: of the same stem, or the only one there.
-fn program_beside(path: &Path) -> Option<PathBuf> {
-    let of_stem = ["pdmodel", "json"].map(|extension| path.with_extension(extension));
-    if let Some(program) = of_stem.into_iter().find(|path| exists(path)) {
+fn program_beside(path: &Location) -> Option<Location> {
+    let of_stem = ["pdmodel", "json"].map(|end| path.at(path.path().with_extension(end)));
+    if let Some(program) = of_stem.into_iter().find(|path| path.exists()) {
         return Some(program);
     }
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
-    let entries = list_dir(directory).ok()?;
-    let program = detect::program_in(directory, &entries).ok().flatten();
+    let directory = path.directory();
+    let entries = directory.list().ok()?;
+    let program = detect::program_in(&directory, &entries).ok().flatten();
     program
         .map(|program| program.name)
-        .or_else(|| detect::pir_in(directory, &entries))
+        .or_else(|| detect::pir_in(&directory, &entries))
         .map(|name| directory.join(name))
 }
 
 /// A program, and the element types of its variables by name.
-fn types(program: &Path, options: &OpenOptions) -> Result<(Blob, HashMap<String, DType>)> {
+fn types(program: &Location, options: &OpenOptions) -> Result<(Blob, HashMap<String, DType>)> {
     let blob = options.file(program)?;
     if program.extension().is_some_and(|extension| extension == "json") {
         let parameters = pir::parameters(program, &blob, &options.limits)?;

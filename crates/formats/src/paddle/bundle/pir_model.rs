@@ -1,10 +1,9 @@
 //! PIR programs with their parameters: in one file, or in the pickles that `static.save` wrote.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
 
 use lodstone_model::{Model, Report, Tensor, some};
-use lodstone_store::Blob;
+use lodstone_store::{Blob, Location};
 
 use super::layout::Bundle;
 use super::pickles;
@@ -14,7 +13,7 @@ use crate::paddle::stream;
 use crate::{Error, OpenOptions, Result};
 
 /// The parameters of a PIR program, by the names in it.
-pub(super) fn open(directory: &Path, name: &str, options: &OpenOptions) -> Result<Model> {
+pub(super) fn open(directory: &Location, name: &str, options: &OpenOptions) -> Result<Model> {
     let path = directory.join(name);
     let program = options.file(&path)?;
     let Found { params, warning } = find_params(directory, name, None, options)?;
@@ -25,26 +24,26 @@ pub(super) fn open(directory: &Path, name: &str, options: &OpenOptions) -> Resul
         Params::Pickles(pickles) => return open_pickles(&path, program, pickles, options),
         Params::Separate(_) | Params::None => {
             let what = "a PIR program without parameters";
-            return Err(Error::Unsupported { path, what });
+            return Err(Error::Unsupported { path: path.to_path_buf(), what });
         }
     };
     let names = pir::parameter_names(&path, &program, &options.limits)?;
     let blob = options.file(&params)?;
     let (layout, tensors) = stream::read(&blob, &[], &options.limits)?;
     if let Some(what) = uncounted(name, &names, &tensors) {
-        return Err(Error::Mismatch { path: params, what });
+        return Err(Error::Mismatch { path: params.to_path_buf(), what });
     }
     report.warn(without_topology(name));
-    let params = params.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    let params = params.name().map(str::to_owned);
     let model = without_program("paddle-pir", (names, tensors), params, layout, report);
     Ok(Model { files: vec![program, blob], ..model })
 }
 
 /// The parameters of a PIR program that `static.save` wrote, out of the pickles beside it.
 fn open_pickles(
-    path: &Path,
+    path: &Location,
     program: Blob,
-    pickles: Vec<PathBuf>,
+    pickles: Vec<Location>,
     options: &OpenOptions,
 ) -> Result<Model> {
     let (_, name) = split(path);

@@ -1,11 +1,10 @@
 //! Paths to models.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::{Path, PathBuf};
 
 use lodstone_model::{Dim, Kind, Model, Parameter, Report, Tensor, Var, some};
 use lodstone_schema::paddle::{saved, wanted as wanted_by};
-use lodstone_store::{Blob, Error as StoreError, check_relative, exists, is_dir, list_dir};
+use lodstone_store::{Blob, Error as StoreError, Location, check_relative};
 
 use super::detect::{self, Content, ProgramIn, content};
 use super::layout::Bundle;
@@ -19,16 +18,16 @@ use crate::{Error, ModelDir, OpenOptions, Result};
 ///
 /// # Errors
 /// If there is no model, a file is damaged, or the parameters do not fit the program.
-pub fn open(path: &Path, options: &OpenOptions) -> Result<Model> {
-    if is_dir(path) {
+pub fn open(path: &Location, options: &OpenOptions) -> Result<Model> {
+    if path.is_dir() {
         return open_directory(path, options);
     }
-    if exists(path) {
+    if path.exists() {
         return open_file(path, options);
     }
     if let Some(file) = by_prefix(path) {
         let mut model = open_file(&file, options)?;
-        let [program, pir] = ["pdmodel", "json"].map(|end| with_extension(path, end));
+        let [program, pir] = [".pdmodel", ".json"].map(|end| path.append(end));
         if file == program && is_pir(&pir) {
             model.report.warn(both(split(&pir).1, split(&program).1));
         }
@@ -40,17 +39,18 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Model> {
 }
 
 /// The first of the files whose names begin with a prefix.
-pub(super) fn by_prefix(path: &Path) -> Option<PathBuf> {
-    let mut files = ["pdmodel", "json", "pdiparams", "pdparams"]
-        .map(|end| (end, with_extension(path, end)))
+pub(super) fn by_prefix(path: &Location) -> Option<Location> {
+    // Added, not replaced: prefixes may contain dots.
+    let mut files = [".pdmodel", ".json", ".pdiparams", ".pdparams"]
+        .map(|end| (end, path.append(end)))
         .into_iter();
     // Other things are JSON, too.
-    let found = files.find(|(end, file)| exists(file) && (*end != "json" || is_pir(file)));
+    let found = files.find(|(end, file)| file.exists() && (*end != ".json" || is_pir(file)));
     found.map(|(_, file)| file)
 }
 
-fn is_pir(path: &Path) -> bool {
-    exists(path)
+fn is_pir(path: &Location) -> bool {
+    path.exists()
         && Blob::open(path, false)
             .and_then(|blob| blob.head(4096))
             .is_ok_and(|head| pir::is_pir(&head))
@@ -61,16 +61,8 @@ fn both(pir: &str, program: &str) -> String {
     format!("there is a PIR program `{pir}` too; `{program}` was opened")
 }
 
-/// `path` with an extension added, not replaced: prefixes may contain dots.
-fn with_extension(path: &Path, extension: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(extension);
-    name.into()
-}
-
-fn open_directory(path: &Path, options: &OpenOptions) -> Result<Model> {
-    let entries = list_dir(path)?;
+fn open_directory(path: &Location, options: &OpenOptions) -> Result<Model> {
+    let entries = path.list()?;
     let program = detect::program_in(path, &entries)?;
     let pir = detect::pir_in(path, &entries);
     let mut model = match (&program, &pir) {
@@ -98,13 +90,13 @@ fn open_directory(path: &Path, options: &OpenOptions) -> Result<Model> {
     Ok(model)
 }
 
-fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
+fn open_file(path: &Location, options: &OpenOptions) -> Result<Model> {
     let blob = options.file(path)?;
     let head = head(&blob)?;
     let (directory, name) = split(path);
     match content(&head, blob.len()) {
-        Some(Content::Program | Content::ProgramText) => open_program(directory, name, options),
-        Some(Content::Pir) => pir_model::open(directory, name, options),
+        Some(Content::Program | Content::ProgramText) => open_program(&directory, name, options),
+        Some(Content::Pir) => pir_model::open(&directory, name, options),
         Some(Content::Pickle) if !detect::has_own_name(path) => {
             // Other programs write pickles, too.
             pickles::open(path, &blob, options).map_err(|error| match error {
@@ -122,7 +114,7 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
         {
             pickles::open(path, &blob, options)
         }
-        None if name.ends_with(".pdmodel") => open_program(directory, name, options),
+        None if name.ends_with(".pdmodel") => open_program(&directory, name, options),
         Some(Content::Stream) | None => open_params(path, &blob, options),
     }
 }
@@ -132,8 +124,8 @@ fn open_file(path: &Path, options: &OpenOptions) -> Result<Model> {
 ///
 /// # Errors
 /// If there is no such record, or it is damaged.
-pub fn open_record(path: &Path, index: usize, options: &OpenOptions) -> Result<Option<Tensor>> {
-    if is_dir(path) || !exists(path) {
+pub fn open_record(path: &Location, index: usize, options: &OpenOptions) -> Result<Option<Tensor>> {
+    if path.is_dir() || !path.exists() {
         return Ok(None);
     }
     let blob = options.file(path)?;
@@ -147,13 +139,13 @@ fn head(blob: &Blob) -> Result<Vec<u8>> {
     Ok(blob.head(4096)?)
 }
 
-pub(super) fn split(path: &Path) -> (&Path, &str) {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    (path.parent().unwrap_or(Path::new("")), name)
+/// The directory of a file, and its name there.
+pub(super) fn split(path: &Location) -> (Location, &str) {
+    (path.directory(), path.name().unwrap_or_default())
 }
 
 /// A program and the parameters that belong to it.
-fn open_program(directory: &Path, name: &str, options: &OpenOptions) -> Result<Model> {
+fn open_program(directory: &Location, name: &str, options: &OpenOptions) -> Result<Model> {
     let path = directory.join(name);
     let blob = options.file(&path)?;
     let origin = path.display().to_string();
@@ -253,10 +245,10 @@ fn explain(error: Error, wanted: &[&Var]) -> Error {
 
 /// Where the parameters of a program are.
 pub(super) enum Params {
-    Combined(PathBuf),
-    Separate(PathBuf),
+    Combined(Location),
+    Separate(Location),
     /// What `static.save` wrote.
-    Pickles(Vec<PathBuf>),
+    Pickles(Vec<Location>),
     None,
 }
 
@@ -276,13 +268,13 @@ impl From<Params> for Found {
 /// file for each of the variables `wanted`, if they are known. Several candidates are an error: nothing in them says
 /// which are meant.
 pub(super) fn find_params(
-    directory: &Path,
+    directory: &Location,
     program: &str,
     wanted: Option<&[&Var]>,
     options: &OpenOptions,
 ) -> Result<Found> {
     if let Some(path) = &options.params {
-        let params = match is_dir(path) {
+        let params = match path.is_dir() {
             _ if is_params_pickle(path) => Params::Pickles(vec![path.clone()]),
             true => Params::Separate(path.clone()),
             false => Params::Combined(path.clone()),
@@ -295,7 +287,7 @@ pub(super) fn find_params(
     let mut found: Vec<(String, Params)> = Vec::new();
     for name in detect::USUAL_PARAMS {
         let path = directory.join(name);
-        let is_file = exists(&path) && !is_dir(&path);
+        let is_file = path.exists() && !path.is_dir();
         // A program without parameters has an empty file of them, or none.
         let is_plausible = wanted.is_none_or(|wanted| !wanted.is_empty());
         if is_file && (is_plausible || options.file(&path)?.is_empty()) {
@@ -305,11 +297,14 @@ pub(super) fn find_params(
     let dir = options.dir(directory);
     let is_there = |var: &&&Var| dir.as_ref().is_ok_and(|dir| is_variable(dir, &var.name));
     if let Some(var) = wanted.unwrap_or_default().iter().find(is_there) {
-        found.push((var.name.clone(), Params::Separate(directory.to_path_buf())));
+        found.push((var.name.clone(), Params::Separate(directory.clone())));
     }
     if found.len() > 1 {
         let candidates = found.into_iter().map(|(name, _)| name).collect();
-        return Err(Error::AmbiguousParams { path: directory.join(program), candidates });
+        return Err(Error::AmbiguousParams {
+            path: directory.join(program).to_path_buf(),
+            candidates,
+        });
     }
     let Some((name, params)) = found.pop() else { return Ok(Params::None.into()) };
     let warning = (!detect::has_usual_params(program)).then(|| {
@@ -321,12 +316,12 @@ pub(super) fn find_params(
 }
 
 /// The parameters that share the prefix of a program.
-fn own_params(directory: &Path, program: &str) -> Result<Option<Params>> {
+fn own_params(directory: &Location, program: &str) -> Result<Option<Params>> {
     let combined = directory.join(detect::own_params_of(program));
     let pickles = pickles_beside(directory, program);
-    match (exists(&combined), pickles.iter().find(|path| is_params_pickle(path))) {
+    match (combined.exists(), pickles.iter().find(|path| is_params_pickle(path))) {
         (true, Some(pickle)) => Err(Error::AmbiguousParams {
-            path: directory.join(program),
+            path: directory.join(program).to_path_buf(),
             candidates: [&combined, pickle].map(|path| split(path).1.to_owned()).to_vec(),
         }),
         (true, None) => Ok(Some(Params::Combined(combined))),
@@ -335,14 +330,14 @@ fn own_params(directory: &Path, program: &str) -> Result<Option<Params>> {
     }
 }
 
-pub(super) fn is_params_pickle(path: &Path) -> bool {
+pub(super) fn is_params_pickle(path: &Location) -> bool {
     path.extension().is_some_and(|extension| extension == "pdparams")
 }
 
 /// The pickles that `static.save` wrote beside a program.
-pub(super) fn pickles_beside(directory: &Path, program: &str) -> Vec<PathBuf> {
+pub(super) fn pickles_beside(directory: &Location, program: &str) -> Vec<Location> {
     let pickles = detect::pickles_of(program).map(|name| directory.join(name));
-    pickles.into_iter().filter(|path| exists(path)).collect()
+    pickles.into_iter().filter(|path| path.exists()).collect()
 }
 
 /// Says what of a program is not in its pickles, and what is there in another shape.
@@ -376,7 +371,7 @@ fn is_variable(dir: &ModelDir, name: &str) -> bool {
 
 /// Reads the tensors of a combined file, which have the order of the program.
 fn read_combined(
-    path: &Path,
+    path: &Location,
     wanted: &[&Var],
     options: &OpenOptions,
 ) -> Result<(Layout, Blob, Vec<Tensor>)> {
@@ -396,14 +391,14 @@ fn read_combined(
 
 /// Parameters of several functions in one file.
 struct Together {
-    path: PathBuf,
+    path: Location,
     found: (Layout, Blob, Vec<Tensor>),
 }
 
 /// The parameters of a program out of those of all functions that `jit.save` saved together with it
 /// (`combine_params`): all of them are in the file of one of the functions, sorted by name.
 fn read_together(
-    directory: &Path,
+    directory: &Location,
     program: &str,
     wanted: &[&Var],
     options: &OpenOptions,
@@ -483,7 +478,7 @@ fn warn_dtypes<'a>(
 
 /// Reads one file for each variable.
 fn read_separate(
-    directory: &Path,
+    directory: &Location,
     wanted: &[&Var],
     options: &OpenOptions,
     bundle: &mut Bundle,
@@ -530,7 +525,7 @@ fn read_variable(
 }
 
 /// A directory of variables without a program: every stream in it, under its relative path.
-fn open_variables(path: &Path, options: &OpenOptions) -> Result<Model> {
+fn open_variables(path: &Location, options: &OpenOptions) -> Result<Model> {
     let dir = options.dir(path)?;
     let mut model = Model { format: "paddle-vars".to_owned(), ..Model::default() };
     let mut bundle = Bundle::default();
@@ -580,7 +575,7 @@ fn open_variables(path: &Path, options: &OpenOptions) -> Result<Model> {
 }
 
 /// A parameter file, with the names of the program beside it if there is one that fits.
-fn open_params(path: &Path, blob: &Blob, options: &OpenOptions) -> Result<Model> {
+fn open_params(path: &Location, blob: &Blob, options: &OpenOptions) -> Result<Model> {
     let (layout, tensors) = stream::read(blob, &[], &options.limits)?;
     let (directory, name) = split(path);
     let format = match (layout.sized, layout.lod_last, tensors.len()) {
@@ -591,7 +586,7 @@ fn open_params(path: &Path, blob: &Blob, options: &OpenOptions) -> Result<Model>
     };
     let mut report = Report::default();
     let mut files = vec![blob.clone()];
-    let names = match names_beside(directory, name, &tensors, options, &mut report) {
+    let names = match names_beside(&directory, name, &tensors, options, &mut report) {
         Some((program, names)) => {
             files.push(program);
             names
@@ -621,14 +616,14 @@ pub(super) fn without_program(
 /// The program beside parameters and their names by it, if they fit it; a program that they do not
 /// fit, or that cannot be read, is no reason not to show them.
 fn names_beside(
-    directory: &Path,
+    directory: &Location,
     params: &str,
     tensors: &[Tensor],
     options: &OpenOptions,
     report: &mut Report,
 ) -> Option<(Blob, Vec<String>)> {
     let programs = detect::programs_of(params);
-    let there = programs.iter().filter(|name| exists(&directory.join(name)));
+    let there = programs.iter().filter(|name| directory.join(name).exists());
     let mut found: Vec<(&String, (Blob, Vec<String>))> = Vec::new();
     for name in there {
         match names_by(directory, name, params, tensors, options) {
@@ -650,7 +645,7 @@ fn names_beside(
 
 /// A program, and the names that it gives to parameters.
 fn names_by(
-    directory: &Path,
+    directory: &Location,
     program: &str,
     params: &str,
     tensors: &[Tensor],
@@ -658,7 +653,7 @@ fn names_by(
 ) -> Result<(Blob, Vec<String>)> {
     let path = directory.join(program);
     let blob = options.file(&path)?;
-    let mismatch = |what| Error::Mismatch { path: directory.join(params), what };
+    let mismatch = |what| Error::Mismatch { path: directory.join(params).to_path_buf(), what };
     if program.ends_with(".json") {
         let names = pir::parameter_names(&path, &blob, &options.limits)?;
         return match pir_model::uncounted(program, &names, tensors) {

@@ -1,11 +1,10 @@
 //! Models to files. The program is published last, so that one that is there has its parameters.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use lodstone_model::{Model, Parameter, Program, Tensor};
 use lodstone_schema::paddle::saved;
-use lodstone_store::is_dir;
+use lodstone_store::Location;
 
 use super::layout::Bundle;
 use super::{SAVED, pickles};
@@ -14,13 +13,17 @@ use crate::paddle::{pickle, program};
 use crate::{Error, Result, Staged, WriteOptions};
 
 /// Writes `X.pdmodel` and `X.pdiparams`, or into a directory under the names they had.
-pub(super) fn write_bundle(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write_bundle(
+    model: &Model,
+    path: &Location,
+    options: &WriteOptions,
+) -> Result<Staged> {
     let program = program_of(model, "paddle")?;
     let bundle = remembered(model, options);
     let extension = bundle.program.as_ref().and_then(|name| name.rsplit_once('.'));
     let extension = extension.map_or("pdmodel", |(_, extension)| extension).to_owned();
     let is_program = path.extension().is_some_and(|end| end == extension.as_str());
-    let into = is_dir(path) || (bundle.directory && !is_program);
+    let into = path.is_dir() || (bundle.directory && !is_program);
     let (directory, program_name, params_name) = if into {
         let names = Bundle::of(model).unwrap_or_default();
         let program = names.program.unwrap_or_else(|| "inference.pdmodel".to_owned());
@@ -29,15 +32,12 @@ pub(super) fn write_bundle(model: &Model, path: &Path, options: &WriteOptions) -
             let stem = program.strip_suffix(".pdmodel");
             stem.map_or("__params__".to_owned(), |stem| format!("{stem}.pdiparams"))
         });
-        (path, program, params)
+        (path.clone(), program, params)
     } else {
-        let prefix = if is_program { path.with_extension("") } else { path.to_path_buf() };
-        let name = prefix.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let directory = directory.unwrap_or(Path::new("."));
-        (directory, format!("{name}.{extension}"), format!("{name}.pdiparams"))
+        let name = if is_program { path.stem() } else { path.name() }.unwrap_or_default();
+        (path.directory(), format!("{name}.{extension}"), format!("{name}.pdiparams"))
     };
-    let mut staged = Staged::begin(directory, into, options)?;
+    let mut staged = Staged::begin(&directory, into, options)?;
     let layout = Layout { align: options.align, ..bundle.layout };
     let parameters = in_order(model, program)?;
     staged.write(&params_name, |out| stream::write(out, parameters, layout))?;
@@ -47,7 +47,11 @@ pub(super) fn write_bundle(model: &Model, path: &Path, options: &WriteOptions) -
 }
 
 /// Writes `X.pdparams`, `X.pdopt` and `X.pdmodel` of a model that had them.
-pub(super) fn write_saved(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write_saved(
+    model: &Model,
+    path: &Location,
+    options: &WriteOptions,
+) -> Result<Staged> {
     let program = program_of(model, SAVED)?;
     let bundle = Bundle::of(model).filter(|bundle| !bundle.pickles.is_empty());
     let bundle = bundle.ok_or_else(|| {
@@ -56,16 +60,15 @@ pub(super) fn write_saved(model: &Model, path: &Path, options: &WriteOptions) ->
         Error::Incompatible { format: SAVED, what: what.to_owned() }
     })?;
     let is_program = path.extension().is_some_and(|end| end == "pdmodel");
-    let into = is_dir(path) || (bundle.directory && !is_program);
+    let into = path.is_dir() || (bundle.directory && !is_program);
     let (directory, program_name) = if into {
-        (path, bundle.program.clone().unwrap_or_else(|| "model.pdmodel".to_owned()))
+        (path.clone(), bundle.program.clone().unwrap_or_else(|| "model.pdmodel".to_owned()))
     } else {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = path.name().unwrap_or_default();
         let stem = name.strip_suffix(".pdmodel").unwrap_or(name);
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        (directory.unwrap_or(Path::new(".")), format!("{stem}.pdmodel"))
+        (path.directory(), format!("{stem}.pdmodel"))
     };
-    let mut staged = Staged::begin(directory, into, options)?;
+    let mut staged = Staged::begin(&directory, into, options)?;
     let stem = program_name.strip_suffix(".pdmodel").unwrap_or(&program_name);
     for (extension, part) in pickles::split(model, &bundle) {
         staged.write(&format!("{stem}.{extension}"), |out| pickle::put_model(out, &part))?;
@@ -76,7 +79,7 @@ pub(super) fn write_saved(model: &Model, path: &Path, options: &WriteOptions) ->
 }
 
 /// Writes a directory: a file for each variable, then the program, if there is one.
-pub(super) fn write_vars(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write_vars(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     if model.program.is_none() {
         some_tensor(model, "paddle-vars")?;
     }
@@ -106,7 +109,11 @@ fn remembered(model: &Model, options: &WriteOptions) -> Bundle {
     Bundle::of(model).filter(|_| options.same).unwrap_or_default()
 }
 
-pub(super) fn write_params(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write_params(
+    model: &Model,
+    path: &Location,
+    options: &WriteOptions,
+) -> Result<Staged> {
     let lod_last = remembered(model, options).layout.lod_last;
     let layout = Layout { lod_last, sized: false, align: options.align };
     write_stream(model, path, layout, options)
@@ -114,7 +121,7 @@ pub(super) fn write_params(model: &Model, path: &Path, options: &WriteOptions) -
 
 pub(super) fn write_params_sized(
     model: &Model,
-    path: &Path,
+    path: &Location,
     options: &WriteOptions,
 ) -> Result<Staged> {
     let lod_last = remembered(model, options).layout.lod_last;
@@ -122,14 +129,18 @@ pub(super) fn write_params_sized(
     write_stream(model, path, layout, options)
 }
 
-pub(super) fn write_tensor(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write_tensor(
+    model: &Model,
+    path: &Location,
+    options: &WriteOptions,
+) -> Result<Staged> {
     one_tensor(model, "paddle-tensor")?;
     write_stream(model, path, Layout { align: options.align, ..Layout::default() }, options)
 }
 
 pub(super) fn write_tensor_lod_last(
     model: &Model,
-    path: &Path,
+    path: &Location,
     options: &WriteOptions,
 ) -> Result<Staged> {
     one_tensor(model, "paddle-tensor-lod-last")?;
@@ -137,27 +148,31 @@ pub(super) fn write_tensor_lod_last(
     write_stream(model, path, layout, options)
 }
 
-pub(super) fn write_program(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(super) fn write_program(
+    model: &Model,
+    path: &Location,
+    options: &WriteOptions,
+) -> Result<Staged> {
     let encoded = program::write(program_of(model, "paddle-program")?)?;
     write_bytes(path, &encoded, options)
 }
 
 pub(super) fn write_program_text(
     model: &Model,
-    path: &Path,
+    path: &Location,
     options: &WriteOptions,
 ) -> Result<Staged> {
     let encoded = program::write_text(program_of(model, "paddle-program-text")?)?;
     write_bytes(path, &encoded, options)
 }
 
-fn write_bytes(path: &Path, bytes: &[u8], options: &WriteOptions) -> Result<Staged> {
+fn write_bytes(path: &Location, bytes: &[u8], options: &WriteOptions) -> Result<Staged> {
     Staged::file(path, options, |out| out.put(bytes))
 }
 
 fn write_stream(
     model: &Model,
-    path: &Path,
+    path: &Location,
     layout: Layout,
     options: &WriteOptions,
 ) -> Result<Staged> {

@@ -1,10 +1,9 @@
 //! Tensors to a pickle: as it was, as the same objects with other tensors, or a new one.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 
 use lodstone_model::{DType, Kind, Limits, Model, Parameter, Tensor};
-use lodstone_store::{Blob, Output};
+use lodstone_store::{Blob, Location, Output};
 
 use super::array::{same_bits, written};
 use super::contents::{Contents, contents};
@@ -18,7 +17,7 @@ use crate::{Error, Result, Staged, WriteOptions};
 ///
 /// # Errors
 /// If the format has no place for a tensor; or what reading and writing give.
-pub(crate) fn write(model: &Model, path: &Path, options: &WriteOptions) -> Result<Staged> {
+pub(crate) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     Staged::file(path, options, |out| put_model(out, model))
 }
 

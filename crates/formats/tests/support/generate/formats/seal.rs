@@ -1,7 +1,7 @@
 //! The seal of a directory.
 
 use lodstone_formats::{OpenOptions, Seal, SealedFile, SealedModel, TensorRanges, numpy};
-use lodstone_store::{Commit, Progress, SEAL, checksum};
+use lodstone_store::{Commit, Location, Progress, SEAL, checksum};
 
 use crate::generate::Kind::{Length, Nesting, Path, Twice};
 use crate::generate::fields::{self, lies};
@@ -14,7 +14,8 @@ pub(super) fn seal() -> Vec<Hostile> {
     const KINDS: &[&str] = &["Seal", "Resized", "Json", "Escapes", "Damaged"];
     let model = file("numpy/shape/one.npy");
     let path = root().join("numpy/shape/one.npy");
-    let opened = (numpy::NPY.read)(&path, &OpenOptions::default()).expect("a model");
+    let opened =
+        (numpy::NPY.read)(&Location::from(&path), &OpenOptions::default()).expect("a model");
     let sealed = |name: &str| {
         let (blob, mut tensors) = (&opened.files[0], TensorRanges::of(&opened));
         SealedFile::of(name.to_owned(), blob, &mut tensors, &Progress::default()).expect("read")

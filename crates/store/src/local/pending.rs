@@ -33,7 +33,7 @@ struct Logged<'a> {
 pub(super) fn publish(
     staging: &mut Staging,
     root: &Arc<Place>,
-    names: &[&Path],
+    names: &[PathBuf],
     progress: &Progress,
 ) -> Result<()> {
     /// Others come in between where the file system has no locks; what cannot be removed stays.
@@ -47,7 +47,7 @@ pub(super) fn publish(
         attributes::close(&staging.place).map_err(failed)?;
     }
     let logged = |name| Logged { name, identity: identity(&staging.place.dir, name) };
-    let logged: Vec<_> = names.iter().copied().map(logged).collect();
+    let logged: Vec<_> = names.iter().map(PathBuf::as_path).map(logged).collect();
     staging.sync()?;
     let mut tries = 0;
     loop {

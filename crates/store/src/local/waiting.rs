@@ -9,12 +9,13 @@ use rustix::io::Errno;
 
 use super::pending::{PENDING, is_foreign};
 use super::place::{Below, Lock, PAUSE, Place};
-use super::target::{follow, parent_of};
+use super::target::follow;
+use crate::names::parent_of;
 use crate::{Entry, Error, Result};
 
 /// A redo log in a directory or above it.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(super) struct Log {
     /// The directory that it is in.
     root: PathBuf,
     dir: CapDir,
@@ -24,7 +25,7 @@ pub(crate) struct Log {
 
 impl Log {
     /// Those in the directory at `path` and above it.
-    pub(crate) fn around(path: &Path) -> Vec<Self> {
+    pub(super) fn around(path: &Path) -> Vec<Self> {
         let Ok(directory) = path.canonicalize() else { return Vec::new() };
         let log = |root: &Path| {
             std::fs::symlink_metadata(root.join(PENDING)).ok()?;
@@ -36,20 +37,20 @@ impl Log {
     }
 
     /// Those above it.
-    pub(crate) fn above(path: &Path) -> Vec<Self> {
+    pub(super) fn above(path: &Path) -> Vec<Self> {
         let mut logs = Self::around(path);
         logs.retain(|log| log.below != Path::new(""));
         logs
     }
 
     /// Fails if the file `name` in the directory waits; `path` is what the caller calls it.
-    pub(crate) fn check(&self, name: &Path, path: &Path) -> Result<()> {
+    pub(super) fn check(&self, name: &Path, path: &Path) -> Result<()> {
         let root = if self.below == Path::new("") { parent_of(path) } else { &self.root };
         check(&self.dir, &self.below.join(name), || (path.to_path_buf(), root.to_path_buf()))
     }
 
     /// The files in the directory that wait, by their names there.
-    pub(crate) fn waiting(&self) -> Vec<String> {
+    pub(super) fn waiting(&self) -> Vec<String> {
         let mut files = log_in(&self.dir).and_then(|log| Below::of(&log)).unwrap_or_default().files;
         files.retain(|name| is_waiting(&self.dir, name));
         let names = files.iter().filter_map(|name| name.strip_prefix(&self.below).ok()?.to_str());
@@ -58,7 +59,7 @@ impl Log {
 }
 
 /// Fails if the file at `path`, or what a link there leads to, waits for an interrupted write.
-pub(crate) fn check_path(path: &Path) -> Result<()> {
+pub(super) fn check_path(path: &Path) -> Result<()> {
     let path = follow(path);
     let Some(name) = path.file_name() else { return Ok(()) };
     let logs = Log::around(parent_of(&path));
@@ -66,7 +67,7 @@ pub(crate) fn check_path(path: &Path) -> Result<()> {
 }
 
 /// Whether there will be a file at `path` when an interrupted write is finished.
-pub(crate) fn is_expected(path: &Path) -> bool {
+pub(super) fn is_expected(path: &Path) -> bool {
     let path = follow(path);
     let Some(name) = path.file_name() else { return false };
     let logs = Log::around(parent_of(&path));
@@ -74,13 +75,13 @@ pub(crate) fn is_expected(path: &Path) -> bool {
 }
 
 /// The same, if the write is one into the directory of the file.
-pub(crate) fn is_expected_beside(path: &Path) -> bool {
+pub(super) fn is_expected_beside(path: &Path) -> bool {
     std::fs::symlink_metadata(parent_of(path).join(PENDING)).is_ok() && is_expected(path)
 }
 
 /// Fails if the file `name` in a directory waits for a write into it, or into a directory on the way
 /// to the file, that was interrupted.
-pub(crate) fn check_below(dir: &CapDir, path: &Path, name: &Path) -> Result<()> {
+pub(super) fn check_below(dir: &CapDir, path: &Path, name: &Path) -> Result<()> {
     check(dir, name, || (path.join(name), path.to_path_buf()))?;
     for root in name.ancestors().skip(1).filter(|root| !root.as_os_str().is_empty()) {
         if let Ok(rest) = name.strip_prefix(root)
@@ -95,7 +96,7 @@ pub(crate) fn check_below(dir: &CapDir, path: &Path, name: &Path) -> Result<()> 
 
 /// If the path of a file in a directory is one in a redo log, the path that it will have, if it
 /// waits for that.
-pub(crate) fn target_of(dir: &CapDir, name: &str) -> Option<String> {
+pub(super) fn target_of(dir: &CapDir, name: &str) -> Option<String> {
     let parts: Vec<_> = name.split('/').collect();
     let log = parts.iter().position(|part| *part == PENDING)?;
     let (root, rest) = (parts.get(..log)?.join("/"), parts.get(log + 1..)?.join("/"));
@@ -147,7 +148,7 @@ fn log_in(dir: &CapDir) -> io::Result<Place> {
 
 /// What waits for an interrupted write in the directory at `path`: its entries. What lists the
 /// directory lists them too, though they may not be there: else what is there would look complete.
-pub(crate) fn waiting_entries(path: &Path) -> Vec<Entry> {
+pub(super) fn waiting_entries(path: &Path) -> Vec<Entry> {
     let entry = |name: String| match name.split_once('/') {
         Some((directory, _)) => Entry { name: directory.to_owned(), is_dir: true },
         None => Entry { name, is_dir: false },

@@ -15,7 +15,8 @@ use rustix::io::Errno;
 use super::attributes;
 use super::clean::remove_directory;
 use super::place::{self, Below, Lock, Place};
-use super::staging::{Staging, is_hidden, stem, stem_of};
+use super::staging::{Staging, stem, stem_of};
+use crate::names::is_hidden;
 use crate::{Error, Progress, Result, StepKind};
 
 /// An empty directory in one that is replaced: what is in that then is old, and what is in a
@@ -27,7 +28,7 @@ pub(super) const REPLACED: &str = ".replaced.lodstone";
 pub(super) fn publish(
     staging: &mut Staging,
     root: &Arc<Place>,
-    names: &HashSet<PathBuf>,
+    names: &HashSet<&Path>,
     progress: &Progress,
 ) -> Result<bool> {
     let path = &root.path;
@@ -68,7 +69,7 @@ fn swap(
     staging: &mut Staging,
     root: &Arc<Place>,
     (parent, name): (&Arc<Place>, &str),
-    names: &HashSet<PathBuf>,
+    names: &HashSet<&Path>,
     progress: &Progress,
 ) -> Result<bool> {
     let marker = root.path.join(REPLACED);
@@ -111,7 +112,7 @@ fn is_impossible(error: &io::Error) -> bool {
 
 /// Whether there is nothing in the root but what is written and the directory `own`, and no other
 /// writer.
-fn is_ours(root: &Place, own: &str, names: &HashSet<PathBuf>) -> Result<bool> {
+fn is_ours(root: &Place, own: &str, names: &HashSet<&Path>) -> Result<bool> {
     let failed = |error| Error::io("list", &root.path)(error);
     let parents: HashSet<_> = names.iter().flat_map(|name| name.ancestors().skip(1)).collect();
     let mut open = vec![PathBuf::from(".")];

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::place::{Below, Lock, Place, rename_new};
 use super::staging::{hidden_name, stem, stem_of};
-use super::target::parent_of;
 use super::{exchange, pending};
-use crate::{Error, Progress, StepKind};
+use crate::names::parent_of;
+use crate::{Error, Progress, Recovery, StepKind};
 
 /// Removes the staging directories in `home` whose writers are dead, only those beside `stem` if it
 /// is given; says how many there were. Those of the living are locked.
@@ -69,7 +69,7 @@ pub(super) fn remove_directory(home: &Place, name: &Path, progress: &Progress) -
 ///
 /// # Errors
 /// If it is not there, is being written to, or cannot be taken out of its place; if the disk does not take that.
-pub fn remove_dir(path: &Path, progress: &Progress) -> crate::Result<()> {
+pub(super) fn remove_dir(path: &Path, progress: &Progress) -> crate::Result<()> {
     let failed = |error| Error::io("remove", path)(error);
     let parent = Place::open(parent_of(path))?;
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -91,23 +91,13 @@ pub fn remove_dir(path: &Path, progress: &Progress) -> crate::Result<()> {
     Ok(())
 }
 
-/// What [`recover`] did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Recovery {
-    /// Files of interrupted writes that were put in their places.
-    pub files: usize,
-    /// Hidden directories of killed processes that were removed.
-    pub left_over: usize,
-}
-
 /// Finishes a write into the directory at `path` that was interrupted, and removes what killed
 /// processes have left in it and beside it. Writers that live are left alone; one that is just
 /// publishing is waited for.
 ///
 /// # Errors
 /// If the directory cannot be opened, or a file cannot be put in its place.
-pub fn recover(path: &Path) -> crate::Result<Recovery> {
+pub(super) fn recover(path: &Path) -> crate::Result<Recovery> {
     let path = path.canonicalize().map_err(Error::io("open the directory", path))?;
     let (progress, root) = (Progress::default(), Arc::new(Place::open(&path)?));
     let files = pending::finish(&root, true, &progress)?;

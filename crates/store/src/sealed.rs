@@ -1,14 +1,14 @@
-//! Files that seals are of, which only those write over who bring the seal up to date.
+//! Files that seals list, which are replaced only by writers that bring the seal up to date.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::target::parent_of;
 use crate::checks::{LARGEST_SEAL, SEAL};
-use crate::file::{is_there, seal_directories};
-use crate::{Blob, Error, Result};
+use crate::names::parent_of;
+use crate::{Blob, Error, Location, Result, Store};
 
 /// The part of a seal that says what it is of.
 #[derive(Deserialize)]
@@ -26,18 +26,24 @@ struct File {
     name: String,
 }
 
-/// What the seals are of that were read so far, by path.
-#[derive(Default)]
-pub(super) struct Sealed(HashMap<PathBuf, HashSet<String>>);
+/// What the seals list that were read so far, by path.
+pub(super) struct Sealed<'a> {
+    store: &'a Arc<dyn Store>,
+    seals: HashMap<PathBuf, HashSet<String>>,
+}
 
-impl Sealed {
+impl<'a> Sealed<'a> {
+    pub(super) fn new(store: &'a Arc<dyn Store>) -> Self {
+        Self { store, seals: HashMap::new() }
+    }
+
     /// Fails if a file to be written is listed by a seal in its directory or in one above it.
     ///
     /// # Errors
     /// [`Error::Sealed`]; [`Error::Unreadable`] if a seal there cannot be read.
     pub(super) fn check(&mut self, path: &Path) -> Result<()> {
         let Some(file) = path.file_name() else { return Ok(()) };
-        for (root, way) in seal_directories(parent_of(path)) {
+        for (root, way) in self.store.seal_directories(parent_of(path)) {
             let seal = root.join(SEAL);
             // No seal has names that are not UTF-8.
             let Some(name) = way.join(file).to_str().map(str::to_owned) else { continue };
@@ -50,15 +56,16 @@ impl Sealed {
 
     /// The names of the files that a seal is of; none if it is not there.
     fn names(&mut self, seal: &Path) -> Result<&HashSet<String>> {
-        if !self.0.contains_key(seal) {
-            let names = if is_there(seal)? { read(seal)? } else { HashSet::new() };
-            self.0.insert(seal.to_path_buf(), names);
+        if !self.seals.contains_key(seal) {
+            let there = Location::new(Arc::clone(self.store), seal);
+            let names = if there.is_there()? { read(&there)? } else { HashSet::new() };
+            self.seals.insert(seal.to_path_buf(), names);
         }
-        Ok(self.0.entry(seal.to_path_buf()).or_default())
+        Ok(self.seals.entry(seal.to_path_buf()).or_default())
     }
 }
 
-fn read(seal: &Path) -> Result<HashSet<String>> {
+fn read(seal: &Location) -> Result<HashSet<String>> {
     let blob = Blob::open(seal, false)?;
     if blob.len() > LARGEST_SEAL {
         return Err(blob.over_limit(0, format!("at most {LARGEST_SEAL} bytes of a seal")));

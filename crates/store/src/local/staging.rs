@@ -16,7 +16,7 @@ use std::thread::sleep;
 
 use super::clean;
 use super::place::{Lock, PAUSE, Place, is_one_name, rename_new};
-use super::target::parent_of;
+use crate::names::{SUFFIX, parent_of};
 use crate::{Error, Progress, Result, StepKind};
 
 /// The staging directory of one commit; removed with all that is in it when it is dropped, unless it
@@ -141,13 +141,6 @@ impl Drop for Staging {
         }
     }
 }
-
-/// Whether a name is one that is kept for what is being written, or was when its writer was killed.
-pub fn is_hidden(name: &str) -> bool {
-    name.starts_with('.') && name.ends_with(SUFFIX)
-}
-
-const SUFFIX: &str = ".lodstone";
 
 /// Hidden, unique to this process, recognisable.
 pub(super) fn hidden_name(stem: &str) -> String {

@@ -1,0 +1,114 @@
+//! One directory of the local file system, through a descriptor that names cannot leave.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::file::LocalFile;
+use super::waiting::{Log, check_below, target_of};
+use crate::store::Folder;
+use crate::{Error, Escape, Links, Listing, Result, Source};
+
+/// One directory, and everything below it.
+#[derive(Debug)]
+pub(super) struct LocalFolder {
+    dir: cap_std::fs::Dir,
+    path: PathBuf,
+    links: Links,
+    mmap: bool,
+    /// The redo logs above it.
+    logs: Vec<Log>,
+}
+
+impl LocalFolder {
+    pub(super) fn open(path: &Path, links: Links, mmap: bool) -> Result<Self> {
+        let dir = cap_std::fs::Dir::open_ambient_dir(path, cap_std::ambient_authority())
+            .map_err(Error::io("open the directory", path))?;
+        let (path, logs) = (path.to_path_buf(), Log::above(path));
+        Ok(Self { dir, path, links, mmap, logs })
+    }
+
+    fn explain(&self, name: &str, error: std::io::Error) -> Error {
+        // cap-std answers `PermissionDenied` without an errno for a path that leads out.
+        if error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
+            return Error::Escapes { path: name.to_owned(), why: Escape::SymbolicLink };
+        }
+        Error::io("open", self.path.join(name))(error)
+    }
+}
+
+impl Folder for LocalFolder {
+    fn open(&self, name: &str) -> Result<Option<Box<dyn Source>>> {
+        check_below(&self.dir, &self.path, Path::new(name))?;
+        let path = self.path.join(name);
+        self.logs.iter().try_for_each(|log| log.check(Path::new(name), &path))?;
+        // Asked first, because opening a pipe or a device can wait or act.
+        let metadata = match self.links {
+            Links::Confined => self.dir.metadata(name).map(|metadata| metadata.is_file()),
+            Links::Follow => std::fs::metadata(&path).map(|metadata| metadata.is_file()),
+        };
+        match metadata {
+            Ok(true) => {}
+            Ok(false) => {
+                return Err(Error::NotAFile { path, found: "something that is not a file" });
+            }
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(self.explain(name, error)),
+        }
+        Ok(Some(Box::new(match self.links {
+            Links::Confined => {
+                let file = self.dir.open(name).map_err(|error| self.explain(name, error))?;
+                LocalFile::from_std(file.into_std(), &path, self.mmap)?
+            }
+            Links::Follow => LocalFile::open(&path, self.mmap)?,
+        })))
+    }
+
+    fn files(&self, most: usize) -> Result<Vec<String>> {
+        let there = self.everything(most)?.files.into_iter();
+        let mut files: Vec<_> =
+            there.filter_map(|name| target_of(&self.dir, &name).or(Some(name))).collect();
+        files.extend(self.logs.iter().flat_map(Log::waiting));
+        Ok(files)
+    }
+
+    fn everything(&self, most: usize) -> Result<Listing> {
+        let (mut found, mut open, mut seen) = (Listing::default(), vec![String::new()], 0);
+        while let Some(prefix) = open.pop() {
+            let directory = if prefix.is_empty() { "." } else { &prefix };
+            let failed = |error| self.explain(directory, error);
+            for entry in self.dir.read_dir(directory).map_err(failed)? {
+                seen += 1;
+                if seen > most {
+                    let (path, what) = (self.path.clone(), "more entries than a model may have");
+                    return Err(Error::NotAFile { path, found: what });
+                }
+                let entry = entry.map_err(failed)?;
+                let kind = entry.file_type().map_err(failed)?;
+                let name = match entry.file_name().into_string() {
+                    Ok(name) => format!("{prefix}{name}"),
+                    Err(name) => {
+                        let name = format!("{prefix}{}", name.to_string_lossy());
+                        found.others.push((name, "its name is not UTF-8"));
+                        continue;
+                    }
+                };
+                if kind.is_dir() {
+                    open.push(format!("{name}/"));
+                } else if kind.is_symlink() && self.path.join(&name).is_dir() {
+                    found.others.push((name, "it is a link to a directory"));
+                } else if kind.is_file() || kind.is_symlink() {
+                    found.files.push(name);
+                } else {
+                    found.others.push((name, "it is not a regular file"));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn is_absent(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+        // A name longer than the file system allows cannot be there.
+        || error.kind() == ErrorKind::InvalidFilename
+}

@@ -1,0 +1,124 @@
+//! The local file system.
+
+mod attributes;
+mod clean;
+mod exchange;
+mod file;
+mod folder;
+mod lock;
+mod pending;
+mod place;
+mod publisher;
+mod sink;
+mod staging;
+mod target;
+mod waiting;
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+pub use file::LocalFile;
+
+use crate::store::{Atomicity, Folder, Held, Publisher};
+use crate::{Entry, Error, Links, Progress, Recovery, Result, Source, Stamp, Store};
+
+/// The local file system. Paths are those of the operating system; relative ones begin in the working
+/// directory.
+#[derive(Debug)]
+pub struct LocalStore(());
+
+/// The local file system, of which there is one.
+pub(crate) fn store() -> Arc<dyn Store> {
+    static STORE: LazyLock<Arc<dyn Store>> = LazyLock::new(|| Arc::new(LocalStore(())));
+    Arc::clone(&STORE)
+}
+
+impl Store for LocalStore {
+    fn atomicity(&self) -> Atomicity {
+        Atomicity::AtomicSet
+    }
+
+    fn open(&self, path: &Path, mmap: bool) -> Result<Box<dyn Source>> {
+        Ok(Box::new(LocalFile::open(path, mmap)?))
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        path.exists() || waiting::is_expected(path)
+    }
+
+    fn is_there(&self, path: &Path) -> Result<bool> {
+        match std::fs::symlink_metadata(path) {
+            Ok(_) => Ok(true),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                Ok(waiting::is_expected_beside(path))
+            }
+            Err(error) => Err(Error::io("look for", path)(error)),
+        }
+    }
+
+    fn is_dir(&self, path: &Path) -> bool {
+        path.is_dir()
+    }
+
+    fn list(&self, path: &Path) -> Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(Error::io("list", path))? {
+            let entry = entry.map_err(Error::io("list", path))?;
+            let is_dir = entry.path().is_dir();
+            if let Ok(name) = entry.file_name().into_string() {
+                entries.push(Entry { name, is_dir });
+            }
+        }
+        entries.extend(waiting::waiting_entries(path));
+        Ok(entries)
+    }
+
+    fn stamp(&self, path: &Path) -> Result<Stamp> {
+        let metadata = std::fs::metadata(path).map_err(Error::io("inspect", path))?;
+        Ok(file::stamp_of(&metadata))
+    }
+
+    fn link_target(&self, path: &Path) -> Option<PathBuf> {
+        std::fs::read_link(path).ok().and_then(|_| path.canonicalize().ok())
+    }
+
+    fn seal_directories(&self, path: &Path) -> Vec<(PathBuf, PathBuf)> {
+        file::seal_directories(path)
+    }
+
+    fn folder(&self, path: &Path, links: Links, mmap: bool) -> Result<Box<dyn Folder>> {
+        Ok(Box::new(folder::LocalFolder::open(path, links, mmap)?))
+    }
+
+    fn stage_file(
+        &self,
+        path: &Path,
+        progress: &Progress,
+    ) -> Result<(Box<dyn Publisher>, PathBuf)> {
+        let (publisher, name) = publisher::LocalPublisher::file(path, progress)?;
+        Ok((Box::new(publisher), name))
+    }
+
+    fn stage_directory(&self, path: &Path, progress: &Progress) -> Result<Box<dyn Publisher>> {
+        Ok(Box::new(publisher::LocalPublisher::directory(path, progress)?))
+    }
+
+    fn stage_into(&self, path: &Path, progress: &Progress) -> Result<Box<dyn Publisher>> {
+        Ok(Box::new(publisher::LocalPublisher::existing(path, progress)?))
+    }
+
+    fn lock(&self, directory: &Path) -> Result<Box<dyn Held>> {
+        Ok(Box::new(lock::LocalLock::take(directory)?))
+    }
+
+    fn remove_dir(&self, path: &Path, progress: &Progress) -> Result<()> {
+        clean::remove_dir(path, progress)
+    }
+
+    fn recover(&self, path: &Path) -> Result<Recovery> {
+        clean::recover(path)
+    }
+}
