@@ -1,11 +1,14 @@
 //! What can be said on the command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValue;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
-use lodstone::{FORMATS, Links, Location, Loss, OpenOptions};
+use lodstone::{FORMATS, Links, Loss, OpenOptions};
+
+use crate::Failure;
+use crate::stores::at;
 
 use crate::checkpoint::args::Checkpoint;
 
@@ -98,25 +101,25 @@ pub(crate) struct Trust {
 }
 
 impl Open {
-    pub(crate) fn options(&self) -> OpenOptions {
-        self.trust.options(self.whole.options())
+    pub(crate) fn options(&self) -> Result<OpenOptions, Failure> {
+        Ok(self.trust.options(self.whole.options()?))
     }
 }
 
 impl Whole {
-    pub(crate) fn options(&self) -> OpenOptions {
-        self.files.options(self.params.clone())
+    pub(crate) fn options(&self) -> Result<OpenOptions, Failure> {
+        self.files.options(self.params.as_deref())
     }
 }
 
 impl Files {
-    pub(crate) fn options(&self, params: Option<PathBuf>) -> OpenOptions {
-        OpenOptions {
-            params: params.map(Location::from),
+    pub(crate) fn options(&self, params: Option<&Path>) -> Result<OpenOptions, Failure> {
+        Ok(OpenOptions {
+            params: params.map(at).transpose()?,
             mmap: !self.no_mmap,
             links: if self.follow_links { Links::Follow } else { Links::Confined },
             ..OpenOptions::default()
-        }
+        })
     }
 }
 

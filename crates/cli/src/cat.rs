@@ -3,14 +3,15 @@
 use lodstone::{ConvertOptions, Model, One, Parameter, Target};
 
 use crate::args::Cat;
+use crate::stores::at;
 use crate::{Failure, say};
 
 pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
-    let options = arguments.open.options();
+    let (path, options) = (at(&arguments.path)?, arguments.open.options()?);
     let One { name, tensor, warnings } = match (&arguments.name, arguments.index) {
-        (Some(name), _) => lodstone::open_named(&arguments.path, name, &options)?,
-        (None, Some(index)) => lodstone::open_record(&arguments.path, index, &options)?,
-        (None, None) => lodstone::open_only(&arguments.path, &options)?,
+        (Some(name), _) => lodstone::open_named(&path, name, &options)?,
+        (None, Some(index)) => lodstone::open_record(&path, index, &options)?,
+        (None, None) => lodstone::open_only(&path, &options)?,
     };
     warnings.iter().for_each(|warning| say::warning(warning));
     let Some(output) = &arguments.output else {
@@ -20,7 +21,7 @@ pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
     let parameter = Parameter { name: String::new(), tensor };
     let model = Model { parameters: vec![parameter], ..Model::default() };
     let to = Some(Target::Format("npy".to_owned()));
-    lodstone::convert(model, output, &ConvertOptions { to, ..ConvertOptions::default() })?;
+    lodstone::convert(model, at(output)?, &ConvertOptions { to, ..ConvertOptions::default() })?;
     let what = if name.is_empty() { "the tensor".to_owned() } else { format!("`{name}`") };
     say::note(&format!("wrote {what} to {}", output.display()));
     Ok(())

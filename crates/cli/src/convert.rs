@@ -6,10 +6,11 @@ use lodstone::{
 
 use crate::args::Convert;
 use crate::say::{self, count, plain, size};
+use crate::stores::at;
 use crate::{Failure, progress};
 
 pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
-    let model = lodstone::open_with(&arguments.input, &arguments.open.options())?;
+    let model = lodstone::open_with(at(&arguments.input)?, &arguments.open.options()?)?;
     let from = model.format.clone();
     let to = arguments.to.clone().map(|name| match name.as_str() {
         "same" => Target::Same,
@@ -44,7 +45,8 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
     };
     let total = model.nbytes();
     progress::cancel_when_asked(&progress)?;
-    let convert = || lodstone::convert(model, &arguments.output, &options);
+    let out = at(&arguments.output)?;
+    let convert = || lodstone::convert(model, out, &options);
     let conversion = progress::show(&progress, Some(total), convert)?;
 
     conversion.report.warnings.iter().for_each(|warning| say::warning(warning));

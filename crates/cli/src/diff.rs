@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lodstone::{
     Change, Detail, Diff, DiffOptions, Difference, Model, OperatorChange, OperatorPlace,
@@ -11,16 +11,17 @@ use lodstone::{
 
 use crate::args::Diff as Arguments;
 use crate::say::{self, count, plain};
+use crate::stores::at;
 use crate::{Failure, progress, table};
 
 /// Says whether two models are the same.
 pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    let open = |path: &Path, params: Option<&PathBuf>| {
-        let options = arguments.files.options(params.cloned());
-        lodstone::open_with(path, &arguments.trust.options(options))
+    let open = |path: &Path, params: Option<&Path>| {
+        let options = arguments.files.options(params)?;
+        Ok::<_, Failure>(lodstone::open_with(at(path)?, &arguments.trust.options(options))?)
     };
-    let a = open(&arguments.a, arguments.params_a.as_ref())?;
-    let b = open(&arguments.b, arguments.params_b.as_ref())?;
+    let a = open(&arguments.a, arguments.params_a.as_deref())?;
+    let b = open(&arguments.b, arguments.params_b.as_deref())?;
     let progress = Progress::default();
     progress::cancel_when_asked(&progress)?;
     let options = DiffOptions {

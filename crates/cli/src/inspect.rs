@@ -10,10 +10,11 @@ use lodstone::{
 
 use crate::args::Inspect;
 use crate::say::{self, count, plain, size};
+use crate::stores::at;
 use crate::{Failure, table};
 
 pub(crate) fn run(arguments: &Inspect) -> Result<(), Failure> {
-    let model = lodstone::open_with(&arguments.path, &arguments.open.options())?;
+    let model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
     if let Some(format) = &arguments.graph {
         return graph(&model, format, arguments.limit);
     }

@@ -17,6 +17,7 @@ mod run;
 mod say;
 mod scan;
 mod seal;
+mod stores;
 mod table;
 mod train;
 mod verify;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::Failure;
 use crate::args::Recover;
 use crate::say::{self, count};
+use crate::stores::at;
 
 /// What was done, for programs.
 #[derive(Serialize)]
@@ -19,7 +20,7 @@ struct Recovered {
 }
 
 pub(crate) fn run(arguments: &Recover) -> Result<(), Failure> {
-    let recovery = lodstone::recover(&arguments.directory)?;
+    let recovery = lodstone::recover(at(&arguments.directory)?)?;
     if arguments.json {
         let Recovery { files, left_over, .. } = recovery;
         return say::json(&Recovered { schema: 1, files, left_over });

@@ -1,25 +1,25 @@
 //! `lodstone run`.
 
 use std::io::Write;
-use std::path::Path;
 
 use lodstone::program::Paths;
 use lodstone::runtime::Dirs;
-use lodstone::{ConvertOptions, Inputs, Location, Loss, Model, OpenOptions, RunOptions};
+use lodstone::{ConvertOptions, Inputs, Loss, Model, OpenOptions, RunOptions};
 
 use crate::Failure;
 use crate::args::Run;
 use crate::say::{self, plain};
+use crate::stores::at;
 
 /// Runs a model once.
 pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let inputs = inputs(&arguments.input, &arguments.lod)?;
     let options = RunOptions {
-        dirs: dirs(arguments),
+        dirs: dirs(arguments)?,
         max_memory: arguments.max_memory,
         max_steps: arguments.max_steps,
     };
-    let model = lodstone::open_with(&arguments.path, &arguments.open.options())?;
+    let model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
     model.report.warnings.iter().for_each(|warning| say::warning(warning));
     let outputs = lodstone::run(&model, inputs, &options)?;
     let Some(path) = &arguments.output else {
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let made = Model { parameters: outputs, ..Model::default() };
     // Who asks for a format without names has seen them on the command line.
     let options = ConvertOptions { allow: vec![Loss::Names], ..ConvertOptions::default() };
-    let done = lodstone::convert(made, path, &options)?;
+    let done = lodstone::convert(made, at(path)?, &options)?;
     done.report.warnings.iter().for_each(|warning| say::warning(warning));
     Ok(())
 }
@@ -47,7 +47,7 @@ pub(crate) fn inputs(files: &[String], lod: &[String]) -> Result<Inputs, Failure
             Some((name, path)) => (Some(name), path),
             None => (None, given.as_str()),
         };
-        inputs.read(name, Path::new(path), &OpenOptions::default())?;
+        inputs.read(name, at(path)?, &OpenOptions::default())?;
     }
     for given in lod {
         inputs.lod.push(level(given)?);
@@ -56,14 +56,14 @@ pub(crate) fn inputs(files: &[String], lod: &[String]) -> Result<Inputs, Failure
 }
 
 /// Where operators of the program may load and save.
-fn dirs(arguments: &Run) -> Dirs {
-    let mut dirs = lodstone::dirs_beside(&arguments.path);
-    dirs.read = arguments.load_from.as_ref().map(Location::from).or(dirs.read);
-    dirs.write = arguments.save_to.as_ref().map(Location::from);
+fn dirs(arguments: &Run) -> Result<Dirs, Failure> {
+    let mut dirs = lodstone::dirs_beside(at(&arguments.path)?);
+    dirs.read = arguments.load_from.as_ref().map(at).transpose()?.or(dirs.read);
+    dirs.write = arguments.save_to.as_ref().map(at).transpose()?;
     if arguments.allow_outside_paths {
         dirs.paths = Paths::Anywhere;
     }
-    dirs
+    Ok(dirs)
 }
 
 /// `name=0,3,7`

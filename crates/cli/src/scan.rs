@@ -6,6 +6,7 @@ use lodstone::{Danger, DangerKind, Progress, Scan, ScanOptions, Unknown, Verdict
 
 use crate::args::Scan as Arguments;
 use crate::say::{self, count, plain};
+use crate::stores::at;
 use crate::{Answer, Failure, progress};
 
 /// Lists what a model could do, and what of it is not understood.
@@ -13,11 +14,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Failure> {
     let progress = Progress::default();
     progress::cancel_when_asked(&progress)?;
     let options = ScanOptions {
-        open: arguments.files.options(None),
+        open: arguments.files.options(None)?,
         ignore: arguments.ignore.clone(),
         progress: progress.clone(),
     };
-    let scan = || lodstone::scan(&arguments.path, &options);
+    let path = at(&arguments.path)?;
+    let scan = || lodstone::scan(&path, &options);
     let found = progress::show(&progress, None, scan)?;
     if arguments.json {
         say::json(&found)?;

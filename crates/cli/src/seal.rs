@@ -4,13 +4,14 @@ use lodstone::Progress;
 
 use crate::args::Seal;
 use crate::say::{self, count, plain, size};
+use crate::stores::at;
 use crate::{Failure, progress};
 
 pub(crate) fn run(arguments: &Seal) -> Result<(), Failure> {
     let progress = Progress::default();
     progress::cancel_when_asked(&progress)?;
-    let options = arguments.open.options();
-    let seal = || lodstone::seal(&arguments.path, &options, arguments.replace, &progress);
+    let (path, options) = (at(&arguments.path)?, arguments.open.options()?);
+    let seal = || lodstone::seal(&path, &options, arguments.replace, &progress);
     let sealing = progress::show(&progress, None, seal)?;
     let parts =
         [count(sealing.files, "file"), count(sealing.tensors, "tensor"), size(sealing.nbytes)];

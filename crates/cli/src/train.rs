@@ -12,6 +12,7 @@ use crate::args::Train;
 use crate::plot::plot;
 use crate::run::inputs;
 use crate::say::{self, plain};
+use crate::stores::at;
 use crate::{Failure, progress};
 
 /// The files beside the model that has been trained.
@@ -20,15 +21,15 @@ const PICTURE: &str = "losses.svg";
 
 /// Trains a model.
 pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
-    let open = arguments.open.options();
+    let (path, open) = (at(&arguments.path)?, arguments.open.options()?);
     let startup = match &arguments.startup {
-        Some(path) => Some(lodstone::open_program(path, &open)?),
-        None => lodstone::startup_beside(&arguments.path, &open)?,
+        Some(path) => Some(lodstone::open_program(at(path)?, &open)?),
+        None => lodstone::startup_beside(&path, &open)?,
     };
-    let model = lodstone::open_with(&arguments.path, &open)?;
+    let model = lodstone::open_with(&path, &open)?;
     model.report.warnings.iter().for_each(|warning| say::warning(warning));
     let progress = Progress::default();
-    let dirs = Dirs { progress: progress.clone(), ..lodstone::dirs_beside(&arguments.path) };
+    let dirs = Dirs { progress: progress.clone(), ..lodstone::dirs_beside(&path) };
     // Other programs have names of their own, and may lie in one directory.
     let is_alone = dirs.read.as_ref().is_some_and(|dir| dir.path() == arguments.path)
         || ["main_program", "__model__"].iter().any(|name| arguments.path.ends_with(name));

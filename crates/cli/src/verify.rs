@@ -6,14 +6,15 @@ use lodstone::{Progress, Verification};
 
 use crate::args::Verify;
 use crate::say::{self, count, plain, size};
+use crate::stores::at;
 use crate::{Failure, progress};
 
 /// Says whether the model is whole.
 pub(crate) fn run(arguments: &Verify) -> Result<bool, Failure> {
     let progress = Progress::default();
     progress::cancel_when_asked(&progress)?;
-    let options = arguments.open.options();
-    let verify = || lodstone::verify(&arguments.path, &options, &progress);
+    let (path, options) = (at(&arguments.path)?, arguments.open.options()?);
+    let verify = || lodstone::verify(&path, &options, &progress);
     let found = progress::show(&progress, None, verify)?;
     if arguments.json {
         say::json(&found)?;

@@ -29,6 +29,7 @@ mod numbers;
 mod open;
 #[cfg(feature = "runtime")]
 mod run;
+mod save;
 mod scan;
 mod seal;
 mod shapes;
@@ -77,6 +78,7 @@ pub use lodstone_store::{
 pub use open::{open, open_bytes, open_bytes_with, open_with, recover};
 #[cfg(feature = "runtime")]
 pub use run::{Inputs, RunOptions, dirs_beside, run};
+pub use save::Save;
 pub use scan::{Danger, DangerKind, Scan, ScanOptions, Unknown, Verdict, scan};
 pub use seal::{Sealing, seal};
 #[cfg(feature = "runtime")]

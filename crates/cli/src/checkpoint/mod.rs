@@ -11,6 +11,7 @@ use lodstone::{ConvertOptions, Model, Progress, Target, WriteOptions};
 use serde::Serialize;
 
 use crate::say::{self, count, plain, size};
+use crate::stores::at;
 use crate::{Answer, Failure, progress, table, yes};
 use args::{Checkpoint, Command, List, Prune, Restore, Show};
 
@@ -82,7 +83,7 @@ fn list(arguments: &List) -> Result<(), Failure> {
             }
         }
     };
-    let serials: Vec<Listed> = serials(&arguments.directory)?.iter().map(listed).collect();
+    let serials: Vec<Listed> = serials(at(&arguments.directory)?)?.iter().map(listed).collect();
     if arguments.json {
         return say::json(&Listing { schema: 1, serials });
     }
@@ -101,7 +102,7 @@ fn list(arguments: &List) -> Result<(), Failure> {
 }
 
 fn show(arguments: &Show) -> Result<(), Failure> {
-    let serial = Serial::find(&arguments.directory, arguments.step)?;
+    let serial = Serial::find(at(&arguments.directory)?, arguments.step)?;
     let manifest = serial.manifest()?;
     if arguments.json {
         return say::json(&manifest);
@@ -141,11 +142,11 @@ fn describe(manifest: &Manifest, path: &str, out: &mut impl Write) -> std::io::R
 
 fn verify(arguments: &Show) -> Result<bool, Failure> {
     let all = match arguments.step {
-        Some(step) => vec![Serial::named(&arguments.directory, step)?],
-        None => serials(&arguments.directory)?,
+        Some(step) => vec![Serial::named(at(&arguments.directory)?, step)?],
+        None => serials(at(&arguments.directory)?)?,
     };
     if all.is_empty() {
-        Serial::find(&arguments.directory, None)?;
+        Serial::find(at(&arguments.directory)?, None)?;
     }
     let progress = Progress::default();
     progress::cancel_when_asked(&progress)?;
@@ -180,8 +181,8 @@ fn verify(arguments: &Show) -> Result<bool, Failure> {
 
 fn prune(arguments: &Prune) -> Result<(), Failure> {
     // Making it would be no help to who misspelled it.
-    serials(&arguments.directory)?;
-    let mut manager = Manager::open(&arguments.directory, ManagerOptions::default())?;
+    serials(at(&arguments.directory)?)?;
+    let mut manager = Manager::open(at(&arguments.directory)?, ManagerOptions::default())?;
     let removed = manager.prune(arguments.keep)?;
     let steps = removed.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let said = match removed.len() {
@@ -192,7 +193,7 @@ fn prune(arguments: &Prune) -> Result<(), Failure> {
 }
 
 fn restore(arguments: &Restore) -> Result<(), Failure> {
-    let serial = Serial::find(&arguments.directory, arguments.step)?;
+    let serial = Serial::find(at(&arguments.directory)?, arguments.step)?;
     let model = Model { parameters: serial.tensors()?, ..Model::default() };
     let (total, progress) = (model.nbytes(), Progress::default());
     let options = ConvertOptions {
@@ -201,7 +202,8 @@ fn restore(arguments: &Restore) -> Result<(), Failure> {
         ..ConvertOptions::default()
     };
     progress::cancel_when_asked(&progress)?;
-    let convert = || lodstone::convert(model, &arguments.output, &options);
+    let out = at(&arguments.output)?;
+    let convert = || lodstone::convert(model, out, &options);
     let done = progress::show(&progress, Some(total), convert)?;
     done.report.warnings.iter().for_each(|warning| say::warning(warning));
     let (tensors, nbytes) = (count(done.tensors, "tensor"), size(done.nbytes));

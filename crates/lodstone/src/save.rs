@@ -1,0 +1,44 @@
+//! Models that are saved.
+
+use lodstone_formats::FORMATS;
+use lodstone_model::Model;
+use lodstone_store::Location;
+
+use crate::convert::{Conversion, ConvertOptions, Target, convert};
+use crate::{Error, Result};
+
+/// Saving a [`Model`] that is open.
+pub trait Save {
+    /// Writes the model. The format is the one that the name of `path` asks for; a name without one
+    /// asks for the model's own, in which an unedited model has the same bytes as before.
+    ///
+    /// ```
+    /// use lodstone::{MemoryStore, Save};
+    ///
+    /// # let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/digits/paddle");
+    /// let model = lodstone::open(dir)?;
+    /// let store = MemoryStore::default();
+    /// model.save(store.location("digits.pdmodel"))?;
+    /// let again = lodstone::open(store.location("digits"))?;
+    /// assert_eq!(again.parameters.len(), model.parameters.len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`convert`]; [`Error::Lossy`] if the format has no place for something.
+    fn save(&self, path: impl Into<Location>) -> Result<Conversion>;
+}
+
+impl Save for Model {
+    fn save(&self, path: impl Into<Location>) -> Result<Conversion> {
+        let path = path.into();
+        let own = lodstone_formats::named(&self.format);
+        let is_own = own.is_some_and(|own| own.is_named_by(&path));
+        let asks_for_another = FORMATS.iter().any(|format| format.is_named_by(&path)) && !is_own;
+        if own.is_none() && !asks_for_another {
+            return Err(Error::UnclearTarget(path.to_string()));
+        }
+        let to = (!asks_for_another).then_some(Target::Same);
+        convert(self.clone(), path, &ConvertOptions { to, ..ConvertOptions::default() })
+    }
+}
