@@ -1,8 +1,6 @@
 //! Operators that save, behind those that train.
 
-use lodstone_model::{
-    AttributeValue, Block, DType, Dim, Op, Program, TensorType, ValueType, Var, VarKind,
-};
+use lodstone_model::{AttributeValue, Block, DType, Dim, Holder, Op, Program, TensorType, Var};
 use lodstone_program::{
     Form, LoadOptions, OPTIMIZES, Operator, Placement, SaveOptions, Variable, save, save_program,
     set_role,
@@ -152,7 +150,7 @@ fn guarded(
     declare(main, &due, DType::Bool, false);
     let index = i32::try_from(main.blocks.len()).unwrap_or(i32::MAX);
     if let Some(block) = main.blocks.first_mut() {
-        let value = ValueType { kind: VarKind::StepScopes, ..ValueType::default() };
+        let value = Holder::StepScopes.into();
         block.vars.push(Var { name: scope.name().to_owned(), value, ..Var::default() });
     }
     main.blocks.push(Block { index, parent: 0, ops: inner, ..Block::default() });
@@ -196,7 +194,7 @@ fn constant(value: u64, shape: &[i64], out: &Variable) -> Result<Op> {
 
 fn declare(program: &mut Program, var: &Variable, dtype: DType, persistable: bool) {
     let shape = Some(vec![Dim::Known(1)]);
-    let value = ValueType::tensor(TensorType { dtype, shape, lod_level: 0 });
+    let value = TensorType::new(dtype, shape).into();
     let (name, stop_gradient) = (var.name().to_owned(), true);
     let var = Var { name, value, persistable, stop_gradient, ..Var::default() };
     if let Some(block) = program.blocks.first_mut() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use lodstone_formats::paddle::program;
-use lodstone_model::{DType, Dim, Op, Parameter, Program, TensorType, ValueType, Var};
+use lodstone_model::{DType, Dim, Op, Parameter, Program, TensorType, Var};
 use lodstone_program::{LoadOptions, Placement, SCHEDULES, role};
 use lodstone_runtime::{RANDOM_STATE, Scope};
 use serde_json::Value;
@@ -122,7 +122,7 @@ fn initialisers(vars: &[Var], startup: &Program) -> Result<Program> {
 /// The state of random numbers, as a program declares it: seed and counter.
 pub(crate) fn random_state() -> Var {
     let shape = Some(vec![Dim::Known(2)]);
-    let value = ValueType::tensor(TensorType { dtype: DType::Int64, shape, lod_level: 0 });
+    let value = TensorType::new(DType::Int64, shape).into();
     let (name, persistable) = (RANDOM_STATE.to_owned(), true);
     Var { name, value, persistable, stop_gradient: true, ..Var::default() }
 }

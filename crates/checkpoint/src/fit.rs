@@ -130,7 +130,7 @@ pub(crate) fn split(
     let (mut fitting, mut mismatch) = (Vec::new(), Mismatch::default());
     for parameter in tensors {
         let name = &parameter.name;
-        match wanted.remove(name.as_str()).map(|var| var.value.tensors.first()) {
+        match wanted.remove(name.as_str()).map(|var| var.value.tensor_type()) {
             None if name == RANDOM_STATE => fitting.push(parameter),
             None => mismatch.extra.push(name.clone()),
             Some(Some(wanted)) if !is_of(&parameter.tensor, wanted) => {

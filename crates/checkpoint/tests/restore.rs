@@ -20,7 +20,7 @@ fn all_that_does_not_fit_is_told_at_once() {
     let (mut net, ..) = digits();
     let vars = &mut net.main.blocks[0].vars;
     let weight = vars.iter_mut().find(|var| var.name == "fc_0.w_0").unwrap();
-    weight.value.tensors[0].shape = Some(vec![Dim::Known(64), Dim::Known(11)]);
+    weight.value.tensor_type_mut().unwrap().shape = Some(vec![Dim::Known(64), Dim::Known(11)]);
     let bias = vars.iter_mut().find(|var| var.name == "fc_0.b_0").unwrap();
     bias.name = "bias".to_owned();
     let rate = vars.iter_mut().find(|var| var.name == "@LR_DECAY_COUNTER@").unwrap();

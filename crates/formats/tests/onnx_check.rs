@@ -138,9 +138,7 @@ fn models_of_a_collection_are_judged_as_the_checker_judges_them() {
 #[test]
 fn types_that_were_inferred_are_checked_like_those_that_are_declared() {
     let model = open(&golden().join("onnx_check/good.onnx")).unwrap();
-    let tensor = |dtype| {
-        ValueType::tensor(TensorType { dtype, shape: Some(vec![Dim::Known(2)]), lod_level: 0 })
-    };
+    let tensor = |dtype| ValueType::tensor(TensorType::new(dtype, Some(vec![Dim::Known(2)])));
     let mut model = model;
     let block = &mut model.program.as_mut().unwrap().blocks[0];
     // y = Relu(Relu(x)), of which nothing is declared but x.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use lodstone_formats::{OpenOptions, onnx};
-use lodstone_model::{Attribute, AttributeValue, Block, Op, Program};
+use lodstone_model::{Attribute, AttributeValue, Block, DType, MAX_DEPTH, Op, Program};
 use lodstone_schema::onnx::{check, newest_opset, operators, upgrade};
 use lodstone_store::Location;
 
@@ -50,7 +50,7 @@ fn mutate(program: &mut Program, kinds: &[&str], random: &mut Random) {
     }
     if random.below(8) == 0 && !block.vars.is_empty() {
         let var = random.below(block.vars.len());
-        block.vars[var].value.tensors.iter_mut().for_each(|tensor| tensor.shape = None);
+        block.vars[var].value.tensors_mut().into_iter().for_each(|tensor| tensor.shape = None);
         return;
     }
     let names: Vec<String> = block.ops.iter().flat_map(Op::reads).map(str::to_owned).collect();
@@ -118,4 +118,37 @@ fn blocks_inside_themselves_do_not_keep_an_upgrade_from_ending() {
         assert!(!check(&model).is_empty());
         upgrade(&mut model, 21).unwrap();
     }
+}
+
+/// A field of protobuf that holds bytes.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(bytes.len()).unwrap();
+    // A varint of two bytes.
+    let length = [(length & 0x7f) as u8 | 0x80, (length >> 7) as u8];
+    [&[number << 3 | 2], length.as_slice(), bytes].concat()
+}
+
+/// A model whose input is of a type with so many sequences around a tensor.
+fn sequences(levels: usize) -> Vec<u8> {
+    let tensor = field(1, &[8, 1]);
+    let value = (0..levels).fold(tensor, |inner, _| field(4, &field(1, &inner)));
+    let input = [field(1, b"x"), field(2, &value)].concat();
+    [vec![8, 8], field(7, &field(11, &input))].concat()
+}
+
+#[test]
+fn types_nested_deeper_than_the_model_allows_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("model.onnx");
+    let mut options = OpenOptions::default();
+    options.limits.depth = 1000;
+    let open = |levels| {
+        std::fs::write(&path, sequences(levels)).unwrap();
+        (onnx::BINARY.read)(&path, &options)
+    };
+    let model = open(MAX_DEPTH).unwrap();
+    let value = &model.program.unwrap().blocks[0].vars[0].value;
+    assert_eq!(value.tensor_type().unwrap().dtype, DType::Float32);
+    let error = open(MAX_DEPTH + 1).unwrap_err().to_string();
+    assert!(error.contains("values nested at most 64 levels deep"), "{error}");
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use lodstone_formats::{OpenOptions, onnx};
 use lodstone_model::{
-    Attribute, AttributeValue, DType, Dialect, Dim, Model, Op, Operand, ValueType, VarKind,
+    Attribute, AttributeValue, DType, Dialect, Dim, Model, Op, Operand, ValueType,
 };
 use lodstone_schema::onnx::infer::{
     Bodies, Contents, Element, Inference, MOST_ELEMENTS, Options, UNDEFINED, ValueInfo, infer,
@@ -75,22 +75,23 @@ fn outputs(model: &Model, inference: &Inference) -> Vec<ValueType> {
 }
 
 fn kinds(value: &ValueType) -> Vec<String> {
-    let name = |kind: &VarKind| match kind {
-        VarKind::Tensor => "tensor".to_owned(),
-        VarKind::SparseTensor => "sparse".to_owned(),
-        VarKind::Sequence => "sequence".to_owned(),
-        VarKind::Optional => "optional".to_owned(),
-        VarKind::Map => "map".to_owned(),
-        VarKind::Scalar(key) => key.to_string(),
-        _ => "unspecified".to_owned(),
+    let inner = |word: &[&str], inner: &ValueType| {
+        word.iter().map(|word| (*word).to_owned()).chain(kinds(inner)).collect()
     };
-    std::iter::once(&value.kind).chain(&value.members).map(name).collect()
+    match value {
+        ValueType::Tensor(_) => vec!["tensor".to_owned()],
+        ValueType::Sparse(_) => vec!["sparse".to_owned()],
+        ValueType::List(element) => inner(&["sequence"], element),
+        ValueType::Optional(element) => inner(&["optional"], element),
+        ValueType::Dict(key, value) => inner(&["map", &key.to_string()], value),
+        _ => vec!["unspecified".to_owned()],
+    }
 }
 
 /// What of a recorded type an inferred one does not say, or says otherwise.
 fn less_than(recorded: &Recorded, found: &ValueType) -> Option<String> {
     let (kinds_recorded, dtype, shape) = recorded;
-    let tensor = found.tensors.first();
+    let tensor = found.tensor_type();
     if *kinds_recorded != kinds(found) {
         return Some(format!("kinds {kinds_recorded:?}"));
     }
@@ -115,10 +116,10 @@ fn less_than(recorded: &Recorded, found: &ValueType) -> Option<String> {
 /// Whether an inferred type says what a recorded one says otherwise.
 fn contradicts(recorded: &Recorded, found: &ValueType) -> bool {
     let (kinds_recorded, dtype, shape) = recorded;
-    if found.kind == VarKind::Unspecified {
+    if *found == ValueType::Unspecified {
         return false;
     }
-    let Some(tensor) = found.tensors.first() else { return *kinds_recorded != kinds(found) };
+    let Some(tensor) = found.tensor_type() else { return *kinds_recorded != kinds(found) };
     let other = dtype.as_ref().is_some_and(|dtype| *dtype != tensor.dtype.to_string());
     if *kinds_recorded != kinds(found) || (other && tensor.dtype != UNDEFINED) {
         return true;
@@ -135,7 +136,8 @@ fn contradicts(recorded: &Recorded, found: &ValueType) -> bool {
 fn given(model: &Model, case: &Case) -> HashMap<String, ValueInfo> {
     let vars = &model.program.as_ref().unwrap().blocks[0].vars;
     let info = |(name, (shape, numbers)): (&String, &(Vec<u64>, Vec<serde_json::Number>))| {
-        let dtype = vars.iter().find(|var| var.name == *name).unwrap().value.tensors[0].dtype;
+        let dtype =
+            vars.iter().find(|var| var.name == *name).unwrap().value.tensor_type().unwrap().dtype;
         let shape = shape.iter().map(|extent| Dim::Known(*extent)).collect();
         let mut info = ValueInfo::tensor(dtype, Some(shape));
         let element = |number: &serde_json::Number| match number.as_i64() {
@@ -218,7 +220,7 @@ impl Compared {
         if declared.0 != ["unspecified"] && contradicts(declared, found) {
             self.wrong.push(format!("{place} is declared {declared:?}"));
         }
-        let tensor = found.tensors.first().filter(|_| found.kind == VarKind::Tensor);
+        let tensor = found.tensor_type().filter(|_| matches!(found, ValueType::Tensor(_)));
         if let Some(recorded) = case.recorded.get(index).and_then(Option::as_ref)
             && tensor.is_some_and(|tensor| !tensor.admits(recorded))
         {
@@ -234,9 +236,9 @@ impl Compared {
 
 /// Whether more is known than to ONNX.
 fn is_more(found: &ValueType, their: Option<&Recorded>) -> bool {
-    let dims = found.tensors.first().and_then(|tensor| tensor.shape.as_ref());
+    let dims = found.tensor_type().and_then(|tensor| tensor.shape.as_ref());
     match (their, dims) {
-        (None, _) => found.kind != VarKind::Unspecified,
+        (None, _) => *found != ValueType::Unspecified,
         (Some((_, _, None)), dims) => dims.is_some(),
         (Some((_, _, Some(shape))), Some(dims)) => {
             shape.iter().zip(dims).any(|(their, dim)| their.is_null() && *dim != Dim::Unknown)
@@ -442,8 +444,14 @@ impl Random {
                 info.contents = Some(numbers.into_iter().map(element).collect());
             }
             5 => {
-                info.value.members = vec![VarKind::Tensor];
-                info.value.kind = self.of(&[VarKind::Sequence, VarKind::Optional, VarKind::Map]);
+                let element =
+                    ValueType::from(info.value.tensor_type().cloned().unwrap_or_default());
+                let around = self.of::<fn(ValueType) -> _>(&[
+                    ValueType::list,
+                    ValueType::optional,
+                    |value| ValueType::dict(DType::Int64, value),
+                ]);
+                info.value = around(element).unwrap();
             }
             _ => {}
         }

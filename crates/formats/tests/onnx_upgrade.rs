@@ -158,13 +158,13 @@ fn what_cannot_be_upgraded_is_named_and_the_model_stays_as_it_was() {
 fn what_depends_on_dimensions_that_nobody_says_is_refused() {
     let mut model = open("broadcast_Add");
     let block = &mut model.program.as_mut().unwrap().blocks[0];
-    block.vars.iter_mut().for_each(|var| var.value.tensors[0].shape = None);
+    block.vars.iter_mut().for_each(|var| var.value.tensor_type_mut().unwrap().shape = None);
     let error = upgrade(&mut model, 13).unwrap_err().to_string();
     assert!(error.ends_with("it cannot be told how many dimensions `a` has"), "{error}");
     // Unless somebody knows them.
     let tensor = |extents: &[u64]| {
         let shape = Some(extents.iter().map(|extent| Dim::Known(*extent)).collect());
-        ValueType::tensor(TensorType { dtype: DType::Float32, shape, lod_level: 0 })
+        ValueType::tensor(TensorType::new(DType::Float32, shape))
     };
     let known = [("a", tensor(&[2, 3, 4])), ("b", tensor(&[3]))];
     let known = known.map(|(name, value)| (name.to_owned(), value)).into();
@@ -208,7 +208,7 @@ fn text(value: &str) -> AttributeValue {
 
 fn declare(program: &mut Program, dtype: DType) {
     let vars = program.blocks[0].vars.iter_mut();
-    vars.flat_map(|var| &mut var.value.tensors).for_each(|tensor| tensor.dtype = dtype);
+    vars.flat_map(|var| var.value.tensors_mut()).for_each(|tensor| tensor.dtype = dtype);
 }
 
 /// Models, what is done to them, and why they cannot be upgraded then.

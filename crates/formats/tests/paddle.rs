@@ -471,7 +471,7 @@ fn names_of_variables_do_not_leave_the_directory() {
         }
         let var = lodstone_model::Var {
             name: name.to_owned(),
-            value: lodstone_model::ValueType::of(lodstone_model::VarKind::Tensor),
+            value: lodstone_model::TensorType::default().into(),
             persistable: true,
             ..Default::default()
         };

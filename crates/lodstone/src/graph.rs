@@ -60,7 +60,7 @@ struct Drawing<'a> {
 impl<'a> Drawing<'a> {
     fn new(model: &'a Model, program: &'a Program) -> Self {
         let conventions = conventions(program);
-        let vars = program.vars().filter_map(|v| Some((v.name.as_str(), v.value.tensors.first()?)));
+        let vars = program.vars().filter_map(|v| Some((v.name.as_str(), v.value.tensor_type()?)));
         let named = model.parameters.iter();
         let named = named.map(|p| ((conventions.variable_of)(&p.name), p.tensor.shape.as_slice()));
         let interface = (conventions.interface)(program);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use lodstone_model::{
     Attribute, AttributeValue, DType, Dim, Indices, Kind, Model, Op, Operand, Parameter, Program,
-    Scalar, Tensor, TensorType, ValueType, VarKind, some,
+    Scalar, Tensor, TensorType, ValueType, some,
 };
 use lodstone_schema::conventions;
 use lodstone_store::{Blob, Progress};
@@ -258,7 +258,8 @@ fn infer(model: &Model, program: &Program, inspection: &mut Inspection) {
     let Some(inference) = (conventions(program).infer)(model) else { return };
     let Some(known) = inference.blocks.first() else { return };
     for value in inspection.inputs.iter_mut().chain(&mut inspection.outputs).filter(|v| open(v)) {
-        let Some(info) = known.get(&value.name).filter(|info| info.value.kind == VarKind::Tensor)
+        let Some(info) =
+            known.get(&value.name).filter(|info| matches!(info.value, ValueType::Tensor(_)))
         else {
             continue;
         };
@@ -302,21 +303,25 @@ fn symbols(declared: &TensorType) -> Vec<Option<String>> {
 
 /// What a value is, if it is more than a tensor: `sequence of optional`.
 fn kind_of(value: &ValueType) -> Option<String> {
-    let word = |kind: &VarKind| {
-        Some(match kind {
-            VarKind::Sequence => "sequence".to_owned(),
-            VarKind::Optional => "optional".to_owned(),
-            VarKind::Map => "map".to_owned(),
-            VarKind::SparseTensor => "sparse".to_owned(),
-            VarKind::Opaque => "opaque".to_owned(),
-            VarKind::Scalar(dtype) => dtype.to_string(),
-            _ => return None,
-        })
+    let of = |word: &str, inner: &ValueType| match kind_of(inner) {
+        Some(inner) => Some(format!("{word} of {inner}")),
+        None => Some(word.to_owned()),
     };
-    word(&value.kind)?;
-    let words: Vec<_> =
-        std::iter::once(&value.kind).chain(&value.members).filter_map(word).collect();
-    Some(words.join(" of "))
+    match value {
+        ValueType::List(element) => of("sequence", element),
+        ValueType::Optional(element) => of("optional", element),
+        ValueType::Dict(key, value) => of(&format!("map of {key}"), value),
+        ValueType::Tuple(_) => Some("tuple".to_owned()),
+        ValueType::Sparse(tensor) if tensor.layout.is_none() => Some("sparse".to_owned()),
+        ValueType::Class(name) if name.is_empty() => Some("opaque".to_owned()),
+        ValueType::Class(name) => Some(name.clone()),
+        ValueType::Scalar(dtype) => Some(dtype.to_string()),
+        ValueType::Unspecified
+        | ValueType::Tensor(_)
+        | ValueType::Sparse(_)
+        | ValueType::Holder(_)
+        | ValueType::Unknown(_) => None,
+    }
 }
 
 fn extent(dim: &Dim) -> i64 {
@@ -327,7 +332,7 @@ fn extent(dim: &Dim) -> i64 {
 }
 
 fn value_info(name: &str, value: Option<&ValueType>) -> ValueInfo {
-    let declared = value.and_then(|value| value.tensors.first());
+    let declared = value.and_then(ValueType::tensor_type);
     ValueInfo {
         name: name.to_owned(),
         kind: value.and_then(kind_of),

@@ -64,7 +64,7 @@ pub use lodstone_formats::{
 pub use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Element, ElementError, Indices, Kind,
     Limits, Lod, Loss, Model, Op, Operand, Parameter, Program, Report, Tensor, TensorType,
-    ValueType, Var, VarKind, some,
+    ValueType, Var, some,
 };
 #[cfg(feature = "runtime")]
 pub use lodstone_program as program;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lodstone_model::{Dialect, Dim, Model, TensorType, VarKind};
+use lodstone_model::{Dialect, Dim, Model, TensorType, ValueType};
 
 use crate::{Error, Result};
 
@@ -34,8 +34,8 @@ pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Resul
             )));
         }
         let var = main.vars.iter().find(|var| var.name == *name);
-        let tensor = var.filter(|var| var.value.kind == VarKind::Tensor);
-        let Some(tensor) = tensor.and_then(|var| var.value.tensors.first()) else {
+        let tensor = var.filter(|var| matches!(var.value, ValueType::Tensor(_)));
+        let Some(tensor) = tensor.and_then(|var| var.value.tensor_type()) else {
             return Err(Error::Absent(format!(
                 "the input `{name}` is not declared to be a tensor"
             )));
@@ -64,7 +64,7 @@ pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Resul
     }
     for var in &mut main.vars {
         let shape = declared.get(var.name.as_str());
-        for tensor in &mut var.value.tensors {
+        for tensor in var.value.tensors_mut() {
             let numbers = shape.map(|shape| shape.iter().map(|n| Dim::Known(*n)).collect());
             fix(tensor, numbers, &symbols);
         }

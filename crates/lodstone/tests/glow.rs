@@ -8,8 +8,7 @@ use lodstone::{
     convert, open, verify,
 };
 use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, DType, Op, Operand, Program, TensorType,
-    ValueType, Var,
+    Attribute, AttributeValue, Block, ByteString, DType, Op, Operand, Program, TensorType, Var,
 };
 use lodstone_schema::glow::{ElemKind, Member, Node, Storage, node, nodes};
 
@@ -92,11 +91,7 @@ fn model_of(node: &Node, kind: ElemKind) -> Model {
     };
     let var = |name: &str, saves| Var {
         name: name.to_owned(),
-        value: ValueType::tensor(TensorType {
-            dtype: kind.dtype(),
-            shape: Some(Vec::new()),
-            lod_level: 0,
-        }),
+        value: TensorType::new(kind.dtype(), Some(Vec::new())).into(),
         attributes: vec![attribute("doc_string", text(&storage(saves).to_text(false)))],
         ..Var::default()
     };

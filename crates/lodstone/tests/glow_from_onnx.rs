@@ -233,7 +233,7 @@ fn slot(args: &[&str]) -> Vec<Operand> {
 
 fn variable(name: &str, dtype: DType, shape: &[u64], said: &str) -> Var {
     let shape = Some(shape.iter().map(|extent| Dim::Known(*extent)).collect());
-    let value = ValueType::tensor(TensorType { dtype, shape, lod_level: 0 });
+    let value = ValueType::tensor(TensorType::new(dtype, shape));
     let attributes = vec![attribute("doc_string", text(said))];
     Var { name: name.to_owned(), value, attributes, ..Var::default() }
 }
@@ -498,7 +498,7 @@ fn damage(model: &mut Model, chance: &mut Chance) {
         }
         4 | 5 if !block.vars.is_empty() => {
             let number = chance.below(block.vars.len());
-            for tensor in &mut block.vars[number].value.tensors {
+            for tensor in block.vars[number].value.tensors_mut() {
                 let dims = tensor.shape.get_or_insert_default();
                 let place = chance.below(dims.len() + 1);
                 let dim = Dim::Known(chance.number().unsigned_abs());

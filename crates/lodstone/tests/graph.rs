@@ -290,7 +290,7 @@ fn a_name_is_no_operator_of_its_own() {
 fn what_goes_along_arrows_is_short() {
     let mut model = onnx(&[("Sum", &["x"; 1000], "y")]);
     let shape = Some(vec![Dim::Known(1); 10_000]);
-    let value = ValueType::tensor(TensorType { dtype: DType::Float32, shape, lod_level: 0 });
+    let value = ValueType::tensor(TensorType::new(DType::Float32, shape));
     let main = &mut model.program.as_mut().expect("a program").blocks[0];
     main.inputs = vec!["x".to_owned()];
     main.vars = vec![Var { name: "x".to_owned(), value, ..Var::default() }];

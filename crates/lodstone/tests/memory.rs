@@ -111,7 +111,7 @@ fn giving(parameters: Vec<Parameter>) -> Model {
     let out = |name: &str| format!("{name}.out");
     let var = |Parameter { name, tensor }: &Parameter| {
         let shape = tensor.shape.iter().copied().map(Dim::Known).collect();
-        let of = TensorType { dtype: tensor.dtype, shape: Some(shape), lod_level: 0 };
+        let of = TensorType::new(tensor.dtype, Some(shape));
         Var { name: out(name), value: ValueType::tensor(of), ..Var::default() }
     };
     let op = |Parameter { name, .. }: &Parameter| Op {

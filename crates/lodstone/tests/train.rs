@@ -172,7 +172,7 @@ fn accumulators_of_other_extents_are_named_before_the_first_step() {
     // Declared so, too.
     for var in &mut model.program.as_mut().unwrap().blocks[0].vars {
         if var.name == "conv2d_0.w_0_moment1_0" {
-            var.value.tensors[0].shape.as_mut().unwrap().reverse();
+            var.value.tensor_type_mut().unwrap().shape.as_mut().unwrap().reverse();
         }
     }
     let said = train_model(&model).unwrap_err();

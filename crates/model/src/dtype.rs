@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The type of one element of a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the names are the field's own")]
 pub enum DType {
@@ -40,6 +40,9 @@ pub enum DType {
     String,
     /// A code that the reader does not know, as the format has it.
     Unknown(u32),
+    /// None is stated: the program does not describe the tensor.
+    #[default]
+    Unspecified,
 }
 
 /// Every known type, its name as NumPy or `ml_dtypes` spells it, and its size in bits.
@@ -129,6 +132,7 @@ impl fmt::Display for DType {
         match (self, TABLE.iter().find(|(dtype, ..)| dtype == self)) {
             (_, Some((_, name, _))) => f.pad(name),
             (Self::Unknown(code), None) => f.pad(&format!("unknown({code})")),
+            (Self::Unspecified, None) => f.pad("unspecified"),
             _ => f.pad("string"),
         }
     }

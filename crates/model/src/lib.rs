@@ -12,20 +12,24 @@ mod indices;
 mod limits;
 mod lod;
 mod model;
+mod nested;
 mod program;
 mod report;
 mod residual;
 mod tensor;
+mod value;
 
 pub use dtype::DType;
 pub use element::{Element, ElementError};
 pub use limits::Limits;
 pub use lod::{Lod, LodError};
 pub use model::{Checksum, Model, Parameter};
+pub use nested::{MAX_DEPTH, Nested, TooDeep};
 pub use program::{
     Attribute, AttributeValue, Block, ByteString, Complex, Dialect, Function, Op, Operand, Program,
-    Scalar, TypeCode, ValueType, Var, VarKind,
+    Scalar, Var,
 };
 pub use report::{Loss, Report, some};
 pub use residual::Residual;
-pub use tensor::{Dim, Indices, Kind, Tensor, TensorType};
+pub use tensor::{Dim, Indices, Kind, Layout, Packing, Quantization, Tensor, TensorType};
+pub use value::{Holder, TypeCode, ValueType};

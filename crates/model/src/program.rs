@@ -5,7 +5,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::{DType, Parameter, Residual, Tensor, TensorType};
+use crate::{Parameter, Residual, Tensor, ValueType};
 
 /// A topology: blocks of operators, the first of which is where it begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -240,59 +240,6 @@ pub struct Var {
     pub residual: Residual,
 }
 
-/// What a variable holds: its kind, and what that is made of.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ValueType {
-    /// The kind.
-    pub kind: VarKind,
-    /// Types of the tensors in it: one for a tensor or a sequence of such, any number for a reader.
-    pub tensors: Vec<TensorType>,
-    /// Kinds of the members of a tuple; of a sequence, an optional value or a map, what is in it, from
-    /// outside in (a map has its keys and its values).
-    pub members: Vec<VarKind>,
-}
-
-/// The kind of a value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "the names are the frameworks' own")]
-pub enum VarKind {
-    /// Whatever it turns out to be: its program does not say.
-    #[default]
-    Unspecified,
-    /// A dense tensor, with or without LoD.
-    Tensor,
-    Sequence,
-    Optional,
-    Map,
-    SparseTensor,
-    Opaque,
-    SelectedRows,
-    FeedList,
-    FeedMinibatch,
-    FetchList,
-    StepScopes,
-    LodRankTable,
-    TensorArray,
-    PlaceList,
-    Reader,
-    Raw,
-    Tuple,
-    String,
-    Strings,
-    Vocabulary,
-    PString,
-    SparseCoo,
-    SparseCsr,
-    /// A bare number of this type.
-    Scalar(DType),
-    /// A code that the reader does not know.
-    Unknown(TypeCode),
-}
-
-/// A type code of a framework that the reader does not know.
-pub type TypeCode = i32;
-
 impl Op {
     /// The value of the attribute `name`.
     pub fn attribute(&self, name: &str) -> Option<&AttributeValue> {
@@ -362,18 +309,6 @@ impl AttributeValue {
             Self::Tensors(tensors) | Self::SparseTensors(tensors) => tensors,
             _ => &mut [],
         }
-    }
-}
-
-impl ValueType {
-    /// A tensor of a type.
-    pub fn tensor(tensor: TensorType) -> Self {
-        Self { kind: VarKind::Tensor, tensors: vec![tensor], members: Vec::new() }
-    }
-
-    /// A kind of value that is made of nothing that is known.
-    pub fn of(kind: VarKind) -> Self {
-        Self { kind, tensors: Vec::new(), members: Vec::new() }
     }
 }
 

@@ -19,8 +19,8 @@ pub enum Dim {
     Unknown,
 }
 
-/// What a variable may hold, or a tensor is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What is known of a tensor without its data; by default nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TensorType {
     /// Type of the elements.
     pub dtype: DType,
@@ -28,6 +28,59 @@ pub struct TensorType {
     pub shape: Option<Vec<Dim>>,
     /// How many LoD levels the rows are grouped by.
     pub lod_level: u32,
+    /// How the elements are laid out; row by row without gaps if there is none.
+    pub layout: Option<Layout>,
+    /// Which real numbers the elements stand for, if the type itself defines it.
+    pub quantization: Option<Box<Quantization>>,
+}
+
+/// How the elements of a tensor are laid out, if not row by row without gaps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Densely, with this many elements between neighbours along each extent.
+    Strided(Vec<i64>),
+    /// As values and the coordinates of each.
+    Coo,
+    /// As values, their columns, and where each row begins.
+    Csr,
+}
+
+/// Which real numbers quantized elements stand for: `scale * (element - zero_point)`.
+///
+/// This is quantization as a property of a type, as Glow, TFLite and PyTorch have it. ONNX and PaddlePaddle have
+/// operators that quantize and dequantize; those stay operators. A value has one or the other, never both.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantization {
+    /// The scale, or one for each place along `axis`; empty if the elements carry them (see `packing`).
+    pub scales: Vec<f64>,
+    /// The element that stands for zero, or one for each place along `axis`; all are 0 if there is none.
+    pub zero_points: Vec<i64>,
+    /// The axis that the scales vary along, if there are several.
+    pub axis: Option<usize>,
+    /// How elements and scales share bytes, if they do.
+    pub packing: Option<Packing>,
+}
+
+/// How quantized elements, and scales that are stored with them, share bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Packing {
+    /// Each row ends with a scale and an offset of its own, both of the type `scale`, and has elements of `bits` bits.
+    RowwiseFused {
+        /// Bits of an element: 8 or 4.
+        bits: u8,
+        /// Type of the scale and of the offset.
+        scale: DType,
+    },
+    /// Two elements of 4 bits in a byte, the first one in the low bits.
+    Int4,
+    /// Blocks of `elements` elements, each with scales of its own.
+    Blocks {
+        /// Elements of a block.
+        elements: u32,
+        /// Bytes of a block, scales included.
+        bytes: u32,
+    },
 }
 
 /// A tensor with its data.
@@ -107,11 +160,26 @@ pub struct Indices {
 }
 
 impl TensorType {
+    /// A dense tensor of elements of a type; nothing is known of the extents if `shape` is `None`.
+    pub fn new(dtype: DType, shape: Option<Vec<Dim>>) -> Self {
+        Self { dtype, shape, ..Self::default() }
+    }
+
+    /// A tensor of which nothing is known but its layout.
+    pub fn with_layout(layout: Layout) -> Self {
+        Self { layout: Some(layout), ..Self::default() }
+    }
+
+    /// Whether neither elements nor extents are known.
+    pub fn is_unspecified(&self) -> bool {
+        self.dtype == DType::Unspecified && self.shape.is_none()
+    }
+
     /// The type that a tensor has.
     pub fn of(tensor: &Tensor) -> Self {
         let dims = tensor.shape.iter().map(|extent| Dim::Known(*extent)).collect();
         let levels = u32::try_from(tensor.lod.0.len()).unwrap_or(u32::MAX);
-        Self { dtype: tensor.dtype, shape: Some(dims), lod_level: levels }
+        Self { lod_level: levels, ..Self::new(tensor.dtype, Some(dims)) }
     }
 
     /// Whether a tensor of this shape may be of the type.

@@ -5,7 +5,7 @@
 //!
 //! Source of truth: `static/nn/control_flow.py` of PaddlePaddle 2.6.2.
 
-use lodstone_model::{AttributeValue, Block, DType, Var, VarKind};
+use lodstone_model::{AttributeValue, Block, DType, Var};
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use crate::error::{Result, variable};
@@ -118,7 +118,7 @@ impl Network {
         let info = self.info(var)?;
         let info = ValueInfo::from(info.value.clone());
         let is_own = self.known.get(var.name()).is_some_and(|known| known.block == self.current);
-        if info.value.kind == VarKind::TensorArray && !is_own {
+        if info.value.is_array() && !is_own {
             return Ok(var.clone());
         }
         let parent = self.main.blocks.get(self.current).map(|block| block.parent);

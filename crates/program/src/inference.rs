@@ -1,6 +1,6 @@
 //! Programs that infer: what is left of a program that trains.
 
-use lodstone_model::{AttributeValue, Op, Program, ValueType, Var, VarKind};
+use lodstone_model::{AttributeValue, Holder, Op, Program, Var};
 use lodstone_schema::paddle::attributes;
 
 use crate::error::Result;
@@ -49,8 +49,8 @@ pub fn inference(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<
         ops.push(op.output("Out", [&fetch]).attribute("col", column).finish()?);
     }
     block.ops = ops;
-    for (var, kind) in [(feed, VarKind::FeedMinibatch), (fetch, VarKind::FetchList)] {
-        let (name, value) = (var.name().to_owned(), ValueType { kind, ..ValueType::default() });
+    for (var, holder) in [(feed, Holder::FeedMinibatch), (fetch, Holder::FetchList)] {
+        let (name, value) = (var.name().to_owned(), holder.into());
         block.vars.push(Var { name, value, persistable: true, ..Var::default() });
     }
     Ok(program)

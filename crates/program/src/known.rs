@@ -1,6 +1,6 @@
 //! What is known of a variable while its program is made.
 
-use lodstone_model::{Dim, TensorType, ValueType, VarKind};
+use lodstone_model::{Dim, TensorType, ValueType};
 use lodstone_schema::onnx::infer::ValueInfo;
 
 /// What is known of a variable.
@@ -14,24 +14,23 @@ pub(crate) struct Known {
 
 /// A type as programs have it: symbols are extents that are not known.
 pub(crate) fn written(value: &ValueType) -> ValueType {
-    let plain = |tensor: &TensorType| TensorType {
-        shape: tensor.shape.as_ref().map(|dims| {
-            let dim = |dim: &Dim| match dim {
-                Dim::Known(extent) => Dim::Known(*extent),
-                _ => Dim::Unknown,
-            };
-            dims.iter().map(dim).collect()
-        }),
-        ..tensor.clone()
+    let mut value = match value {
+        ValueType::Unspecified => TensorType::default().into(),
+        value => value.clone(),
     };
-    let kind = if value.kind == VarKind::Unspecified { VarKind::Tensor } else { value.kind };
-    ValueType { kind, tensors: value.tensors.iter().map(plain).collect(), ..value.clone() }
+    let tensors = value.tensors_mut().into_iter();
+    for dim in tensors.flat_map(|tensor| tensor.shape.iter_mut().flatten()) {
+        if !matches!(dim, Dim::Known(_)) {
+            *dim = Dim::Unknown;
+        }
+    }
+    value
 }
 
 /// Forgets extents.
 pub(crate) fn forget(info: &mut ValueInfo, axes: &[usize]) {
     info.contents = None;
-    let dims = info.value.tensors.first_mut().and_then(|tensor| tensor.shape.as_mut());
+    let dims = info.value.tensor_type_mut().and_then(|tensor| tensor.shape.as_mut());
     for (axis, dim) in dims.into_iter().flatten().enumerate() {
         if axes.contains(&axis) {
             *dim = Dim::Unknown;
@@ -42,13 +41,11 @@ pub(crate) fn forget(info: &mut ValueInfo, axes: &[usize]) {
 /// Adds what is told of a variable that is written again; says whether that is new. Only extents of which
 /// nothing was known can be: others have been built upon.
 pub(crate) fn merge(known: &mut ValueInfo, told: &ValueInfo) -> Result<bool, String> {
-    if known.value.kind != told.value.kind {
-        return Err(format!(
-            "it is a {:?}, and cannot be written as a {:?}",
-            known.value.kind, told.value.kind
-        ));
+    let (is, becomes) = (known.value.kind(), told.value.kind());
+    if is != becomes {
+        return Err(format!("it is a {is}, and cannot be written as a {becomes}"));
     }
-    let pair = known.value.tensors.first_mut().zip(told.value.tensors.first());
+    let pair = known.value.tensor_type_mut().zip(told.value.tensor_type());
     let Some((known, told)) = pair else { return Ok(false) };
     if known.dtype != told.dtype {
         return Err(format!("it has {}, and cannot be written with {}", known.dtype, told.dtype));

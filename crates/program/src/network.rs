@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use lodstone_lowering::paddle::{Given, lod_source, lower_op, native_outputs};
-use lodstone_model::{AttributeValue, Block, DType, Dialect, Dim, Op, Program, Var, VarKind};
+use lodstone_model::{AttributeValue, Block, DType, Dialect, Dim, Holder, Op, Program, Var};
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use crate::error::{Error, Result, variable};
@@ -293,10 +293,10 @@ impl Network {
                 self.rewrite(&name, &info, stops)?;
                 continue;
             }
-            if let Some(tensor) = info.value.tensors.first_mut() {
+            if let Some(tensor) = info.value.tensor_type_mut() {
                 tensor.lod_level = tensor.lod_level.max(level);
             }
-            let stop_gradient = stops && info.value.kind != VarKind::StepScopes;
+            let stop_gradient = stops && info.value != Holder::StepScopes.into();
             let value = written(&info.value);
             let var = Var { name, value, stop_gradient, ..Var::default() };
             self.declare(self.current, var, info);
@@ -317,7 +317,7 @@ impl Network {
             Err(what) => return variable(name, what),
         }
         // One member with a gradient is enough for an array.
-        if told.value.kind == VarKind::TensorArray && !stops {
+        if told.value.is_array() && !stops {
             self.stop(name, false);
         }
         Ok(())
@@ -348,7 +348,7 @@ impl Network {
     }
 
     fn level(&self, name: &str) -> Option<u32> {
-        Some(self.known.get(name)?.info.value.tensors.first()?.lod_level)
+        Some(self.known.get(name)?.info.value.tensor_type()?.lod_level)
     }
 
     fn outputs(&self, op: &Op) -> Result<Vec<(String, ValueInfo)>> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use lodstone_model::{AttributeValue, Block, Op, Program, Var, VarKind};
+use lodstone_model::{AttributeValue, Block, Op, Program, ValueType, Var};
 
 use crate::error::{Result, variable};
 use crate::role::{OPTIMIZES, role};
@@ -83,7 +83,8 @@ fn replaced(name: &str, vars: &HashMap<&str, &Var>, touches: &[Touched]) -> Opti
 
 /// Whether who writes a variable writes all of it.
 fn is_whole(var: &Var) -> bool {
-    matches!(var.value.kind, VarKind::Unspecified | VarKind::Tensor | VarKind::SelectedRows)
+    var.value.is_selected_rows()
+        || matches!(var.value, ValueType::Unspecified | ValueType::Tensor(_))
 }
 
 /// The variables of the first block that an operator and the blocks it runs name.

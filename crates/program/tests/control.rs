@@ -106,7 +106,7 @@ fn extents_that_vary_are_not_built_upon() {
     };
     net.while_loop(&vars.2, grow).unwrap();
     let var = net.main.blocks[0].vars.iter().find(|var| var.name == rows.name()).unwrap();
-    let shape = var.value.tensors[0].shape.as_deref();
+    let shape = var.value.tensor_type().unwrap().shape.as_deref();
     assert_eq!(shape, Some(&[Dim::Unknown, Dim::Known(4)][..]));
     refused(net.vary(&rows, &[2]), "2 extents");
 }

@@ -33,8 +33,7 @@ fn main() {
 fn program(kind: &str) -> Program {
     let mut program = Network::new().main;
     let [x, y] = ["x", "y"].map(Variable::named);
-    let tensor =
-        TensorType { dtype: DType::Float32, shape: Some(vec![Dim::Known(1)]), lod_level: 0 };
+    let tensor = TensorType::new(DType::Float32, Some(vec![Dim::Known(1)]));
     let var = |var: &Variable| Var {
         name: var.name().to_owned(),
         value: ValueType::tensor(tensor.clone()),

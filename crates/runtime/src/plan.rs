@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use lodstone_formats::paddle::stream::Expect;
 use lodstone_lowering::paddle as lowering;
-use lodstone_model::{Dialect, Op, Program, VarKind};
+use lodstone_model::{Dialect, Op, Program};
 
 use lodstone_schema::paddle::EMPTY;
 
@@ -41,7 +42,8 @@ pub(crate) struct Variable {
     pub(crate) name: String,
     /// Whether it is in the scope.
     pub(crate) persistable: bool,
-    pub(crate) kind: VarKind,
+    /// What a file of it holds.
+    pub(crate) expect: Expect,
 }
 
 /// A block.
@@ -202,7 +204,7 @@ impl Plan {
                 self.vars.push(Variable {
                     name: var.name.clone(),
                     persistable: var.persistable,
-                    kind: var.value.kind,
+                    expect: (&var.value).into(),
                 });
             }
             scopes.push(names);

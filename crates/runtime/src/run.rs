@@ -196,7 +196,7 @@ fn check_fed(program: &Program, name: &str, tensor: &Tensor) -> Result<()> {
     }
     let vars = program.blocks.first().map_or(&[][..], |block| &block.vars);
     let declared = vars.iter().find(|var| var.name == name);
-    let Some(wanted) = declared.and_then(|var| var.value.tensors.first()) else { return Ok(()) };
+    let Some(wanted) = declared.and_then(|var| var.value.tensor_type()) else { return Ok(()) };
     if wanted.dtype != tensor.dtype || !wanted.admits(&tensor.shape) {
         return wrong(format!("expected {wanted}, was fed {}{:?}", tensor.dtype, tensor.shape));
     }

@@ -36,7 +36,7 @@ fn op(kind: &str, inputs: &[&str], outputs: &[&str], attributes: &[(&str, Attrib
 
 fn tensor(dtype: DType, dims: &[Dim]) -> ValueType {
     let shape = Some(dims.to_vec());
-    ValueType::tensor(TensorType { dtype, shape, lod_level: 0 })
+    ValueType::tensor(TensorType::new(dtype, shape))
 }
 
 fn known(extents: &[u64]) -> Vec<Dim> {

@@ -1,14 +1,15 @@
 //! PaddlePaddle's conventions, on programs made by hand.
 
 use lodstone_model::{
-    Attribute, AttributeValue, Block, Dialect, Op, Operand, Program, ValueType, Var, VarKind,
+    Attribute, AttributeValue, Block, Dialect, Holder, Op, Operand, Program, TensorType, ValueType,
+    Var,
 };
 use lodstone_schema::paddle::{
     CALLSTACK, CONVENTIONS, interface, operator, saved, unknown_operators,
 };
 
-fn var(name: &str, kind: VarKind, persistable: bool) -> Var {
-    Var { name: name.to_owned(), value: ValueType::of(kind), persistable, ..Var::default() }
+fn var(name: &str, value: impl Into<ValueType>, persistable: bool) -> Var {
+    Var { name: name.to_owned(), value: value.into(), persistable, ..Var::default() }
 }
 
 fn op(kind: &str, input: (&str, &str), output: (&str, &str), col: Option<i32>) -> Op {
@@ -46,19 +47,19 @@ fn the_registry_knows_slots_and_releases() {
 fn saved_are_persistable_values_by_name_each_once() {
     let mut program = program(
         vec![
-            var("conv2d_2", VarKind::Tensor, true),
-            var("conv2d_10", VarKind::Tensor, true),
-            var("feed", VarKind::FeedMinibatch, true),
-            var("fetch", VarKind::FetchList, true),
-            var("reader", VarKind::Reader, true),
-            var("holder", VarKind::Raw, true),
-            var("temporary", VarKind::Tensor, false),
-            var("rows", VarKind::SelectedRows, true),
+            var("conv2d_2", TensorType::default(), true),
+            var("conv2d_10", TensorType::default(), true),
+            var("feed", Holder::FeedMinibatch, true),
+            var("fetch", Holder::FetchList, true),
+            var("reader", Holder::Reader(Vec::new()), true),
+            var("holder", Holder::Raw, true),
+            var("temporary", TensorType::default(), false),
+            var("rows", Holder::SelectedRows(TensorType::default()), true),
         ],
         Vec::new(),
     );
     let sub_block =
-        vec![var("in_sub_block", VarKind::Tensor, true), program.blocks[0].vars[0].clone()];
+        vec![var("in_sub_block", TensorType::default(), true), program.blocks[0].vars[0].clone()];
     program.blocks.push(Block { index: 1, vars: sub_block, ..Block::default() });
     let names: Vec<_> = saved(&program).iter().map(|var| var.name.as_str()).collect();
     assert_eq!(names, ["conv2d_10", "conv2d_2", "in_sub_block", "rows"]);
@@ -82,9 +83,9 @@ fn inputs_and_outputs_go_by_column_not_by_order() {
 
 #[test]
 fn what_is_declared_to_be_fed_is_the_input_where_nothing_is_fed() {
-    let mut image = var("image", VarKind::Tensor, false);
+    let mut image = var("image", TensorType::default(), false);
     image.need_check_feed = true;
-    let program = program(vec![image, var("other", VarKind::Tensor, false)], Vec::new());
+    let program = program(vec![image, var("other", TensorType::default(), false)], Vec::new());
     assert_eq!(interface(&program).inputs, ["image"]);
 }
 

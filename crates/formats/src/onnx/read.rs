@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, Dialect, Function, Limits, Model, Op, Operand,
-    Parameter, Program, Residual, Tensor, ValueType, Var, VarKind, some,
+    Parameter, Program, Residual, Tensor, ValueType, Var, some,
 };
 use lodstone_store::{Blob, Location};
 
@@ -377,8 +377,7 @@ impl Vars {
 /// Reads a `ValueInfoProto`.
 pub(super) fn var(message: &Message<'_>, residual: Residual) -> Result<Var> {
     message.charge::<Var>()?;
-    let value = ValueType::of(VarKind::Unspecified);
-    let mut var = Var { value, residual, ..Var::default() };
+    let mut var = Var { residual, ..Var::default() };
     for field in message.fields() {
         let field = field?;
         match field.number {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lodstone_model::{DType, Dim, TensorType, ValueType, VarKind};
+use lodstone_model::{DType, Dim, TensorType, ValueType};
 use lodstone_schema::onnx::dtype as codes;
 
 use crate::encoding::protobuf::wire::{Encoder, Field, Message};
@@ -21,78 +21,71 @@ pub(crate) fn dtype_code(dtype: DType) -> Option<i32> {
     codes::code(dtype)
 }
 
+/// What a value is made of, around what is in it.
+enum Layer {
+    List,
+    Optional,
+    Dict(DType),
+}
+
 /// Reads a `TypeProto`.
 pub(super) fn value_type(message: &Message<'_>) -> Result<ValueType> {
     message.charge::<ValueType>()?;
-    let mut value = ValueType::of(VarKind::Unspecified);
+    let mut layers = Vec::new();
+    let mut value = ValueType::Unspecified;
     let mut open = Some(message.clone());
     // What is inside what, from outside in; each level is a message of the file, so they end.
     while let Some(message) = open.take() {
-        let mut kind = VarKind::Unspecified;
+        let mut layer = None;
         for field in message.fields() {
             let field = field?;
-            kind = match field.number {
-                1 => VarKind::Tensor,
-                4 => VarKind::Sequence,
-                5 => VarKind::Map,
-                7 => VarKind::Opaque,
-                8 => VarKind::SparseTensor,
-                9 => VarKind::Optional,
+            // Of several in a `oneof` the last counts.
+            (layer, value) = match field.number {
+                1 => (None, ValueType::Tensor(tensor_type(&field.message()?)?)),
+                8 => (None, ValueType::Sparse(tensor_type(&field.message()?)?)),
+                7 => (None, ValueType::Class(String::new())),
+                4 => (Some((Layer::List, field.message()?)), ValueType::Unspecified),
+                9 => (Some((Layer::Optional, field.message()?)), ValueType::Unspecified),
+                5 => {
+                    let inner = field.message()?;
+                    (Some((Layer::Dict(key_type(&inner)?), inner)), ValueType::Unspecified)
+                }
                 _ => continue,
             };
-            // Of several in a `oneof` the last counts.
-            open = None;
-            value.tensors.clear();
-            match kind {
-                VarKind::Tensor | VarKind::SparseTensor => {
-                    value.tensors.push(tensor_type(&field.message()?)?);
+        }
+        if let Some((layer, inner)) = layer {
+            let number = if matches!(layer, Layer::Dict(_)) { 2 } else { 1 };
+            layers.push(layer);
+            for field in inner.fields() {
+                let field = field?;
+                if field.number == number {
+                    open = Some(field.message()?);
                 }
-                VarKind::Opaque => {}
-                _ => open = Some(field.message()?),
-            }
-        }
-        push(&mut value, kind);
-        if let Some(inner) = open.take() {
-            let (key, element) = element(&inner, kind)?;
-            value.members.extend(key.map(VarKind::Scalar));
-            match element {
-                None => push(&mut value, VarKind::Unspecified),
-                some => open = some,
             }
         }
     }
-    Ok(value)
+    let nested = layers.into_iter().rev().try_fold(value, |inner, layer| match layer {
+        Layer::List => ValueType::list(inner),
+        Layer::Optional => ValueType::optional(inner),
+        Layer::Dict(key) => ValueType::dict(key, inner),
+    });
+    nested.map_err(|_| message.too_deep())
 }
 
-/// Adds what is inside everything that there is so far.
-fn push(value: &mut ValueType, kind: VarKind) {
-    if value.kind == VarKind::Unspecified && value.members.is_empty() {
-        value.kind = kind;
-    } else {
-        value.members.push(kind);
-    }
-}
-
-/// What a sequence, an optional value or a map is of: the type of the keys, and the message of the rest.
-fn element<'a>(
-    message: &Message<'a>,
-    kind: VarKind,
-) -> Result<(Option<DType>, Option<Message<'a>>)> {
-    let is_map = kind == VarKind::Map;
-    let (mut key, mut inner) = (is_map.then_some(DType::Unknown(0)), None);
+/// The type of the keys of a map.
+fn key_type(message: &Message<'_>) -> Result<DType> {
+    let mut key = DType::Unknown(0);
     for field in message.fields() {
         let field = field?;
-        match (is_map, field.number) {
-            (true, 1) => key = Some(dtype(field.i32()?)),
-            (true, 2) | (false, 1) => inner = Some(field.message()?),
-            _ => {}
+        if field.number == 1 {
+            key = dtype(field.i32()?);
         }
     }
-    Ok((key, inner))
+    Ok(key)
 }
 
 fn tensor_type(message: &Message<'_>) -> Result<TensorType> {
-    let mut read = TensorType { dtype: DType::Unknown(0), shape: None, lod_level: 0 };
+    let mut read = TensorType::new(DType::Unknown(0), None);
     for field in message.fields() {
         let field = field?;
         match field.number {
@@ -135,43 +128,48 @@ fn dim(field: &Field<'_>) -> Result<Dim> {
 /// If ONNX has no such type.
 pub(super) fn write_value_type(out: &mut Encoder, value: &ValueType) -> Result<()> {
     let no_such = |what: String| Error::Incompatible { format: "ONNX", what };
-    let chain: Vec<VarKind> =
-        std::iter::once(value.kind).chain(value.members.iter().copied()).collect();
-    let mut inner: Option<Vec<u8>> = None;
-    let mut kinds = chain.iter().rev().copied().peekable();
-    while let Some(kind) = kinds.next() {
-        let mut level = Encoder::default();
-        match kind {
-            VarKind::Tensor | VarKind::SparseTensor => {
-                let number = if kind == VarKind::Tensor { 1 } else { 8 };
-                let described = value.tensors.first().map_or(Ok(Vec::new()), write_tensor_type)?;
-                level.bytes(number, &described);
-            }
-            VarKind::Opaque => level.bytes(7, &[]),
-            VarKind::Unspecified => {}
-            VarKind::Sequence | VarKind::Optional => {
-                let number = if kind == VarKind::Sequence { 4 } else { 9 };
-                level.message(number, |out| inner.iter().for_each(|inner| out.bytes(1, inner)));
-            }
-            VarKind::Scalar(key) if kinds.peek() == Some(&VarKind::Map) => {
-                let _ = kinds.next();
-                let code = dtype_code(key).ok_or_else(|| no_such(format!("keys of {key}")))?;
-                level.message(5, |out| {
-                    if code != 0 {
-                        out.int(1, code);
-                    }
-                    inner.iter().for_each(|inner| out.bytes(2, inner));
-                });
-            }
-            kind => return Err(no_such(format!("a value that is a {kind:?}"))),
+    // As deep as types may be nested, which is bounded.
+    let inner = |value: &ValueType| {
+        let mut out = Encoder::default();
+        write_value_type(&mut out, value).map(|()| out.finish())
+    };
+    match value {
+        ValueType::Unspecified => {}
+        ValueType::Tensor(tensor) => out.bytes(1, &write_tensor_type(tensor)?),
+        ValueType::Sparse(tensor) => out.bytes(8, &write_tensor_type(tensor)?),
+        ValueType::Class(_) => out.bytes(7, &[]),
+        ValueType::List(element) => {
+            let element = inner(element)?;
+            out.message(4, |out| out.bytes(1, &element));
         }
-        inner = Some(level.finish());
+        ValueType::Optional(element) => {
+            let element = inner(element)?;
+            out.message(9, |out| out.bytes(1, &element));
+        }
+        ValueType::Dict(key, value) => {
+            let code = dtype_code(*key).ok_or_else(|| no_such(format!("keys of {key}")))?;
+            let value = inner(value)?;
+            out.message(5, |out| {
+                if code != 0 {
+                    out.int(1, code);
+                }
+                out.bytes(2, &value);
+            });
+        }
+        ValueType::Scalar(_)
+        | ValueType::Tuple(_)
+        | ValueType::Holder(_)
+        | ValueType::Unknown(_) => {
+            return Err(no_such(format!("a value that is a {}", value.kind())));
+        }
     }
-    out.raw(&inner.unwrap_or_default());
     Ok(())
 }
 
 fn write_tensor_type(tensor: &TensorType) -> Result<Vec<u8>> {
+    if tensor.is_unspecified() {
+        return Ok(Vec::new());
+    }
     let what = || format!("a tensor of {}", tensor.dtype);
     let no_code = || Error::Incompatible { format: "ONNX", what: what() };
     let code = dtype_code(tensor.dtype).ok_or_else(no_code)?;

@@ -31,7 +31,7 @@ impl Trained {
         let rate = Tensor::dense(DType::Float32, vec![1], 1e-3_f32.to_le_bytes().to_vec().into());
         let mut keep = |name: &str, tensor: &Tensor, is_parameter| {
             let shape = Some(tensor.shape.iter().copied().map(Dim::Known).collect());
-            let value = TensorType { dtype: tensor.dtype, shape, lod_level: 0 };
+            let value = TensorType::new(tensor.dtype, shape);
             let (name, value) = (name.to_owned(), ValueType::tensor(value));
             scope.set(&name, tensor.clone());
             Var { name, value, persistable: true, is_parameter, ..Var::default() }

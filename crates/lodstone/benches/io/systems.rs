@@ -89,7 +89,7 @@ fn program(parameters: &[Parameter], shape: [u64; 2]) -> Program {
         });
     }
     let dims = shape.map(Dim::Known).to_vec();
-    let tensor = TensorType { dtype: DType::Float32, shape: Some(dims), lod_level: 0 };
+    let tensor = TensorType::new(DType::Float32, Some(dims));
     let var = |name: &str| Var {
         name: name.to_owned(),
         value: ValueType::tensor(tensor.clone()),

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lodstone_checkpoint::{Contents, RestoreOptions, Restored, Serial, Snapshot};
 use lodstone_formats::paddle::stream::{self, Layout};
 use lodstone_formats::{OpenOptions, paddle::program};
-use lodstone_model::{DType, Model, Program, Tensor, TensorType, ValueType, Var, VarKind, some};
+use lodstone_model::{DType, Model, Program, Tensor, TensorType, ValueType, Var, some};
 use lodstone_program::{Network, loss};
 use lodstone_runtime::{Dirs, Executor, Prepared, RANDOM_STATE, Scope};
 use lodstone_schema::paddle::{interface, needed, saved};
@@ -299,7 +299,8 @@ fn check_reads(program: &Program, fed: &[(String, Tensor)]) -> Result<()> {
         // What a block reads may be what it writes itself.
         let reads = op.reads().filter(|_| op.blocks().next().is_none());
         for name in reads.filter(|name| !known.contains(name)) {
-            let is_tensor = |var: &&Var| var.value.kind == VarKind::Tensor && !var.persistable;
+            let is_tensor =
+                |var: &&Var| matches!(var.value, ValueType::Tensor(_)) && !var.persistable;
             if vars.get(name).is_some_and(is_tensor) {
                 let what = format!(
                     "operator {number} (`{}`) reads it, and none before writes it",
@@ -318,7 +319,7 @@ fn check_variables(program: &Program, scope: &Scope) -> Result<()> {
     let needed: BTreeSet<&str> = needed(program).into_iter().collect();
     let (mut missing, mut others) = (Vec::new(), Vec::new());
     for var in saved(program) {
-        let declared = var.value.tensors.first();
+        let declared = var.value.tensor_type();
         match (scope.tensor(&var.name), declared) {
             (None, _) if needed.contains(var.name.as_str()) => {
                 missing.push(format!("`{}`", var.name));

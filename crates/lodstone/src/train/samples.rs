@@ -124,7 +124,7 @@ fn takes(program: &Program, name: &str, tensor: &Tensor) -> Result<Takes> {
     }
     let vars = program.blocks.first().map_or(&[][..], |block| &block.vars);
     let var = vars.iter().find(|var| var.name == name);
-    let Some(wanted) = var.and_then(|var| var.value.tensors.first()) else { return Ok(Takes::Any) };
+    let Some(wanted) = var.and_then(|var| var.value.tensor_type()) else { return Ok(Takes::Any) };
     let extent = wanted.shape.as_ref().and_then(|dims| dims.first());
     let known = match extent {
         Some(Dim::Known(extent)) => Some(*extent),

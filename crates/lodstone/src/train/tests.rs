@@ -2,9 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
-use lodstone_model::{
-    Block, DType, Dialect, Dim, Lod, Program, Tensor, TensorType, ValueType, Var,
-};
+use lodstone_model::{Block, DType, Dialect, Dim, Lod, Program, Tensor, TensorType, Var};
 use lodstone_store::Blob;
 
 use super::SampleOptions;
@@ -18,7 +16,7 @@ fn program(vars: &[(&str, &[i64])]) -> Program {
     };
     let var = |(name, dims): &(&str, &[i64])| {
         let shape = Some(dims.iter().map(dim).collect());
-        let value = ValueType::tensor(TensorType { dtype: DType::Int64, shape, lod_level: 0 });
+        let value = TensorType::new(DType::Int64, shape).into();
         Var { name: (*name).to_owned(), value, ..Var::default() }
     };
     let block = Block { vars: vars.iter().map(var).collect(), ..Block::default() };

@@ -1,6 +1,6 @@
 //! What operators write that the runtime has itself: those that ONNX has no words for.
 
-use lodstone_model::{AttributeValue, DType, Dim, Op, ValueType, VarKind};
+use lodstone_model::{AttributeValue, DType, Dim, Holder, Op, TensorType, ValueType};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{attribute, codes};
 
@@ -20,7 +20,7 @@ pub fn native_outputs(
         given.info(name).ok_or_else(|| format!("`{name}`, its `{slot}`, has no value"))
     };
     let array = |slot: &str| match input(slot) {
-        Ok(info) if info.value.kind == VarKind::TensorArray => Ok(info),
+        Ok(info) if info.value.is_array() => Ok(info),
         Ok(_) => Err(format!("expected an array as `{slot}`")),
         Err(what) => Err(what),
     };
@@ -34,7 +34,7 @@ pub fn native_outputs(
             Ok(info) => one("Out", Ok(info)),
             Err(_) => return None,
         },
-        "conditional_block" => one("Scope", Ok(of_kind(VarKind::StepScopes))),
+        "conditional_block" => one("Scope", Ok(holder(Holder::StepScopes))),
         "dropout" => input("X").map(|info| {
             let mask = ValueInfo::tensor(DType::Uint8, info.shape().map(<[Dim]>::to_vec));
             let slots = [("Out", &info), ("Mask", &mask)];
@@ -59,8 +59,7 @@ pub fn native_outputs(
         }
         "merge_selected_rows" => one("Out", input("X").map(|info| info.value.into())),
         "read_from_array" => {
-            let member = |array: ValueInfo| ValueType { kind: VarKind::Tensor, ..array.value };
-            one("Out", array("X").map(|array| member(array).into()))
+            one("Out", array("X").map(|array| ValueType::Tensor(described(&array)).into()))
         }
         "select_input" => one("Out", selected(op, given)),
         "sum" => {
@@ -70,10 +69,9 @@ pub fn native_outputs(
                 _ => return None,
             }
         }
-        "while" => one("StepScopes", Ok(of_kind(VarKind::StepScopes))),
+        "while" => one("StepScopes", Ok(holder(Holder::StepScopes))),
         "write_to_array" => {
-            let array = |info: ValueInfo| ValueType { kind: VarKind::TensorArray, ..info.value };
-            one("Out", input("X").map(|info| array(info).into()))
+            one("Out", input("X").map(|info| holder(Holder::TensorArray(described(&info)))))
         }
         _ => return None,
     })
@@ -95,13 +93,12 @@ fn in_place(op: &Op, given: &dyn Given) -> Result<Vec<(String, ValueInfo)>, Stri
 
 /// Whether it is some rows of a tensor.
 fn is_rows(info: &ValueInfo) -> bool {
-    info.value.kind == VarKind::SelectedRows
+    info.value.is_selected_rows()
 }
 
 /// The rows that there are of a tensor; PaddlePaddle says of them that they have the extents of all.
-fn stored(mut info: ValueInfo) -> ValueInfo {
-    info.value.kind = VarKind::Tensor;
-    info.value.into()
+fn stored(info: ValueInfo) -> ValueInfo {
+    ValueType::Tensor(described(&info)).into()
 }
 
 /// Rows, or all elements of a tensor if any of what is added up has all.
@@ -110,8 +107,13 @@ fn total(all: Vec<ValueInfo>) -> ValueInfo {
     whole.map_or_else(ValueInfo::default, |info| info.value.into())
 }
 
-fn of_kind(kind: VarKind) -> ValueInfo {
-    ValueType { kind, ..ValueType::default() }.into()
+fn holder(holder: Holder) -> ValueInfo {
+    ValueType::Holder(holder).into()
+}
+
+/// What is known of the tensor in a value.
+fn described(info: &ValueInfo) -> TensorType {
+    info.value.tensor_type().cloned().unwrap_or_default()
 }
 
 /// What one of several values is, whichever it is: the extents in which they differ are not known.
@@ -124,10 +126,10 @@ fn selected(op: &Op, given: &dyn Given) -> Result<ValueInfo, String> {
     first.contents = None;
     for other in all {
         let other = other?;
-        if (other.value.kind, other.dtype()) != (first.value.kind, first.dtype()) {
+        if (other.value.kind(), other.dtype()) != (first.value.kind(), first.dtype()) {
             return Err(format!("it is to select one of {} and {}", first.dtype(), other.dtype()));
         }
-        let shapes = first.value.tensors.iter_mut().zip(&other.value.tensors);
+        let shapes = first.value.tensors_mut().into_iter().zip(other.value.tensors());
         for (known, other) in shapes.map(|(a, b)| (&mut a.shape, &b.shape)) {
             *known = match (known.take(), other) {
                 (Some(dims), Some(more)) if dims.len() == more.len() => {

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use lodstone_model::{AttributeValue, Op, Program, Var, VarKind};
+use lodstone_model::{AttributeValue, Holder, Op, Program, Var};
 use lodstone_schema::paddle::{EMPTY, GRAD, gradient_of};
 
 use super::blocks::{Names, declaration, inner, names};
@@ -88,9 +88,8 @@ impl Declaring<'_> {
     fn add(&mut self, block: usize, op: &Op, name: String) {
         let of = name.split_once(GRAD).map_or(name.as_str(), |(of, _)| of);
         let mut value = self.var(block, of).map(|var| var.value.clone()).unwrap_or_default();
-        let is_some_rows = |name: &String| {
-            self.var(block, name).is_some_and(|var| var.value.kind == VarKind::SelectedRows)
-        };
+        let is_some_rows =
+            |name: &String| self.var(block, name).is_some_and(|var| var.value.is_selected_rows());
         let gives_rows = match op.kind.as_str() {
             "lookup_table_grad" | "lookup_table_v2_grad" => {
                 op.attribute("is_sparse") == Some(&AttributeValue::Bool(true))
@@ -99,10 +98,11 @@ impl Declaring<'_> {
             _ => false,
         };
         if gives_rows {
-            value.kind = VarKind::SelectedRows;
+            let of = value.tensor_type().cloned().unwrap_or_default();
+            value = Holder::SelectedRows(of).into();
         }
         if WITHOUT_LOD.contains(&op.kind.as_str()) {
-            value.tensors.iter_mut().for_each(|tensor| tensor.lod_level = 0);
+            value.tensors_mut().into_iter().for_each(|tensor| tensor.lod_level = 0);
         }
         if let (Some(block), Some(names)) =
             (self.program.blocks.get_mut(block), self.names.get_mut(block))

@@ -200,7 +200,7 @@ fn check_loss(vars: &HashMap<&str, &Var>, loss: &Variable) -> Result<()> {
     let Some(var) = vars.get(loss.name()) else {
         return variable(loss.name(), "the program has no such variable");
     };
-    let tensor = var.value.tensors.first();
+    let tensor = var.value.tensor_type();
     let shape = tensor.and_then(|tensor| tensor.shape.as_ref());
     let is_one = |dim: &lodstone_model::Dim| *dim == lodstone_model::Dim::Known(1);
     match shape.is_some_and(|dims| dims.iter().all(is_one)) {
@@ -211,7 +211,7 @@ fn check_loss(vars: &HashMap<&str, &Var>, loss: &Variable) -> Result<()> {
 
 /// The operator that the gradient of the loss begins with: it is 1.
 fn beginning(vars: &HashMap<&str, &Var>, loss: &Variable) -> Result<Op> {
-    let tensor = vars.get(loss.name()).and_then(|var| var.value.tensors.first());
+    let tensor = vars.get(loss.name()).and_then(|var| var.value.tensor_type());
     let Some(tensor) = tensor else { return variable(loss.name(), "expected a tensor as a loss") };
     let shape = vec![1_i64; tensor.shape.as_ref().map_or(0, Vec::len)];
     let gradient = Variable::named(&gradient_of(loss.name()));

@@ -2,7 +2,7 @@
 //!
 //! [`Network::while_loop`] and [`Network::conditional_block`] are the operators themselves.
 
-use lodstone_model::{DType, Tensor, TensorType, ValueType, Var, VarKind};
+use lodstone_model::{DType, Holder, Tensor, TensorType, ValueType, Var};
 
 use crate::error::{Result, variable};
 use crate::initializers::given;
@@ -68,8 +68,7 @@ pub fn assign_to(net: &mut Network, x: &Variable, out: &Variable) -> Result<()> 
 /// If no program has such an element type.
 pub fn create_array(net: &mut Network, dtype: DType) -> Result<Variable> {
     let name = net.name("array");
-    let tensors = vec![TensorType { dtype, shape: None, lod_level: 0 }];
-    let value = ValueType { kind: VarKind::TensorArray, tensors, ..ValueType::default() };
+    let value = ValueType::from(Holder::TensorArray(TensorType::new(dtype, None)));
     let name = format!("{name}.out");
     let var = Var { name, value: value.clone(), stop_gradient: true, ..Var::default() };
     Ok(net.declare(net.current, var, value.into()))

@@ -51,13 +51,12 @@ pub fn sequence_data(
         None => Dim::Symbol(Arc::from(format!("{name}.{place}"))),
     };
     let dims: Vec<Dim> = shape.iter().enumerate().map(known).collect();
-    let tensor = TensorType { dtype, shape: Some(dims), lod_level };
-    let info: ValueInfo = ValueType::tensor(tensor).into();
+    let of = |dims| TensorType { lod_level, ..TensorType::new(dtype, Some(dims)) };
+    let info: ValueInfo = ValueType::tensor(of(dims)).into();
     let plain = |dim: &Option<u64>| dim.map_or(Dim::Unknown, Dim::Known);
-    let declared = TensorType { dtype, shape: Some(shape.iter().map(plain).collect()), lod_level };
     let var = Var {
         name: name.to_owned(),
-        value: ValueType::tensor(declared),
+        value: of(shape.iter().map(plain).collect()).into(),
         need_check_feed: true,
         stop_gradient: true,
         ..Var::default()

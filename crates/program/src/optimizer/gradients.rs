@@ -1,7 +1,5 @@
 //! What becomes of gradients before parameters are changed by them.
 
-use lodstone_model::VarKind;
-
 use super::{Pair, marked};
 use crate::error::Result;
 use crate::layers::{elementwise, fill_constant};
@@ -84,7 +82,7 @@ fn by_global_norm(net: &mut Network, pairs: &[Pair], most: f32) -> Result<()> {
 
 /// Whether a gradient has some rows alone.
 fn has_rows(net: &Network, grad: &Variable) -> Result<bool> {
-    Ok(net.info(grad)?.value.kind == VarKind::SelectedRows)
+    Ok(net.info(grad)?.value.is_selected_rows())
 }
 
 /// What an operator makes of a variable.

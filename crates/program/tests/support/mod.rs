@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use lodstone_model::{
-    AttributeValue, Block, DType, Dim, Op, Operand, Program, Tensor, Var, VarKind,
+    AttributeValue, Block, DType, Dim, Op, Operand, Program, Tensor, ValueType, Var,
 };
 use lodstone_program::{Network, Variable};
 use lodstone_schema::paddle::{attributes, codes};
@@ -173,10 +173,10 @@ impl Comparison {
     fn var(&mut self, ours: &Var, theirs: &Value) {
         let mut facts = json!({
             "name": theirs["name"],
-            "kind": codes::kind_code(ours.value.kind),
+            "kind": codes::kind_code(&ours.value),
         });
-        if matches!(ours.value.kind, VarKind::Tensor | VarKind::TensorArray) {
-            let tensor = &ours.value.tensors[0];
+        if matches!(ours.value, ValueType::Tensor(_)) || ours.value.is_array() {
+            let tensor = ours.value.tensor_type().unwrap();
             let dim = |dim: &Dim| match dim {
                 Dim::Known(extent) => i64::try_from(*extent).unwrap(),
                 _ => -1,

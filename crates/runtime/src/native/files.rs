@@ -79,7 +79,7 @@ fn save(frame: &mut Frame<'_>, step: &Step, op: &Op, slots: &[Option<Slot>]) -> 
 fn check(frame: &Frame<'_>, slot: Slot, tensor: &Tensor, path: &str) -> Outcome {
     let name = name_of(frame, slot);
     let declared = frame.plan.program.vars().find(|var| var.name == name);
-    let Some(wanted) = declared.and_then(|var| var.value.tensors.first()) else { return Ok(()) };
+    let Some(wanted) = declared.and_then(|var| var.value.tensor_type()) else { return Ok(()) };
     if wanted.dtype == tensor.dtype && wanted.admits(&tensor.shape) {
         return Ok(());
     }
@@ -92,7 +92,7 @@ fn told(error: lodstone_formats::Error) -> Failure {
 }
 
 fn expected(frame: &Frame<'_>, slot: Slot) -> Expect {
-    frame.plan.vars.get(slot).map_or(Expect::Anything, |var| var.kind.into())
+    frame.plan.vars.get(slot).map_or(Expect::Anything, |var| var.expect)
 }
 
 /// The elements from the one that `seek` says on, in the extents that `shape` says; all if there is no `seek`.

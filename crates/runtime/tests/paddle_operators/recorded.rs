@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use lodstone_formats::{OpenOptions, numpy};
 use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Kind, Lod, Op, Operand,
-    Program, Tensor, TensorType, ValueType, Var, VarKind,
+    Attribute, AttributeValue, Block, ByteString, DType, Dialect, Kind, Lod, Op, Operand, Program,
+    Tensor, TensorType, Var,
 };
 use lodstone_store::{Blob, Location};
 use serde_json::Value as Json;
@@ -126,13 +126,8 @@ fn operands(json: &Json) -> Vec<Operand> {
 pub(crate) fn program(op: Op, feed: &[(&str, Tensor)]) -> Program {
     let names: BTreeSet<&str> = op.reads().chain(op.writes()).collect();
     let var = |name: &&str| {
-        let fed = feed.iter().find(|(fed, _)| fed == name).map(|(_, tensor)| TensorType {
-            dtype: tensor.dtype,
-            shape: Some(tensor.shape.iter().map(|extent| Dim::Known(*extent)).collect()),
-            lod_level: tensor.lod.0.len() as u32,
-        });
-        let tensors = fed.into_iter().collect();
-        let value = ValueType { kind: VarKind::Tensor, tensors, ..ValueType::default() };
+        let fed = feed.iter().find(|(fed, _)| fed == name).map(|(_, fed)| TensorType::of(fed));
+        let value = fed.unwrap_or_default().into();
         Var { name: (*name).to_owned(), value, ..Var::default() }
     };
     let vars = names.iter().map(var).collect();

@@ -48,7 +48,7 @@ fn op(
 
 fn var(name: &str, dtype: DType, shape: &[u64]) -> Var {
     let shape = shape.iter().map(|extent| Dim::Known(*extent)).collect();
-    let value = ValueType::tensor(TensorType { dtype, shape: Some(shape), lod_level: 0 });
+    let value = ValueType::tensor(TensorType::new(dtype, Some(shape)));
     Var { name: name.to_owned(), value, persistable: name == "kept", ..Var::default() }
 }
 

@@ -1,6 +1,6 @@
 //! Files of several records, which have no names: every choice of variables gets its own values.
 
-use lodstone_model::{DType, Dim, Program, TensorType, ValueType, Var};
+use lodstone_model::{DType, Dim, Program, TensorType, Var};
 use lodstone_program::{LoadOptions, Network, Placement, SaveOptions, Variable, load, save};
 use lodstone_runtime::{Dirs, Executor, Scope};
 
@@ -11,11 +11,7 @@ fn alike() -> (Program, Scope, Vec<Variable>) {
     let mut program = Network::new().main;
     let (mut scope, mut vars) = (Scope::default(), Vec::new());
     for (number, name) in (1u8..).zip(["a", "b", "c"]) {
-        let value = ValueType::tensor(TensorType {
-            dtype: DType::Float32,
-            shape: Some(vec![Dim::Known(1)]),
-            lod_level: 0,
-        });
+        let value = TensorType::new(DType::Float32, Some(vec![Dim::Known(1)])).into();
         let var = Var { name: name.to_owned(), value, persistable: true, ..Var::default() };
         program.blocks[0].vars.push(var);
         scope.set(name, singles(&[1], |_| f32::from(number)));

@@ -1,6 +1,6 @@
 //! Types of values, as attributes and texts say them.
 
-use lodstone_model::{AttributeValue, DType, Op};
+use lodstone_model::{AttributeValue, DType, Op, Packing};
 
 /// The type of elements, with the names that files have.
 ///
@@ -72,9 +72,21 @@ impl ElemKind {
         self.row().3
     }
 
+    /// How elements and their scales share bytes, if each row ends with a scale and an offset of its own.
+    pub fn packing(self) -> Option<Packing> {
+        let (bits, scale) = match self {
+            K::UInt8FusedQ => (8, DType::Float32),
+            K::UInt8FusedFP16Q => (8, DType::Float16),
+            K::UInt4FusedQ => (4, DType::Float32),
+            K::UInt4FusedFP16Q => (4, DType::Float16),
+            _ => return None,
+        };
+        Some(Packing::RowwiseFused { bits, scale })
+    }
+
     /// Whether each row ends with a scale and an offset of its own.
     pub fn is_fused(self) -> bool {
-        matches!(self, K::UInt8FusedQ | K::UInt8FusedFP16Q | K::UInt4FusedFP16Q | K::UInt4FusedQ)
+        self.packing().is_some()
     }
 
     fn row(self) -> (Self, &'static str, DType, bool) {

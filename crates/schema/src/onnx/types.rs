@@ -2,7 +2,7 @@
 //!
 //! Source of truth: `data_type_utils.cc` and `AttributeProto.AttributeType` of onnx 1.23.2.
 
-use lodstone_model::{AttributeValue, DType, ValueType, VarKind};
+use lodstone_model::{AttributeValue, DType, ValueType};
 
 use super::dtype::element_name;
 
@@ -13,28 +13,23 @@ pub fn tensor_name(dtype: DType) -> Option<String> {
 
 /// What ONNX calls a type, without shapes: `seq(tensor(float))`; `None` if not all of it is known.
 pub fn type_name(value: &ValueType) -> Option<String> {
-    let element = || element_name(value.tensors.first()?.dtype);
-    let chain = std::iter::once(value.kind).chain(value.members.iter().copied());
-    let (mut name, mut open) = (String::new(), 0);
-    let mut is_whole = false;
-    for kind in chain {
-        // A tensor is innermost: nothing can be in it.
-        if is_whole {
-            return None;
+    match value {
+        ValueType::Tensor(tensor) => tensor_name(tensor.dtype),
+        ValueType::Sparse(tensor) => {
+            element_name(tensor.dtype).map(|name| format!("sparse_tensor({name})"))
         }
-        match kind {
-            VarKind::Tensor => name += &format!("tensor({})", element()?),
-            VarKind::SparseTensor => name += &format!("sparse_tensor({})", element()?),
-            VarKind::Sequence => name += "seq(",
-            VarKind::Optional => name += "optional(",
-            VarKind::Map => name += "map(",
-            VarKind::Scalar(key) => name += &format!("{},", element_name(key)?),
-            _ => return None,
+        ValueType::List(element) => Some(format!("seq({})", type_name(element)?)),
+        ValueType::Optional(element) => Some(format!("optional({})", type_name(element)?)),
+        ValueType::Dict(key, value) => {
+            Some(format!("map({},{})", element_name(*key)?, type_name(value)?))
         }
-        open += usize::from(matches!(kind, VarKind::Sequence | VarKind::Optional | VarKind::Map));
-        is_whole = matches!(kind, VarKind::Tensor | VarKind::SparseTensor);
+        ValueType::Unspecified
+        | ValueType::Scalar(_)
+        | ValueType::Tuple(_)
+        | ValueType::Class(_)
+        | ValueType::Holder(_)
+        | ValueType::Unknown(_) => None,
     }
-    is_whole.then(|| name + &")".repeat(open))
 }
 
 /// Types of attributes, by their codes from 1 on.

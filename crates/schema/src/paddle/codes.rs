@@ -1,6 +1,6 @@
 //! `VarType.Type`: element types and kinds of variables, which share one enum.
 
-use lodstone_model::{DType, VarKind};
+use lodstone_model::{DType, Holder, Layout, TensorType, ValueType};
 
 const DTYPES: &[(i32, DType)] = &[
     (0, DType::Bool),
@@ -24,27 +24,6 @@ const DTYPES: &[(i32, DType)] = &[
 /// `SIZE_T`, which is stored as 64 bits and read as `uint64`; written back only by the residual.
 const SIZE_T: i32 = 19;
 
-const KINDS: &[(i32, VarKind)] = &[
-    (7, VarKind::Tensor),
-    (8, VarKind::SelectedRows),
-    (9, VarKind::FeedMinibatch),
-    (10, VarKind::FetchList),
-    (11, VarKind::StepScopes),
-    (12, VarKind::LodRankTable),
-    (13, VarKind::TensorArray),
-    (14, VarKind::PlaceList),
-    (15, VarKind::Reader),
-    (17, VarKind::Raw),
-    (18, VarKind::Tuple),
-    (25, VarKind::String),
-    (26, VarKind::Strings),
-    (27, VarKind::Vocabulary),
-    (28, VarKind::FeedList),
-    (29, VarKind::PString),
-    (30, VarKind::SparseCoo),
-    (31, VarKind::SparseCsr),
-];
-
 /// The element type of a code.
 pub fn dtype(code: i32) -> DType {
     if code == SIZE_T {
@@ -62,22 +41,70 @@ pub fn dtype_code(dtype: DType) -> Option<i32> {
     DTYPES.iter().find(|(_, known)| *known == dtype).map(|(code, _)| *code)
 }
 
-/// The kind of variable of a code.
-pub fn kind(code: i32) -> VarKind {
-    if let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == code) {
-        return *kind;
-    }
-    match dtype(code) {
-        DType::Unknown(_) => VarKind::Unknown(code),
-        dtype => VarKind::Scalar(dtype),
-    }
+/// The kind of variable of a code; nothing is known of what is in it.
+pub fn kind(code: i32) -> ValueType {
+    let unknown = TensorType::default;
+    let holder = match code {
+        7 => return ValueType::Tensor(unknown()),
+        18 => return ValueType::tuple(Vec::new()).unwrap_or_default(),
+        30 => return ValueType::Sparse(TensorType::with_layout(Layout::Coo)),
+        31 => return ValueType::Sparse(TensorType::with_layout(Layout::Csr)),
+        8 => Holder::SelectedRows(unknown()),
+        9 => Holder::FeedMinibatch,
+        10 => Holder::FetchList,
+        11 => Holder::StepScopes,
+        12 => Holder::LodRankTable,
+        13 => Holder::TensorArray(unknown()),
+        14 => Holder::PlaceList,
+        15 => Holder::Reader(Vec::new()),
+        17 => Holder::Raw,
+        25 => Holder::String(unknown()),
+        26 => Holder::Strings(unknown()),
+        27 => Holder::Vocabulary(unknown()),
+        28 => Holder::FeedList,
+        29 => Holder::PString,
+        _ => {
+            return match dtype(code) {
+                DType::Unknown(_) => ValueType::Unknown(code),
+                dtype => ValueType::Scalar(dtype),
+            };
+        }
+    };
+    holder.into()
 }
 
-/// The code of a kind of variable; `None` if PaddlePaddle has none.
-pub fn kind_code(kind: VarKind) -> Option<i32> {
-    match kind {
-        VarKind::Unknown(code) => Some(code),
-        VarKind::Scalar(dtype) => dtype_code(dtype),
-        kind => KINDS.iter().find(|(_, known)| *known == kind).map(|(code, _)| *code),
-    }
+/// The code of the kind of a variable; `None` if PaddlePaddle has none.
+pub fn kind_code(value: &ValueType) -> Option<i32> {
+    Some(match value {
+        ValueType::Tensor(_) => 7,
+        ValueType::Tuple(_) => 18,
+        ValueType::Sparse(tensor) => match tensor.layout {
+            Some(Layout::Coo) => 30,
+            Some(Layout::Csr) => 31,
+            Some(Layout::Strided(_)) | None => return None,
+        },
+        ValueType::Holder(holder) => match holder {
+            Holder::SelectedRows(_) => 8,
+            Holder::FeedMinibatch => 9,
+            Holder::FetchList => 10,
+            Holder::StepScopes => 11,
+            Holder::LodRankTable => 12,
+            Holder::TensorArray(_) => 13,
+            Holder::PlaceList => 14,
+            Holder::Reader(_) => 15,
+            Holder::Raw => 17,
+            Holder::String(_) => 25,
+            Holder::Strings(_) => 26,
+            Holder::Vocabulary(_) => 27,
+            Holder::FeedList => 28,
+            Holder::PString => 29,
+        },
+        ValueType::Scalar(dtype) => return dtype_code(*dtype),
+        ValueType::Unknown(code) => *code,
+        ValueType::Unspecified
+        | ValueType::List(_)
+        | ValueType::Dict(..)
+        | ValueType::Optional(_)
+        | ValueType::Class(_) => return None,
+    })
 }

@@ -19,7 +19,7 @@ pub use gradients::{EMPTY, GRAD, gradient_of, gradient_ops, has_gradient};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
 
-use lodstone_model::{AttributeValue, Op, Program, Var, VarKind};
+use lodstone_model::{AttributeValue, Holder, Op, Program, ValueType, Var};
 
 use crate::{Conventions, Findings, Interface, conventions, risk};
 
@@ -100,15 +100,17 @@ fn slot(word: &'static str) -> Slot {
 
 /// Whether PaddlePaddle saves the value of a variable with a model.
 pub fn is_saved(var: &Var) -> bool {
-    let holder = matches!(
-        var.value.kind,
-        VarKind::FeedMinibatch
-            | VarKind::FeedList
-            | VarKind::FetchList
-            | VarKind::Reader
-            | VarKind::Raw
+    let is_unsaved = matches!(
+        var.value,
+        ValueType::Holder(
+            Holder::FeedMinibatch
+                | Holder::FeedList
+                | Holder::FetchList
+                | Holder::Reader(_)
+                | Holder::Raw
+        )
     );
-    var.persistable && !holder
+    var.persistable && !is_unsaved
 }
 
 /// The variables that are saved with a program, in the order in which a combined file has them.

@@ -11,7 +11,7 @@
 use std::cell::Cell;
 
 use bytes::Bytes;
-use lodstone_model::Limits;
+use lodstone_model::{Limits, MAX_DEPTH};
 
 use super::holes::Structure;
 use super::varint::{TooLong, Varint};
@@ -170,6 +170,11 @@ impl<'a> Message<'a> {
     /// An error about this message.
     pub(crate) fn error(&self, expected: impl Into<String>, found: impl Into<String>) -> Error {
         self.source.malformed(self.offset, expected, found)
+    }
+
+    /// An error that values are nested deeper than the model allows.
+    pub(crate) fn too_deep(&self) -> Error {
+        self.error(format!("values nested at most {MAX_DEPTH} levels deep"), "more")
     }
 
     /// An error that a field which must be there is not.

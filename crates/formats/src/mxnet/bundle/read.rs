@@ -167,7 +167,7 @@ fn bound(program: &mut Program, path: &Location, options: &OpenOptions) -> Resul
             continue;
         };
         count += 1;
-        if let Some(declared) = var.value.tensors.first()
+        if let Some(declared) = var.value.tensor_type()
             && !declared.admits(&tensor.shape)
         {
             others.push(format!("`{}` is {:?}", var.name, tensor.shape));

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Limits, Op, Operand,
-    Program, Residual, TensorType, ValueType, Var, VarKind,
+    Program, Residual, TensorType, Var,
 };
 use lodstone_schema::mxnet::{dtype_of, is_auxiliary, likely_parameters, output_suffix};
 use lodstone_store::Blob;
@@ -175,10 +175,7 @@ impl<'a> Reader<'a> {
         let attributes = self.attributes(&node)?;
         Ok(Var {
             name: node.name,
-            value: ValueType {
-                tensors: declared(&attributes, self.numpy_shapes).into_iter().collect(),
-                ..ValueType::of(VarKind::Tensor)
-            },
+            value: declared(&attributes, self.numpy_shapes).unwrap_or_default().into(),
             attributes,
             ..Var::default()
         })
@@ -373,5 +370,5 @@ fn declared(attributes: &[Attribute], numpy_shapes: bool) -> Option<TensorType> 
     // What is not said is what MXNet infers where nothing says otherwise.
     let flag = text("__dtype__").and_then(|flag| flag.parse().ok());
     let dtype = flag.and_then(dtype_of).unwrap_or(DType::Float32);
-    Some(TensorType { dtype, shape: Some(dims), lod_level: 0 })
+    Some(TensorType::new(dtype, Some(dims)))
 }

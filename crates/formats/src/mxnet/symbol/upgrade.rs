@@ -11,9 +11,7 @@
 
 use std::collections::HashMap;
 
-use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, Op, Program, ValueType, Var, VarKind,
-};
+use lodstone_model::{Attribute, AttributeValue, Block, ByteString, Op, Program, TensorType, Var};
 use lodstone_schema::mxnet::{operator, real_name};
 
 use super::read::remember_versions;
@@ -115,7 +113,7 @@ fn add_auxiliary_states(block: &mut Block) {
                 places.insert(name.clone(), vars.len());
                 vars.push(Var {
                     name: name.clone(),
-                    value: ValueType::of(VarKind::Tensor),
+                    value: TensorType::default().into(),
                     attributes: op.attributes.clone(),
                     ..Var::default()
                 });

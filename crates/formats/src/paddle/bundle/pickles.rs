@@ -206,7 +206,7 @@ fn types(program: &Location, options: &OpenOptions) -> Result<(Blob, HashMap<Str
 /// Element types of the variables of a program.
 pub(super) fn types_in(program: &Program) -> HashMap<String, DType> {
     let typed =
-        program.vars().filter_map(|var| Some((var.name.clone(), var.value.tensors.first()?.dtype)));
+        program.vars().filter_map(|var| Some((var.name.clone(), var.value.tensor_type()?.dtype)));
     typed.collect()
 }
 

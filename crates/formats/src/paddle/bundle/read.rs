@@ -376,7 +376,7 @@ fn read_combined(
     options: &OpenOptions,
 ) -> Result<(Layout, Blob, Vec<Tensor>)> {
     let blob = options.file(path)?;
-    let expect: Vec<Expect> = wanted.iter().map(|var| var.value.kind.into()).collect();
+    let expect: Vec<Expect> = wanted.iter().map(|var| (&var.value).into()).collect();
     let (layout, tensors) = match (blob.is_empty(), wanted.is_empty()) {
         (true, true) => Default::default(),
         _ => {
@@ -448,7 +448,7 @@ fn difference(wanted: &[&Var], tensors: &[Tensor]) -> Option<String> {
 
 /// Why a tensor cannot be the value of a variable.
 fn contradiction(var: &Var, tensor: &Tensor) -> Option<String> {
-    let declared = var.value.tensors.first()?;
+    let declared = var.value.tensor_type()?;
     if !matches!(tensor.kind, Kind::Dense) || declared.admits(&tensor.shape) {
         return None;
     }
@@ -459,7 +459,7 @@ fn contradiction(var: &Var, tensor: &Tensor) -> Option<String> {
 /// How a tensor's element type is not that of its variable: `save_as_fp16` and some converters leave
 /// the program as it was.
 fn other_dtype(var: &Var, tensor: &Tensor) -> Option<String> {
-    let declared = var.value.tensors.first().filter(|_| matches!(tensor.kind, Kind::Dense))?;
+    let declared = var.value.tensor_type().filter(|_| matches!(tensor.kind, Kind::Dense))?;
     let (name, is, was) = (&var.name, tensor.dtype, declared.dtype);
     (is != was).then(|| format!("`{name}` is {is}, not {was}"))
 }
@@ -491,7 +491,7 @@ fn read_separate(
             missing.push(format!("`{}`", var.name));
             continue;
         };
-        let (layout, tensor) = read_variable(&blob, &var.name, var.value.kind.into(), options)?;
+        let (layout, tensor) = read_variable(&blob, &var.name, (&var.value).into(), options)?;
         bundle.set_layout_of(&var.name, layout);
         if let Some(why) = contradiction(var, &tensor) {
             model.report.warn(format!("`{}` is declared {why}", var.name));

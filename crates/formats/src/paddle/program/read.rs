@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use lodstone_model::{
-    Attribute, AttributeValue, Block, ByteString, Complex, Dialect, Limits, Op, Operand, Program,
-    Residual, Scalar, TensorType, ValueType, Var, VarKind,
+    Attribute, AttributeValue, Block, ByteString, Complex, Dialect, Holder, Layout, Limits, Op,
+    Operand, Program, Residual, Scalar, TensorType, ValueType, Var,
 };
 use lodstone_schema::paddle::codes;
 use lodstone_store::Blob;
@@ -179,18 +179,21 @@ pub(super) fn var(message: &Message<'_>) -> Result<Var> {
 }
 
 /// The field of `VarType` that describes a kind of variable.
-pub(super) fn type_field(kind: VarKind) -> Option<u32> {
+pub(super) fn type_field(kind: &ValueType) -> Option<u32> {
     Some(match kind {
-        VarKind::SelectedRows => 2,
-        VarKind::Tensor => 3,
-        VarKind::TensorArray => 4,
-        VarKind::Reader => 5,
-        VarKind::Tuple => 7,
-        VarKind::String => 8,
-        VarKind::Strings => 9,
-        VarKind::Vocabulary => 10,
-        VarKind::SparseCoo => 11,
-        VarKind::SparseCsr => 12,
+        ValueType::Tensor(_) => 3,
+        ValueType::Tuple(_) => 7,
+        ValueType::Sparse(tensor) if tensor.layout == Some(Layout::Csr) => 12,
+        ValueType::Sparse(_) => 11,
+        ValueType::Holder(holder) => match holder {
+            Holder::SelectedRows(_) => 2,
+            Holder::TensorArray(_) => 4,
+            Holder::Reader(_) => 5,
+            Holder::String(_) => 8,
+            Holder::Strings(_) => 9,
+            Holder::Vocabulary(_) => 10,
+            _ => return None,
+        },
         _ => return None,
     })
 }
@@ -212,17 +215,20 @@ fn var_type(message: &Message<'_>) -> Result<ValueType> {
             kind = Some(codes::kind(field.i32()?));
         }
     }
-    let kind = kind.ok_or_else(|| message.missing("the kind of a variable"))?;
-    let (mut tensors, mut members, mut seen) = (Vec::new(), Vec::new(), None);
+    let mut value = kind.ok_or_else(|| message.missing("the kind of a variable"))?;
+    let described = type_field(&value);
+    let mut seen = None;
     for field in message.fields() {
         let field = field?;
-        if Some(field.number) != type_field(kind) {
+        if Some(field.number) != described {
             continue;
         }
         once(&mut seen, (), &field)?;
-        match kind {
-            VarKind::Tensor | VarKind::TensorArray => tensors.push(lod_tensor(&field.message()?)?),
-            VarKind::Reader => {
+        match &mut value {
+            ValueType::Tensor(tensor) | ValueType::Holder(Holder::TensorArray(tensor)) => {
+                *tensor = lod_tensor(&field.message()?)?;
+            }
+            ValueType::Holder(Holder::Reader(tensors)) => {
                 for field in field.message()?.fields() {
                     let field = field?;
                     if field.number == 1 {
@@ -230,7 +236,8 @@ fn var_type(message: &Message<'_>) -> Result<ValueType> {
                     }
                 }
             }
-            VarKind::Tuple => {
+            ValueType::Tuple(_) => {
+                let mut members = Vec::new();
                 for field in field.message()?.fields() {
                     let field = field?;
                     if field.number == 1 {
@@ -238,11 +245,24 @@ fn var_type(message: &Message<'_>) -> Result<ValueType> {
                         field.each(kind, Packed::Varint, &mut members)?;
                     }
                 }
+                value = ValueType::tuple(members).map_err(|_| message.too_deep())?;
             }
-            _ => tensors.push(TensorDesc::read(&field.message()?)?.into_type(0)),
+            ValueType::Sparse(tensor)
+            | ValueType::Holder(
+                Holder::SelectedRows(tensor)
+                | Holder::String(tensor)
+                | Holder::Strings(tensor)
+                | Holder::Vocabulary(tensor),
+            ) => {
+                let layout = tensor.layout.take();
+                *tensor = TensorDesc::read(&field.message()?)?.into_type(0);
+                tensor.layout = layout;
+            }
+            // Those have no field that describes them.
+            _ => {}
         }
     }
-    Ok(ValueType { kind, tensors, members })
+    Ok(value)
 }
 
 fn lod_tensor(message: &Message<'_>) -> Result<TensorType> {

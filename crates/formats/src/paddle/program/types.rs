@@ -48,6 +48,6 @@ impl TensorDesc {
     pub(crate) fn into_type(self, lod_level: u32) -> TensorType {
         let known = |dim: &i64| u64::try_from(*dim).map_or(Dim::Unknown, Dim::Known);
         let shape = Some(self.dims.iter().map(known).collect());
-        TensorType { dtype: self.dtype, shape, lod_level }
+        TensorType { lod_level, ..TensorType::new(self.dtype, shape) }
     }
 }

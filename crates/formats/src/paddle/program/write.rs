@@ -5,8 +5,8 @@
 
 use bytes::Bytes;
 use lodstone_model::{
-    Attribute, AttributeValue, Block, Limits, Op, Operand, Program, Scalar, TensorType, Var,
-    VarKind,
+    Attribute, AttributeValue, Block, Holder, Limits, Op, Operand, Program, Scalar, TensorType,
+    ValueType, Var,
 };
 use lodstone_schema::paddle::codes;
 
@@ -194,12 +194,13 @@ impl Node for Var {
 
 fn var_type(var: &Var) -> Result<Encoder> {
     let no_code = |what: String| Error::Incompatible { format: "a Paddle program", what };
-    let code =
-        |kind| codes::kind_code(kind).ok_or_else(|| no_code(format!("a variable of {kind:?}")));
+    let code = |value: &ValueType| {
+        codes::kind_code(value).ok_or_else(|| no_code(format!("a variable of {}", value.kind())))
+    };
     let value = &var.value;
     let mut out = Encoder::default();
-    out.int(1, code(value.kind)?);
-    let Some(number) = read::type_field(value.kind) else { return Ok(out) };
+    out.int(1, code(value)?);
+    let Some(number) = read::type_field(value) else { return Ok(out) };
     let desc = |tensor: &TensorType| {
         let desc = TensorDesc::of(tensor).write();
         desc.ok_or_else(|| no_code(format!("`{}`, a variable of {}", var.name, tensor.dtype)))
@@ -212,22 +213,22 @@ fn var_type(var: &Var) -> Result<Encoder> {
         }
         Ok(out.finish())
     };
-    match value.kind {
-        VarKind::Tuple => {
-            let codes = value.members.iter().map(|kind| code(*kind)).collect::<Result<Vec<_>>>()?;
+    match value {
+        ValueType::Tuple(members) => {
+            let codes = members.iter().map(code).collect::<Result<Vec<_>>>()?;
             out.message(number, |out| codes.into_iter().for_each(|code| out.int(1, code)));
         }
-        VarKind::Reader => {
-            let tensors = value.tensors.iter().map(lod_tensor).collect::<Result<Vec<_>>>()?;
+        ValueType::Holder(Holder::Reader(tensors)) => {
+            let tensors = tensors.iter().map(lod_tensor).collect::<Result<Vec<_>>>()?;
             out.message(number, |out| tensors.iter().for_each(|tensor| out.bytes(1, tensor)));
         }
-        VarKind::Tensor | VarKind::TensorArray => {
-            for tensor in &value.tensors {
+        ValueType::Tensor(_) | ValueType::Holder(Holder::TensorArray(_)) => {
+            if let Some(tensor) = value.tensor_type() {
                 out.bytes(number, &lod_tensor(tensor)?);
             }
         }
         _ => {
-            for tensor in &value.tensors {
+            if let Some(tensor) = value.tensor_type() {
                 out.bytes(number, &desc(tensor)?);
             }
         }

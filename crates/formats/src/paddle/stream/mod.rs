@@ -38,6 +38,7 @@ pub use detect::is_stream;
 pub use read::{read, read_record};
 pub use write::{write, write_record};
 
+use lodstone_model::{Holder, ValueType};
 use serde::{Deserialize, Serialize};
 
 /// Where things are in a file.
@@ -65,12 +66,12 @@ pub enum Expect {
     Vocabulary,
 }
 
-impl From<lodstone_model::VarKind> for Expect {
-    fn from(kind: lodstone_model::VarKind) -> Self {
-        match kind {
-            lodstone_model::VarKind::Tensor => Self::Tensor,
-            lodstone_model::VarKind::SelectedRows => Self::SelectedRows,
-            lodstone_model::VarKind::Vocabulary => Self::Vocabulary,
+impl From<&ValueType> for Expect {
+    fn from(value: &ValueType) -> Self {
+        match value {
+            ValueType::Tensor(_) => Self::Tensor,
+            ValueType::Holder(Holder::SelectedRows(_)) => Self::SelectedRows,
+            ValueType::Holder(Holder::Vocabulary(_)) => Self::Vocabulary,
             _ => Self::Anything,
         }
     }

@@ -452,10 +452,9 @@ fn around(a: &Program, b: &Program, names: &Names<'_>) -> Vec<Detail> {
 
 /// What a variable is declared to be.
 fn declared(var: &Var) -> String {
-    let ValueType { kind, tensors, members } = &var.value;
-    let mut text = format!("{kind:?}");
-    members.iter().for_each(|member| text += &format!(" {member:?}"));
-    tensors.iter().for_each(|tensor| text += &format!(" {tensor}"));
+    let mut text = String::new();
+    add_kinds(&var.value, &mut text);
+    var.value.tensors().into_iter().for_each(|tensor| text += &format!(" {tensor}"));
     let flags = [
         (var.persistable, " persistable"),
         (var.is_parameter, " parameter"),
@@ -463,4 +462,28 @@ fn declared(var: &Var) -> String {
     ];
     flags.into_iter().filter(|(set, _)| *set).for_each(|(_, flag)| text += flag);
     text
+}
+
+/// The kinds of a value and of what is in it, from outside in.
+fn add_kinds(value: &ValueType, text: &mut String) {
+    text.push_str(&value.kind());
+    let mut inner = |value: &ValueType| {
+        text.push(' ');
+        add_kinds(value, text);
+    };
+    match value {
+        ValueType::List(element) | ValueType::Optional(element) => inner(element),
+        ValueType::Dict(key, value) => {
+            inner(&ValueType::Scalar(*key));
+            inner(value);
+        }
+        ValueType::Tuple(members) => members.iter().for_each(inner),
+        ValueType::Unspecified
+        | ValueType::Tensor(_)
+        | ValueType::Sparse(_)
+        | ValueType::Scalar(_)
+        | ValueType::Class(_)
+        | ValueType::Holder(_)
+        | ValueType::Unknown(_) => {}
+    }
 }

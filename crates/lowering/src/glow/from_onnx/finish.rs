@@ -303,7 +303,7 @@ fn placeholder(name: &str, original: &str, of: &Type, storage: Storage) -> Var {
     };
     let dim = |extent: &i64| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known);
     let shape = Some(of.shape.iter().map(dim).collect());
-    let value = ValueType::tensor(TensorType { dtype: of.kind.dtype(), shape, lod_level: 0 });
+    let value = ValueType::tensor(TensorType::new(of.kind.dtype(), shape));
     let attributes = vec![doc_string(&storage.to_text(false))];
     Var { name: name.to_owned(), value, attributes, ..Var::default() }
 }

@@ -103,7 +103,7 @@ impl<'m> Known<'m> {
         };
         let dtype = match self.constants.get(integers) {
             Some(tensor) => tensor.dtype,
-            None => self.vars.get(integers)?.value.tensors.first()?.dtype,
+            None => self.vars.get(integers)?.value.tensor_type()?.dtype,
         };
         let storage = storage::said(attributes, dtype)?;
         let said = storage.quantization?;

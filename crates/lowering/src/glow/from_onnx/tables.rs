@@ -1,6 +1,7 @@
 //! Rows of tables that are looked up and added up, and what is sparse: operators that Glow's loader knows
 //! and ONNX does not have.
 
+use lodstone_model::{DType, Packing};
 use lodstone_schema::glow::{ElemKind, Type};
 
 use super::graph::{Said, Value, plain};
@@ -64,28 +65,27 @@ fn rowwise_lengths(cx: &mut Cx<'_>) -> Outcome {
     one(cx.node("RowwiseQuantizedSparseLengthsWeightedSum", "", &inputs, members, of)?)
 }
 
-/// Rows that end with their scale and their offset: bytes of both, elements in a byte, what comes out.
-const FUSED: &[(ElemKind, i64, i64, ElemKind)] = &[
-    (ElemKind::UInt8FusedQ, 8, 1, ElemKind::Float),
-    (ElemKind::UInt8FusedFP16Q, 4, 1, ElemKind::Float16),
-    (ElemKind::UInt4FusedQ, 8, 2, ElemKind::Float),
-    (ElemKind::UInt4FusedFP16Q, 4, 2, ElemKind::Float16),
-];
-
 fn fused_lengths(cx: &mut Cx<'_>, kind: &'static str, operands: usize) -> Outcome {
     let inputs = inputs(cx, operands)?;
     let (data, lengths) = (cx.input(0)?, cx.input(operands - 1)?);
     let rows = cx.type_of(data);
-    let form = FUSED.iter().find(|(kind, ..)| *kind == rows.kind);
-    let (_, end, each, result) =
-        form.ok_or("expected rows that end with their scales, as their text says")?;
+    let Some(Packing::RowwiseFused { bits, scale }) = rows.kind.packing() else {
+        return Err("expected rows that end with their scales, as their text says".into());
+    };
+    // Bytes of the scale and the offset, what comes out.
+    let (end, result) = match scale {
+        DType::Float16 => (4, ElemKind::Float16),
+        _ => (8, ElemKind::Float),
+    };
     let [_, columns] = *rows.shape else { return Err("expected a matrix of rows".into()) };
-    let columns = columns.checked_sub(*end).and_then(|columns| columns.checked_mul(*each));
+    let columns = columns
+        .checked_sub(end)
+        .and_then(|columns| columns.checked_mul(if bits == 4 { 2 } else { 1 }));
     let columns = columns.filter(|columns| *columns >= 0).ok_or("the rows are too short")?;
     let groups = super::indexing::extent(&cx.shape(lengths), 0)?;
     let mut members = vec![("UseFP16Accumulation", Said::Int(0))];
     members.extend(lengths_members(cx)?);
-    let of = plain(*result, vec![groups, columns]);
+    let of = plain(result, vec![groups, columns]);
     one(cx.node(kind, "", &inputs, members, of)?)
 }
 

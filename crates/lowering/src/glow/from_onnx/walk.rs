@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lodstone_model::{AttributeValue, DType, Function, Model, Op, Parameter, Program, VarKind};
+use lodstone_model::{AttributeValue, DType, Function, Model, Op, Parameter, Program, ValueType};
 use lodstone_schema::Findings;
 use lodstone_schema::glow::Storage;
 use lodstone_schema::onnx::infer::{self, NoBodies, ValueInfo, Work};
@@ -480,9 +480,10 @@ impl<'p> Walk<'p> {
                     format!("expected it to give the shape {shape:?}, found {found:?}").into()
                 );
             }
-            let info = match info.value.kind {
-                VarKind::Tensor if extents(&info).is_some() => info,
-                _ => ValueInfo { contents: info.contents, ..storage::info_of(&of) },
+            let is_tensor = matches!(info.value, ValueType::Tensor(_));
+            let info = match is_tensor && extents(&info).is_some() {
+                true => info,
+                false => ValueInfo { contents: info.contents, ..storage::info_of(&of) },
             };
             if is_told || !read_plain {
                 self.graph.told.insert(value);

@@ -1,7 +1,6 @@
 //! Sums over groups of rows, and what lengths of groups say.
 
-use lodstone_model::DType;
-use lodstone_schema::glow::ElemKind;
+use lodstone_model::{DType, Packing};
 
 use super::node::{Node, Outcome, Rule, no_words};
 use super::segments::{Segments, by_lengths, by_offsets};
@@ -61,13 +60,11 @@ fn scaled_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
 /// Rows of integers that end with their scale and their offset, as the bytes of two numbers.
 fn fused_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
     let [_, width] = n.ranked::<2>(0)?;
-    let (size, nibbles) = match n.ty(0)?.kind {
-        ElemKind::UInt8FusedQ => (4, false),
-        ElemKind::UInt8FusedFP16Q => (2, false),
-        ElemKind::UInt4FusedQ => (4, true),
-        ElemKind::UInt4FusedFP16Q => (2, true),
-        other => return Err(format!("expected rows with scales, found `{}`", other.name()).into()),
+    let kind = n.ty(0)?.kind;
+    let Some(Packing::RowwiseFused { bits, scale }) = kind.packing() else {
+        return Err(format!("expected rows with scales, found `{}`", kind.name()).into());
     };
+    let size = if scale == DType::Float16 { 2 } else { 4 };
     let elements = width - 2 * size;
     if elements < 0 {
         return Err("the rows are too short for a scale and an offset".to_owned().into());
@@ -76,7 +73,7 @@ fn fused_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
     let rows = n.gather(&data, numbers, 0)?;
     let bytes = n.slice(&rows, 1, 0, elements)?;
     let mut values = n.cast(&bytes, DType::Float32)?;
-    if nibbles {
+    if bits == 4 {
         values = halves(n, &values)?;
     }
     let scale = n.slice(&rows, 1, elements, elements + size)?;

@@ -13,7 +13,7 @@ pub(super) fn info_of(ty: &Type) -> ValueInfo {
 
 /// The type of elements and the extents of a tensor.
 pub(super) fn tensor_of(value: &ValueType) -> Option<(DType, Option<Vec<i64>>)> {
-    let TensorType { dtype, shape, .. } = value.tensors.first()?;
+    let TensorType { dtype, shape, .. } = value.tensor_type()?;
     let extent = |dim: &Dim| match dim {
         Dim::Known(extent) => i64::try_from(*extent).ok(),
         _ => None,

@@ -1,33 +1,29 @@
 //! What values say of themselves, and tensors.
 
-use lodstone_model::{DType, Kind, Tensor, ValueType, Var, VarKind};
+use lodstone_model::{DType, Kind, Tensor, ValueType, Var};
 
 /// What the type of an input or output of the main graph lacks.
 pub(super) fn incomplete(var: Option<&Var>) -> Option<&'static str> {
     let value = var.map(|var| &var.value)?;
-    let undefined = |dtype: DType| dtype == DType::Unknown(0);
-    match value.kind {
-        VarKind::Unspecified => Some("has no type"),
-        VarKind::Tensor | VarKind::SparseTensor => match value.tensors.first() {
-            None => Some("has no element type"),
-            Some(tensor) if undefined(tensor.dtype) => Some("has no element type"),
-            Some(tensor) if tensor.shape.is_none() => Some("has no shape"),
-            Some(_) => None,
+    let undefined = DType::Unknown(0);
+    match value {
+        ValueType::Unspecified => Some("has no type"),
+        ValueType::Tensor(tensor) | ValueType::Sparse(tensor) => match tensor {
+            tensor if tensor.is_unspecified() || tensor.dtype == undefined => {
+                Some("has no element type")
+            }
+            tensor if tensor.shape.is_none() => Some("has no shape"),
+            _ => None,
         },
-        VarKind::Map => inside_map(value),
-        VarKind::Sequence | VarKind::Optional => match value.members.first() {
-            None | Some(VarKind::Unspecified) => Some("does not say what is in it"),
-            Some(_) => None,
-        },
-        _ => None,
-    }
-}
-
-fn inside_map(value: &ValueType) -> Option<&'static str> {
-    match value.members.as_slice() {
-        [] | [VarKind::Scalar(DType::Unknown(0)), ..] => Some("has no type of keys"),
-        [_] | [_, VarKind::Unspecified, ..] => Some("does not say what is in it"),
-        _ => None,
+        ValueType::Dict(key, _) if *key == undefined => Some("has no type of keys"),
+        ValueType::Dict(_, inner) | ValueType::List(inner) | ValueType::Optional(inner) => {
+            (**inner == ValueType::Unspecified).then_some("does not say what is in it")
+        }
+        ValueType::Scalar(_)
+        | ValueType::Tuple(_)
+        | ValueType::Class(_)
+        | ValueType::Holder(_)
+        | ValueType::Unknown(_) => None,
     }
 }
 

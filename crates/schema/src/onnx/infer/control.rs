@@ -1,10 +1,10 @@
 //! Operators that run blocks.
 
-use lodstone_model::{DType, Dim, TensorType, ValueType, VarKind};
+use lodstone_model::{DType, Dim, ValueType};
 
 use super::Rule;
 use super::dims::{axis_of, common_type, merged, merged_types, show, show_type};
-use super::node::{Node, Outcome, around, inside};
+use super::node::{Node, Outcome, in_optional, sequence_of};
 use super::value::{UNDEFINED, ValueInfo};
 
 pub(super) const RULES: &[(&str, Rule)] =
@@ -55,7 +55,7 @@ fn either(a: &ValueInfo, b: &ValueInfo) -> Result<Option<ValueType>, ()> {
     if a.is_unknown() || b.is_unknown() {
         return Ok(None);
     }
-    let dtypes = |value: &ValueType| value.tensors.first().map_or(UNDEFINED, |tensor| tensor.dtype);
+    let dtypes = |value: &ValueType| value.tensor_type().map_or(UNDEFINED, |tensor| tensor.dtype);
     let (first, second) = (dtypes(&a.value), dtypes(&b.value));
     if first != second && first != UNDEFINED && second != UNDEFINED {
         return Err(());
@@ -83,7 +83,7 @@ fn settle(
         for (index, (before, after)) in state.iter().zip(&results).enumerate() {
             let common = either(before, after).or_else(|()| {
                 // What may not be there at first may be there for certain later.
-                if let Ok(Some(inner)) = inside(Some(before), VarKind::Optional)
+                if let Ok(Some(inner)) = in_optional(Some(before))
                     && merged_types(&inner, &after.value).is_some()
                 {
                     return Ok(Some(before.value.clone()));
@@ -111,7 +111,7 @@ fn settle(
 
 fn unshaped(value: &ValueType) -> ValueType {
     let mut value = value.clone();
-    value.tensors.iter_mut().for_each(|tensor| tensor.shape = None);
+    value.tensors_mut().into_iter().for_each(|tensor| tensor.shape = None);
     value
 }
 
@@ -148,8 +148,8 @@ fn repeat(node: &mut Node<'_>) -> Outcome {
     for (index, result) in results.into_iter().enumerate() {
         if let Some(state) = state.get(index).filter(|_| index < count) {
             // If there is no trip, it is what it was.
-            let certain =
-                state.value.kind == VarKind::Optional && result.value.kind != VarKind::Optional;
+            let is_optional = |info: &ValueInfo| matches!(info.value, ValueType::Optional(_));
+            let certain = is_optional(state) && !is_optional(&result);
             node.set(index, if certain { result } else { state.clone() });
         } else {
             node.set(index, stacked(result, &trips, 0)?);
@@ -163,7 +163,7 @@ fn stacked(result: ValueInfo, trips: &Dim, axis: i64) -> Result<ValueInfo, Strin
     if result.is_unknown() {
         return Ok(ValueInfo::default());
     }
-    if result.value.kind != VarKind::Tensor {
+    if !matches!(result.value, ValueType::Tensor(_)) {
         return Err(format!("expected a tensor at each trip, found {}", show_type(&result.value)));
     }
     let shape = match result.shape() {
@@ -256,8 +256,8 @@ fn axes(node: &Node<'_>, name: &str, count: usize) -> Result<Vec<i64>, String> {
 }
 
 fn with_batch(mut info: ValueInfo, batch: &Dim) -> ValueInfo {
-    for TensorType { shape, .. } in &mut info.value.tensors {
-        if let Some(shape) = shape {
+    for tensor in info.value.tensors_mut() {
+        if let Some(shape) = &mut tensor.shape {
             shape.insert(0, batch.clone());
         }
     }
@@ -284,7 +284,7 @@ fn map(node: &mut Node<'_>) -> Outcome {
     let results = node.bodies.body(block, inputs)?;
     for (index, result) in results.into_iter().enumerate() {
         if !result.is_unknown() {
-            node.set(index, around(VarKind::Sequence, &result.value).into());
+            node.set(index, sequence_of(result.value)?.into());
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Arithmetic of extents: some are known, some are symbols, some are nothing.
 
-use lodstone_model::{Dim, TensorType, ValueType, VarKind};
+use lodstone_model::{DType, Dim, TensorType, ValueType};
 
 use super::value::UNDEFINED;
 
@@ -36,25 +36,20 @@ pub(super) fn common_shape(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
 
 /// Everything that two places say of a type; `None` if they contradict each other.
 pub(super) fn merged_types(a: &ValueType, b: &ValueType) -> Option<ValueType> {
-    // What says nothing contradicts nothing.
-    if is_open(a) {
-        return Some(b.clone());
+    use ValueType as V;
+    // The result is as deep as the deeper of the two, so that nesting it again never fails.
+    match (a, b) {
+        // What says nothing contradicts nothing.
+        (V::Unspecified, other) | (other, V::Unspecified) => Some(other.clone()),
+        (V::Tensor(a), V::Tensor(b)) => merged_tensors(a, b).map(V::Tensor),
+        (V::Sparse(a), V::Sparse(b)) => merged_tensors(a, b).map(V::Sparse),
+        (V::List(a), V::List(b)) => V::list(merged_types(a, b)?).ok(),
+        (V::Optional(a), V::Optional(b)) => V::optional(merged_types(a, b)?).ok(),
+        (V::Dict(key, a), V::Dict(other, b)) if key == other => {
+            V::dict(*key, merged_types(a, b)?).ok()
+        }
+        (a, b) => (a == b).then(|| a.clone()),
     }
-    if is_open(b) {
-        return Some(a.clone());
-    }
-    let (longer, shorter) = if a.members.len() < b.members.len() { (b, a) } else { (a, b) };
-    let open = shorter.members.last() == Some(&VarKind::Unspecified);
-    let common = shorter.members.len() - usize::from(open);
-    let same = longer.members.iter().zip(&shorter.members).take(common).all(|(a, b)| a == b);
-    if a.kind != b.kind || !same || !(open || longer.members.len() == shorter.members.len()) {
-        return None;
-    }
-    let tensors = match (a.tensors.first(), b.tensors.first()) {
-        (Some(a), Some(b)) => vec![merged_tensors(a, b)?],
-        (some, None) | (None, some) => some.cloned().into_iter().collect(),
-    };
-    Some(ValueType { kind: a.kind, tensors, members: longer.members.clone() })
 }
 
 fn merged_tensors(a: &TensorType, b: &TensorType) -> Option<TensorType> {
@@ -66,34 +61,35 @@ fn merged_tensors(a: &TensorType, b: &TensorType) -> Option<TensorType> {
         (Some(a), Some(b)) => Some(merged_shapes(a, b)?),
         (a, b) => a.clone().or_else(|| b.clone()),
     };
-    Some(TensorType { dtype, shape, lod_level: a.lod_level })
+    Some(TensorType { dtype, shape, ..a.clone() })
 }
 
 /// What two types have in common, if they are of one kind.
 pub(super) fn common_type(a: &ValueType, b: &ValueType) -> Option<ValueType> {
-    // A sequence of which nothing is known, an empty one for example, says nothing against another.
-    if is_open(a) || is_open(b) {
-        return None;
-    }
-    if a.kind != b.kind || a.members != b.members {
-        return None;
-    }
-    let tensors = match (a.tensors.first(), b.tensors.first()) {
-        (Some(a), Some(b)) => {
-            let shape = match (&a.shape, &b.shape) {
-                (Some(a), Some(b)) => common_shape(a, b),
-                _ => None,
-            };
-            let dtype = if a.dtype == b.dtype { a.dtype } else { UNDEFINED };
-            vec![TensorType { dtype, shape, lod_level: a.lod_level }]
-        }
-        _ => Vec::new(),
+    use ValueType as V;
+    let inner = |a: &V, b: &V| match (a, b) {
+        (V::Unspecified, V::Unspecified) => Some(V::Unspecified),
+        (a, b) => common_type(a, b),
     };
-    Some(ValueType { kind: a.kind, tensors, members: a.members.clone() })
+    match (a, b) {
+        // A sequence of which nothing is known, an empty one for example, says nothing against another.
+        (V::Unspecified, _) | (_, V::Unspecified) => None,
+        (V::Tensor(a), V::Tensor(b)) => Some(V::Tensor(common_tensors(a, b))),
+        (V::Sparse(a), V::Sparse(b)) => Some(V::Sparse(common_tensors(a, b))),
+        (V::List(a), V::List(b)) => V::list(inner(a, b)?).ok(),
+        (V::Optional(a), V::Optional(b)) => V::optional(inner(a, b)?).ok(),
+        (V::Dict(key, a), V::Dict(other, b)) if key == other => V::dict(*key, inner(a, b)?).ok(),
+        (a, b) => (a == b).then(|| a.clone()),
+    }
 }
 
-fn is_open(value: &ValueType) -> bool {
-    value.kind == VarKind::Unspecified && value.tensors.is_empty()
+fn common_tensors(a: &TensorType, b: &TensorType) -> TensorType {
+    let shape = match (&a.shape, &b.shape) {
+        (Some(a), Some(b)) => common_shape(a, b),
+        _ => None,
+    };
+    let dtype = if a.dtype == b.dtype { a.dtype } else { UNDEFINED };
+    TensorType { dtype, shape, ..a.clone() }
 }
 
 /// The shape that shapes are broadcast to, as NumPy does it; nothing if one of them is not known.
@@ -204,24 +200,29 @@ pub(super) fn show(dims: &[Dim]) -> String {
 
 /// Types as people write them: `sequence of float32[2, ?]`.
 pub fn show_type(value: &ValueType) -> String {
-    let kind = |kind: &VarKind| match kind {
-        VarKind::Tensor => None,
-        VarKind::SparseTensor => Some("sparse".to_owned()),
-        VarKind::Sequence => Some("sequence of".to_owned()),
-        VarKind::Optional => Some("optional".to_owned()),
-        VarKind::Map => Some("map of".to_owned()),
-        VarKind::Scalar(key) => Some(format!("{key} to")),
-        VarKind::Unspecified => Some("anything".to_owned()),
-        VarKind::Opaque => Some("opaque".to_owned()),
-        other => Some(format!("{other:?}")),
-    };
-    let kinds = std::iter::once(&value.kind).chain(&value.members).filter_map(kind);
-    let tensors = value.tensors.iter().map(|tensor| match tensor.dtype {
-        UNDEFINED => match &tensor.shape {
+    let tensor = |tensor: &TensorType| match tensor.dtype {
+        UNDEFINED | DType::Unspecified => match &tensor.shape {
             Some(shape) => format!("tensor{}", show(shape)),
             None => "tensor".to_owned(),
         },
         _ => tensor.to_string(),
-    });
-    kinds.chain(tensors).collect::<Vec<_>>().join(" ")
+    };
+    match value {
+        ValueType::Unspecified => "anything".to_owned(),
+        ValueType::Tensor(of) => tensor(of),
+        ValueType::Sparse(of) => format!("sparse {}", tensor(of)),
+        ValueType::Scalar(dtype) => dtype.to_string(),
+        ValueType::List(element) => format!("sequence of {}", show_type(element)),
+        ValueType::Optional(element) => format!("optional {}", show_type(element)),
+        ValueType::Dict(key, value) => format!("map of {key} to {}", show_type(value)),
+        ValueType::Tuple(members) => {
+            format!("tuple of {}", members.iter().map(show_type).collect::<Vec<_>>().join(", "))
+        }
+        ValueType::Class(name) if name.is_empty() => "opaque".to_owned(),
+        ValueType::Class(name) => name.clone(),
+        ValueType::Holder(_) | ValueType::Unknown(_) => {
+            let kinds = std::iter::once(value.kind().into_owned());
+            kinds.chain(value.tensors().into_iter().map(tensor)).collect::<Vec<_>>().join(" ")
+        }
+    }
 }

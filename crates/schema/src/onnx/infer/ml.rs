@@ -1,11 +1,11 @@
 //! `ai.onnx.ml`: classical models, and what is done to features before them.
 
-use lodstone_model::{AttributeValue, DType, Dim, TensorType, ValueType, VarKind};
+use lodstone_model::{AttributeValue, DType, Dim, ValueType};
 
 use super::Rule;
 use super::dims::product;
-use super::node::{Node, Outcome, around};
-use super::value::UNDEFINED;
+use super::node::{Node, Outcome, sequence_of};
+use super::value::{UNDEFINED, ValueInfo};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("ArrayFeatureExtractor", extract),
@@ -82,8 +82,10 @@ fn of_map(node: &Node<'_>) -> Result<DType, String> {
     let Some(input) = node.input(0).filter(|input| !input.is_unknown()) else {
         return Ok(UNDEFINED);
     };
-    match input.value.kind {
-        VarKind::Map => Ok(input.value.tensors.first().map_or(UNDEFINED, |tensor| tensor.dtype)),
+    match &input.value {
+        ValueType::Dict(_, value) => {
+            Ok(value.tensor_type().map_or(UNDEFINED, |tensor| tensor.dtype))
+        }
         _ => Err(format!("expected a map, found {}", super::dims::show_type(&input.value))),
     }
 }
@@ -233,12 +235,8 @@ fn zip(node: &mut Node<'_>) -> Outcome {
         (None, Some(_)) => DType::Int64,
         _ => return Err("expected either `classlabels_strings` or `classlabels_int64s`".to_owned()),
     };
-    let scores = TensorType { dtype: DType::Float32, shape: Some(Vec::new()), lod_level: 0 };
-    let map = ValueType {
-        kind: VarKind::Map,
-        tensors: vec![scores],
-        members: vec![VarKind::Scalar(key), VarKind::Tensor],
-    };
-    node.set(0, around(VarKind::Sequence, &map).into());
+    let scores = ValueInfo::tensor(DType::Float32, Some(Vec::new())).value;
+    let map = ValueType::dict(key, scores).map_err(|error| error.to_string())?;
+    node.set(0, sequence_of(map)?.into());
     Ok(())
 }

@@ -161,7 +161,8 @@ fn apply(
 
 /// Fails if an extent is more than an `int64` says, which all extents are in a file.
 fn fits(info: &ValueInfo) -> Result<(), String> {
-    let shapes = info.value.tensors.iter().filter_map(|tensor| tensor.shape.as_deref());
+    let tensors = info.value.tensors().into_iter();
+    let shapes = tensors.filter_map(|tensor| tensor.shape.as_deref());
     let is_too_large =
         |dim: &Dim| matches!(dim, Dim::Known(extent) if i64::try_from(*extent).is_err());
     match shapes.flatten().any(is_too_large) {

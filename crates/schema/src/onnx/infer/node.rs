@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lodstone_model::{AttributeValue, DType, Dim, Op, ValueType, VarKind};
+use lodstone_model::{AttributeValue, DType, Dim, Op, TooDeep, ValueType};
 
 use super::super::dtype;
 use super::dims::{self, Checked, show, show_type};
@@ -239,8 +239,8 @@ impl<'a> Node<'a> {
     pub(super) fn only_tensors(&self) -> Outcome {
         for (index, input) in self.inputs.iter().enumerate() {
             let Some(input) = input else { continue };
-            let kind = input.value.kind;
-            if !matches!(kind, VarKind::Tensor | VarKind::SparseTensor | VarKind::Unspecified) {
+            use ValueType as V;
+            if !matches!(input.value, V::Tensor(_) | V::Sparse(_) | V::Unspecified) {
                 let found = show_type(&input.value);
                 return Err(format!("expected a tensor in input {index}, found {found}"));
             }
@@ -250,8 +250,16 @@ impl<'a> Node<'a> {
 
     /// Fails unless an input is a sequence; gives what it is of, if that is known.
     pub(super) fn sequence(&self, index: usize) -> Checked<Option<ValueType>> {
-        inside(self.input(index), VarKind::Sequence)
-            .map_err(|found| format!("expected a sequence in input {index}, found {found}"))
+        let Some(info) = self.input(index).filter(|info| !info.is_unknown()) else {
+            return Ok(None);
+        };
+        match &info.value {
+            ValueType::List(element) => Ok(Some((**element).clone())),
+            other => {
+                let found = show_type(other);
+                Err(format!("expected a sequence in input {index}, found {found}"))
+            }
+        }
     }
 }
 
@@ -266,22 +274,26 @@ pub(super) enum Numbers {
     Known(Vec<i64>),
 }
 
-/// What a value of a kind is of, if it is known; fails with what it is if it is of another kind.
-pub(super) fn inside(info: Option<&ValueInfo>, kind: VarKind) -> Checked<Option<ValueType>> {
+/// What an optional value is of, if it is known; fails with what it is if it is another value.
+pub(super) fn in_optional(info: Option<&ValueInfo>) -> Checked<Option<ValueType>> {
     let Some(info) = info.filter(|info| !info.is_unknown()) else { return Ok(None) };
-    let value = &info.value;
-    if value.kind != kind {
-        return Err(show_type(value));
+    match &info.value {
+        ValueType::Optional(element) => Ok(Some((**element).clone())),
+        other => Err(show_type(other)),
     }
-    Ok(value.members.split_first().map(|(kind, members)| ValueType {
-        kind: *kind,
-        tensors: value.tensors.clone(),
-        members: members.to_vec(),
-    }))
 }
 
-/// A value of a kind that is made of others: a sequence, an optional value.
-pub(super) fn around(kind: VarKind, inner: &ValueType) -> ValueType {
-    let members = std::iter::once(inner.kind).chain(inner.members.iter().copied()).collect();
-    ValueType { kind, tensors: inner.tensors.clone(), members }
+/// A sequence of a type.
+pub(super) fn sequence_of(element: ValueType) -> Checked<ValueType> {
+    ValueType::list(element).map_err(too_deep)
+}
+
+/// A value of a type that may not be there.
+pub(super) fn optional_of(element: ValueType) -> Checked<ValueType> {
+    ValueType::optional(element).map_err(too_deep)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what `map_err` gives")]
+fn too_deep(error: TooDeep) -> String {
+    error.to_string()
 }

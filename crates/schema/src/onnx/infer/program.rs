@@ -318,13 +318,14 @@ impl<'p> Walk<'p> {
     fn keep(&mut self, name: &'p str, mut info: Option<ValueInfo>) {
         let mut kept = 0;
         if let Some(info) = &mut info {
-            let extents = info.value.tensors.iter().filter_map(|tensor| tensor.shape.as_ref());
+            let tensors = info.value.tensors();
+            let extents = tensors.into_iter().filter_map(|tensor| tensor.shape.as_ref());
             let rank: usize = extents.map(Vec::len).sum();
             let cells = rank.saturating_add(info.contents.as_ref().map_or(0, |c| c.len()));
             if rank > MOST_EXTENTS || self.work.keep(cells).is_none() {
                 self.found.complete = false;
                 info.contents = None;
-                info.value.tensors.iter_mut().for_each(|tensor| tensor.shape = None);
+                info.value.tensors_mut().into_iter().for_each(|tensor| tensor.shape = None);
             } else {
                 kept = cells;
             }
@@ -379,7 +380,8 @@ impl<'p> Walk<'p> {
 
     fn name_unknown(&mut self, info: &mut ValueInfo) {
         let Some(fresh) = &mut self.fresh else { return };
-        let shapes = info.value.tensors.iter_mut().filter_map(|tensor| tensor.shape.as_mut());
+        let tensors = info.value.tensors_mut().into_iter();
+        let shapes = tensors.filter_map(|tensor| tensor.shape.as_mut());
         for dim in shapes.flatten().filter(|dim| **dim == Dim::Unknown) {
             *dim = Dim::Symbol(fresh.symbol());
         }
@@ -439,9 +441,9 @@ impl Bodies for Walk<'_> {
 
 /// A scalar as the vector of one element that many exporters declare trips and conditions of loops as.
 fn as_declared(mut input: ValueInfo, declared: Option<&ValueType>) -> ValueInfo {
-    let declared = declared.and_then(|value| value.tensors.first()?.shape.as_deref());
+    let declared = declared.and_then(|value| value.tensor_type()?.shape.as_deref());
     if declared == Some(&[Dim::Known(1)])
-        && let [TensorType { shape: Some(shape), .. }] = input.value.tensors.as_mut_slice()
+        && let Some(TensorType { shape: Some(shape), .. }) = input.value.tensor_type_mut()
         && shape.is_empty()
     {
         shape.push(Dim::Known(1));
@@ -482,6 +484,6 @@ impl How {
 /// A type without the shapes of its tensors.
 fn without_shapes(value: &ValueType) -> ValueType {
     let mut value = value.clone();
-    value.tensors.iter_mut().for_each(|tensor| tensor.shape = None);
+    value.tensors_mut().into_iter().for_each(|tensor| tensor.shape = None);
     value
 }

@@ -1,10 +1,10 @@
 //! Sequences, optional values, and what takes values of any kind.
 
-use lodstone_model::{AttributeValue, DType, Dim, TensorType, ValueType, VarKind};
+use lodstone_model::{AttributeValue, DType, Dim, TensorType, ValueType};
 
 use super::Rule;
 use super::dims::{axis_of, common_type, merged_types, show_type};
-use super::node::{Node, Outcome, around, inside};
+use super::node::{Node, Outcome, in_optional, optional_of, sequence_of};
 use super::value::{UNDEFINED, ValueInfo};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -42,15 +42,16 @@ fn construct(node: &mut Node<'_>) -> Outcome {
         }
     }
     let unknown = || ValueInfo::tensor(dtype, None).value;
-    let element = common.filter(|common| common.kind == VarKind::Tensor).unwrap_or_else(unknown);
-    node.set(0, around(VarKind::Sequence, &element).into());
+    let element =
+        common.filter(|common| matches!(common, ValueType::Tensor(_))).unwrap_or_else(unknown);
+    node.set(0, sequence_of(element)?.into());
     Ok(())
 }
 
 fn empty(node: &mut Node<'_>) -> Outcome {
     let dtype = node.dtype_attribute("dtype")?.unwrap_or(DType::Float32);
     let element = ValueInfo::tensor(dtype, None).value;
-    node.set(0, around(VarKind::Sequence, &element).into());
+    node.set(0, sequence_of(element)?.into());
     Ok(())
 }
 
@@ -71,17 +72,17 @@ fn insert(node: &mut Node<'_>) -> Outcome {
     let (element, new) = (node.sequence(0)?, node.input(1));
     let Some(new) = new.filter(|new| !new.is_unknown()) else {
         let open = element.map(|mut element| {
-            element.tensors.iter_mut().for_each(|tensor| tensor.shape = None);
+            element.tensors_mut().into_iter().for_each(|tensor| tensor.shape = None);
             element
         });
         if let Some(element) = open {
-            node.set(0, around(VarKind::Sequence, &element).into());
+            node.set(0, sequence_of(element)?.into());
         }
         return Ok(());
     };
     let element = match element {
         Some(element) => {
-            let dtypes = |value: &ValueType| value.tensors.first().map_or(UNDEFINED, |t| t.dtype);
+            let dtypes = |value: &ValueType| value.tensor_type().map_or(UNDEFINED, |t| t.dtype);
             let (expected, found) = (dtypes(&element), dtypes(&new.value));
             if expected != found && expected != UNDEFINED && found != UNDEFINED {
                 return Err(format!("expected {expected} in input 1, found {found}"));
@@ -93,7 +94,7 @@ fn insert(node: &mut Node<'_>) -> Outcome {
         }
         None => ValueInfo::tensor(new.dtype(), None).value,
     };
-    node.set(0, around(VarKind::Sequence, &element).into());
+    node.set(0, sequence_of(element)?.into());
     Ok(())
 }
 
@@ -107,7 +108,7 @@ fn length(node: &mut Node<'_>) -> Outcome {
 fn concat(node: &mut Node<'_>) -> Outcome {
     let axis = node.int_attribute("axis").ok_or("expected an `axis`, found none")?;
     let Some(element) = node.sequence(0)? else { return Ok(()) };
-    let Some(TensorType { dtype, shape, .. }) = element.tensors.into_iter().next() else {
+    let Some(TensorType { dtype, shape, .. }) = element.tensor_type().cloned() else {
         return Ok(());
     };
     let shape = match shape {
@@ -171,7 +172,7 @@ fn split(node: &mut Node<'_>) -> Outcome {
         None => None,
     };
     let element = ValueInfo::tensor(node.dtype(0), shape).value;
-    node.set(0, around(VarKind::Sequence, &element).into());
+    node.set(0, sequence_of(element)?.into());
     Ok(())
 }
 
@@ -199,8 +200,8 @@ fn optional(node: &mut Node<'_>) -> Outcome {
         (None, Some(said)) => (**said).clone(),
         (None, None) => return Err("expected an input or a `type`, found neither".to_owned()),
     };
-    if element.kind != VarKind::Unspecified {
-        node.set(0, around(VarKind::Optional, &element).into());
+    if element != ValueType::Unspecified {
+        node.set(0, optional_of(element)?.into());
     }
     Ok(())
 }
@@ -208,7 +209,7 @@ fn optional(node: &mut Node<'_>) -> Outcome {
 /// What is in an optional value; another value is taken as it is.
 fn get(node: &mut Node<'_>) -> Outcome {
     let Some(input) = node.input(0) else { return Err("expected an input".to_owned()) };
-    match inside(Some(input), VarKind::Optional) {
+    match in_optional(Some(input)) {
         Ok(Some(element)) => node.set(0, element.into()),
         Ok(None) => {}
         Err(found) if node.opset < 18 => {

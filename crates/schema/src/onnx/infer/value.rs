@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lodstone_model::{DType, Dim, Kind, Tensor, TensorType, ValueType, VarKind};
+use lodstone_model::{DType, Dim, Kind, Tensor, TensorType, ValueType};
 
 /// The type of elements that nothing is known of, as a file says it that leaves it out.
 pub const UNDEFINED: DType = DType::Unknown(0);
@@ -20,7 +20,7 @@ const MOST_FLOATS: u64 = 16;
 /// What is known of a value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ValueInfo {
-    /// Its type; of the kind [`VarKind::Unspecified`] if nothing is known of it.
+    /// Its type; [`ValueType::Unspecified`] if nothing is known of it.
     pub value: ValueType,
     /// Its elements, row by row, if it is a tensor of few of which some are known.
     pub contents: Option<Contents>,
@@ -45,19 +45,18 @@ pub enum Element {
 impl ValueInfo {
     /// A tensor.
     pub fn tensor(dtype: DType, shape: Option<Vec<Dim>>) -> Self {
-        ValueType::tensor(TensorType { dtype, shape, lod_level: 0 }).into()
+        ValueType::tensor(TensorType::new(dtype, shape)).into()
     }
 
     /// A tensor with its elements, those of integer types if there are few.
     pub fn of(tensor: &Tensor) -> Self {
         let shape = tensor.shape.iter().map(|extent| Dim::Known(*extent)).collect();
-        let mut info = Self::tensor(tensor.dtype, Some(shape));
+        let of = TensorType::new(tensor.dtype, Some(shape));
         match tensor.kind {
-            Kind::Coo { .. } => info.value.kind = VarKind::SparseTensor,
-            Kind::Dense => info.contents = contents(tensor),
-            _ => {}
+            Kind::Coo { .. } => ValueType::Sparse(of).into(),
+            Kind::Dense => Self { value: of.into(), contents: contents(tensor) },
+            _ => ValueType::tensor(of).into(),
         }
-        info
     }
 
     /// The type of its elements, if it is a tensor, sparse or dense.
@@ -81,13 +80,13 @@ impl ValueInfo {
     }
 
     fn as_tensor(&self) -> Option<&TensorType> {
-        let is_tensor = matches!(self.value.kind, VarKind::Tensor | VarKind::SparseTensor);
-        self.value.tensors.first().filter(|_| is_tensor)
+        let is_tensor = matches!(self.value, ValueType::Tensor(_) | ValueType::Sparse(_));
+        self.value.tensor_type().filter(|_| is_tensor)
     }
 
     /// Whether nothing is known.
     pub fn is_unknown(&self) -> bool {
-        self.value.kind == VarKind::Unspecified && self.value.tensors.is_empty()
+        self.value == ValueType::Unspecified
     }
 
     /// All of its elements as integers, if all of them are known to be.

@@ -102,7 +102,7 @@ pub(super) struct Fresh {
 
 impl Fresh {
     pub(super) fn of(program: &Program) -> Self {
-        let tensors = program.vars().flat_map(|var| &var.value.tensors);
+        let tensors = program.vars().flat_map(|var| var.value.tensors());
         let symbol = |dim: &Dim| match dim {
             Dim::Symbol(name) => Some(Arc::clone(name)),
             _ => None,

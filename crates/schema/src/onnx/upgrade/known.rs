@@ -4,9 +4,7 @@
 
 use std::collections::HashMap;
 
-use lodstone_model::{
-    AttributeValue, DType, Dim, Kind, Op, Parameter, Program, Tensor, ValueType, VarKind,
-};
+use lodstone_model::{AttributeValue, DType, Dim, Kind, Op, Parameter, Program, Tensor, ValueType};
 
 use super::super::bound::Bound;
 use super::super::dtype::element_name;
@@ -150,8 +148,10 @@ const ELEMENTS: [DType; 16] = [
 ];
 
 fn declared(value: &ValueType) -> Fact {
-    let is_tensor = value.kind == VarKind::Tensor;
-    let shape = value.tensors.first().filter(|_| is_tensor).and_then(|tensor| tensor.shape.clone());
+    let shape = match value {
+        ValueType::Tensor(tensor) => tensor.shape.clone(),
+        _ => None,
+    };
     Fact { kind: type_name(value), shape, constant: None }
 }
 

@@ -1,6 +1,6 @@
 //! Operators that see other dimensions than before.
 
-use lodstone_model::{AttributeValue, Block, Dim, Operand, ValueType, Var, VarKind};
+use lodstone_model::{AttributeValue, Block, Dim, Operand, ValueType, Var};
 
 use super::change::{Change, attribute, op};
 
@@ -124,11 +124,8 @@ pub(super) fn scan(change: &mut Change<'_>) -> Result<(), String> {
     }
     let slot = |args: &[String]| vec![Operand { slot: String::new(), args: args.to_vec() }];
     (inner.inputs, inner.outputs) = (slot(&within), slot(&without));
-    let untyped = |name: &String| Var {
-        name: name.clone(),
-        value: ValueType::of(VarKind::Unspecified),
-        ..Var::default()
-    };
+    let untyped =
+        |name: &String| Var { name: name.clone(), value: ValueType::Unspecified, ..Var::default() };
     change.wrap(Block {
         name: "batch".to_owned(),
         vars: within.iter().chain(&without).map(untyped).collect(),

@@ -1,0 +1,70 @@
+//! Nested values: how deep they may be, and that nothing overflows the stack at that depth.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use lodstone_model::{DType, MAX_DEPTH, TensorType, TooDeep, ValueType};
+
+fn tensor() -> ValueType {
+    TensorType::new(DType::Float32, None).into()
+}
+
+/// A type with so many levels around a tensor, of every kind in turn.
+fn nested(levels: usize) -> Result<ValueType, TooDeep> {
+    (0..levels).try_fold(tensor(), |inner, level| match level % 4 {
+        0 => ValueType::list(inner),
+        1 => ValueType::optional(inner),
+        2 => ValueType::dict(DType::String, inner),
+        _ => ValueType::tuple(vec![tensor(), inner]),
+    })
+}
+
+/// A thread of 64 KiB, which is less than any thread has by default.
+fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().stack_size(64 << 10).spawn(test).unwrap();
+    thread.join().unwrap();
+}
+
+#[test]
+fn types_are_nested_to_the_maximum_depth_and_no_deeper() {
+    let deepest = nested(MAX_DEPTH).unwrap();
+    assert!(nested(MAX_DEPTH + 1).is_err());
+    for too_deep in [
+        ValueType::list(deepest.clone()),
+        ValueType::optional(deepest.clone()),
+        ValueType::dict(DType::Int64, deepest.clone()),
+        ValueType::tuple(vec![tensor(), deepest]),
+    ] {
+        assert!(too_deep.is_err());
+    }
+}
+
+#[test]
+fn the_deepest_types_are_dropped_compared_cloned_and_printed() {
+    on_a_small_stack(|| {
+        let mut deepest = nested(MAX_DEPTH).unwrap();
+        assert_eq!(deepest.clone(), deepest);
+        assert_ne!(nested(MAX_DEPTH - 1).unwrap(), deepest);
+        assert!(!format!("{deepest:?}{deepest:#?}").is_empty());
+        assert_eq!(deepest.tensor_type().unwrap().dtype, DType::Float32);
+        assert_eq!(deepest.tensors().len(), 1 + MAX_DEPTH / 4);
+        deepest.tensors_mut().into_iter().for_each(|tensor| tensor.dtype = DType::Int8);
+        assert!(deepest.tensors().iter().all(|tensor| tensor.dtype == DType::Int8));
+    });
+}
+
+#[test]
+fn a_value_that_was_taken_out_can_be_nested_again() {
+    let ValueType::List(element) = ValueType::list(tensor()).unwrap() else { panic!("a list") };
+    assert_eq!(*element, tensor());
+    let inner = element.into_inner();
+    assert_eq!(ValueType::optional(inner), ValueType::optional(tensor()));
+}
+
+#[test]
+fn tensors_are_found_in_order_and_without_those_of_which_nothing_is_known() {
+    let [a, b] = [DType::Int8, DType::Int16].map(|dtype| TensorType::new(dtype, None));
+    let unknown = ValueType::Tensor(TensorType::default());
+    let list = ValueType::list(a.clone().into()).unwrap();
+    let tuple = ValueType::tuple(vec![unknown, list, b.clone().into()]).unwrap();
+    assert_eq!(tuple.tensor_type(), Some(&a));
+    assert_eq!(tuple.tensors(), [&a, &b]);
+}
