@@ -378,7 +378,20 @@ fn json(value: &AttributeValue) -> serde_json::Value {
         A::Vars(values) => values.clone().into(),
         A::Scalar(value) => scalar(value),
         A::Scalars(values) => values.iter().map(scalar).collect(),
-        _ => serde_json::Value::Null,
+        A::List(values) => values.iter().map(json).collect(),
+        A::Dict(entries) => {
+            let entries = entries.iter().map(|entry| (entry.name.clone(), json(&entry.value)));
+            serde_json::Value::Object(entries.collect())
+        }
+        A::None
+        | A::Tensor(_)
+        | A::Tensors(_)
+        | A::SparseTensor(_)
+        | A::SparseTensors(_)
+        | A::Type(_)
+        | A::Types(_)
+        | A::Reference { .. }
+        | A::Unknown(_) => serde_json::Value::Null,
     }
 }
 

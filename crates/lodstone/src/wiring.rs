@@ -114,18 +114,16 @@ impl<'a> Wiring<'a> {
             let found = open.iter().rev().take(AROUND).find_map(|(.., known)| known.get(name));
             found.map_or(Use::Outer(name), |(node, place)| Use::Value(*node, *place))
         };
-        let operands = op.inputs.iter().map(|operand| (operand.slot.as_str(), &operand.args[..]));
-        // Variables that attributes name are read, too.
-        let named = op.attributes.iter().filter_map(|attribute| match &attribute.value {
-            AttributeValue::Var(name) => {
-                Some((attribute.name.as_str(), std::slice::from_ref(name)))
-            }
-            AttributeValue::Vars(names) => Some((attribute.name.as_str(), &names[..])),
-            _ => None,
+        let operands = op.inputs.iter().map(|operand| {
+            (operand.slot.as_str(), operand.args.iter().map(|arg| of(arg)).collect())
         });
-        let uses = |args: &'a [String]| args.iter().map(|arg| of(arg)).collect();
-        let reads: Vec<(&str, Vec<Use<'a>>)> =
-            operands.chain(named).map(|(slot, args)| (slot, uses(args))).collect();
+        // Variables that attributes name are read, too.
+        let named = op.attributes.iter().filter_map(|attribute| {
+            let uses: Vec<Use<'a>> = attribute.value.names().map(|name| of(name)).collect();
+            let is_named = matches!(attribute.value, AttributeValue::Vars(_)) || !uses.is_empty();
+            is_named.then_some((attribute.name.as_str(), uses))
+        });
+        let reads: Vec<(&str, Vec<Use<'a>>)> = operands.chain(named).collect();
         for (slot, (_, uses)) in reads.iter().enumerate() {
             for (index, read) in uses.iter().enumerate() {
                 if let Use::Value(node, _) = read
@@ -198,7 +196,8 @@ impl<'a> Wiring<'a> {
     fn local(&self, op: &'a Op) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&op.kind, &op.domain, &op.overload).hash(&mut hasher);
-        let mut attributes: Vec<u64> = self.attributes(op).map(attribute_hash).collect();
+        let mut attributes: Vec<u64> =
+            self.attributes(op).map(|it| attribute_hash(&it.name, &it.value)).collect();
         // Their order says nothing.
         attributes.sort_unstable();
         attributes.hash(&mut hasher);
@@ -218,16 +217,26 @@ fn write<'a>(id: usize, op: &'a Op, written: &mut Written<'a>) {
     }
 }
 
-fn attribute_hash(attribute: &Attribute) -> u64 {
+fn attribute_hash(name: &str, value: &AttributeValue) -> u64 {
     use AttributeValue as A;
     let mut hasher = DefaultHasher::new();
-    attribute.name.hash(&mut hasher);
-    match &attribute.value {
+    name.hash(&mut hasher);
+    match value {
         // What is in a block has hashes of its own, and its number says nothing; nor do names.
         A::Block(_) | A::Blocks(_) | A::Var(_) | A::Vars(_) => {}
-        value if !value.tensors().is_empty() => {
+        A::List(values) => {
+            let hash = |value: &A| attribute_hash("", value);
+            values.iter().map(hash).collect::<Vec<_>>().hash(&mut hasher);
+        }
+        A::Dict(entries) => {
+            let hash = |entry: &Attribute| attribute_hash(&entry.name, &entry.value);
+            entries.iter().map(hash).collect::<Vec<_>>().hash(&mut hasher);
+        }
+        A::Tensor(_) | A::Tensors(_) | A::SparseTensor(_) | A::SparseTensors(_)
+            if value.tensors().next().is_some() =>
+        {
             let what = |tensor: &Tensor| (tensor.dtype, tensor.shape.clone(), tensor.nbytes());
-            value.tensors().iter().map(what).collect::<Vec<_>>().hash(&mut hasher);
+            value.tensors().map(what).collect::<Vec<_>>().hash(&mut hasher);
         }
         value => format!("{value:?}").hash(&mut hasher),
     }

@@ -1,6 +1,6 @@
 //! Parts of programs in a few words.
 
-use lodstone_model::{AttributeValue, Tensor};
+use lodstone_model::{Attribute, AttributeValue, Tensor};
 
 /// A text of at most 60 characters, or the beginning of it.
 pub(crate) fn cut(text: &str) -> String {
@@ -32,9 +32,19 @@ pub(crate) fn constant(value: &AttributeValue) -> String {
         A::Block(block) => format!("block {block}"),
         A::Blocks(blocks) => format!("blocks {blocks:?}"),
         A::Reference { name, .. } => format!("@{name}"),
-        value if !value.tensors().is_empty() => {
+        A::None => "none".to_owned(),
+        A::List(values) => {
+            format!("[{}]", values.iter().map(constant).collect::<Vec<_>>().join(", "))
+        }
+        A::Dict(entries) => {
+            let one = |entry: &Attribute| format!("{:?}: {}", entry.name, constant(&entry.value));
+            format!("{{{}}}", entries.iter().map(one).collect::<Vec<_>>().join(", "))
+        }
+        A::Tensor(_) | A::Tensors(_) | A::SparseTensor(_) | A::SparseTensors(_)
+            if value.tensors().next().is_some() =>
+        {
             let what = |tensor: &Tensor| format!("{} {:?}", tensor.dtype, tensor.shape);
-            value.tensors().iter().map(what).collect::<Vec<_>>().join(", ")
+            value.tensors().map(what).collect::<Vec<_>>().join(", ")
         }
         value => format!("{value:?}"),
     }

@@ -6,6 +6,7 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
+mod attribute;
 mod dtype;
 mod element;
 mod indices;
@@ -19,16 +20,14 @@ mod residual;
 mod tensor;
 mod value;
 
+pub use attribute::{Attribute, AttributeValue, ByteString, Complex, Scalar};
 pub use dtype::DType;
 pub use element::{Element, ElementError};
 pub use limits::Limits;
 pub use lod::{Lod, LodError};
 pub use model::{Checksum, Model, Parameter};
 pub use nested::{MAX_DEPTH, Nested, TooDeep};
-pub use program::{
-    Attribute, AttributeValue, Block, ByteString, Complex, Dialect, Function, Op, Operand, Program,
-    Scalar, Var,
-};
+pub use program::{Block, Dialect, Function, Op, Operand, Program, Var};
 pub use report::{Loss, Report, some};
 pub use residual::Residual;
 pub use tensor::{Dim, Indices, Kind, Layout, Packing, Quantization, Tensor, TensorType};

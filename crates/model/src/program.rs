@@ -1,11 +1,8 @@
 //! Programs: blocks of operators over variables, as in PaddlePaddle's ProgramDesc.
 
 use std::collections::HashMap;
-use std::fmt;
 
-use bytes::Bytes;
-
-use crate::{Parameter, Residual, Tensor, ValueType};
+use crate::{Attribute, AttributeValue, Parameter, Residual, Tensor, ValueType};
 
 /// A topology: blocks of operators, the first of which is where it begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,103 +119,6 @@ pub struct Operand {
     pub args: Vec<String>,
 }
 
-/// A named constant of an operator or variable.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Attribute {
-    /// Its name: `strides`.
-    pub name: String,
-    /// Its value.
-    pub value: AttributeValue,
-}
-
-/// A constant.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum AttributeValue {
-    /// A truth value.
-    Bool(bool),
-    /// A 32-bit integer.
-    Int(i32),
-    /// A 64-bit integer.
-    Long(i64),
-    /// A single-precision number.
-    Float(f32),
-    /// A double-precision number.
-    Double(f64),
-    /// Text, or any bytes.
-    String(ByteString),
-    /// Truth values.
-    Bools(Vec<bool>),
-    /// 32-bit integers.
-    Ints(Vec<i32>),
-    /// 64-bit integers.
-    Longs(Vec<i64>),
-    /// Single-precision numbers.
-    Floats(Vec<f32>),
-    /// Double-precision numbers.
-    Doubles(Vec<f64>),
-    /// Texts.
-    Strings(Vec<ByteString>),
-    /// A block of the program, by number.
-    Block(i32),
-    /// Blocks of the program, by number.
-    Blocks(Vec<i32>),
-    /// The name of a variable, which the operator reads.
-    Var(String),
-    /// Names of variables, which the operator reads.
-    Vars(Vec<String>),
-    /// A number of one of several types.
-    Scalar(Scalar),
-    /// Numbers of several types.
-    Scalars(Vec<Scalar>),
-    /// A tensor.
-    Tensor(Box<Tensor>),
-    /// Tensors.
-    Tensors(Vec<Tensor>),
-    /// A sparse tensor.
-    SparseTensor(Box<Tensor>),
-    /// Sparse tensors.
-    SparseTensors(Vec<Tensor>),
-    /// A type of values.
-    Type(Box<ValueType>),
-    /// Types of values.
-    Types(Vec<ValueType>),
-    /// What the function that the operator is in was given as an attribute.
-    Reference {
-        /// The attribute of the function.
-        name: String,
-        /// The code of its type.
-        kind: i32,
-    },
-    /// A type that the reader does not know, by its code; the value is in the residual.
-    Unknown(i32),
-}
-
-/// A number that carries its type.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Scalar {
-    Bool(bool),
-    Long(i64),
-    Double(f64),
-    Complex(Complex),
-    /// A type that the reader does not know, by its code.
-    Unknown(i32),
-}
-
-/// A complex number.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Complex {
-    /// Real part.
-    pub re: f64,
-    /// Imaginary part.
-    pub im: f64,
-}
-
-/// Bytes that are text as a rule but need not be.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct ByteString(pub Bytes);
-
 /// A variable of a block.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Var {
@@ -259,11 +159,7 @@ impl Op {
     /// Everything it reads: input slots, then variables that attributes name. What is left out is left
     /// out.
     pub fn reads(&self) -> impl Iterator<Item = &str> {
-        let named = self.attributes.iter().flat_map(|attribute| match &attribute.value {
-            AttributeValue::Var(name) => std::slice::from_ref(name),
-            AttributeValue::Vars(names) => names,
-            _ => &[],
-        });
+        let named = self.attributes.iter().flat_map(|attribute| attribute.value.names());
         let args = self.inputs.iter().flat_map(|operand| &operand.args).chain(named);
         args.map(String::as_str).filter(|name| !name.is_empty())
     }
@@ -281,34 +177,7 @@ impl Op {
 
     /// The numbers of the blocks it runs.
     pub fn blocks(&self) -> impl Iterator<Item = i32> + '_ {
-        self.attributes
-            .iter()
-            .flat_map(|attribute| match &attribute.value {
-                AttributeValue::Block(block) => std::slice::from_ref(block),
-                AttributeValue::Blocks(blocks) => blocks,
-                _ => &[],
-            })
-            .copied()
-    }
-}
-
-impl AttributeValue {
-    /// The tensors in it.
-    pub fn tensors(&self) -> &[Tensor] {
-        match self {
-            Self::Tensor(tensor) | Self::SparseTensor(tensor) => std::slice::from_ref(tensor),
-            Self::Tensors(tensors) | Self::SparseTensors(tensors) => tensors,
-            _ => &[],
-        }
-    }
-
-    /// The same, to be replaced.
-    pub(crate) fn tensors_mut(&mut self) -> &mut [Tensor] {
-        match self {
-            Self::Tensor(tensor) | Self::SparseTensor(tensor) => std::slice::from_mut(tensor),
-            Self::Tensors(tensors) | Self::SparseTensors(tensors) => tensors,
-            _ => &mut [],
-        }
+        self.attributes.iter().flat_map(|attribute| attribute.value.blocks())
     }
 }
 
@@ -348,13 +217,7 @@ impl Program {
             for op in &mut block.ops {
                 let operands = op.inputs.iter_mut().chain(&mut op.outputs);
                 operands.flat_map(|operand| &mut operand.args).for_each(rename);
-                for attribute in &mut op.attributes {
-                    match &mut attribute.value {
-                        AttributeValue::Var(name) => rename(name),
-                        AttributeValue::Vars(names) => names.iter_mut().for_each(rename),
-                        _ => {}
-                    }
-                }
+                op.attributes.iter_mut().for_each(|it| it.value.edit_names(rename));
             }
         }
     }
@@ -391,23 +254,5 @@ impl Dialect {
             Self::Onnx => "onnx",
             Self::Glow => "glow",
         }
-    }
-}
-
-impl fmt::Debug for ByteString {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.to_string())
-    }
-}
-
-impl fmt::Display for ByteString {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&String::from_utf8_lossy(&self.0))
-    }
-}
-
-impl From<&str> for ByteString {
-    fn from(text: &str) -> Self {
-        Self(Bytes::copy_from_slice(text.as_bytes()))
     }
 }

@@ -1,7 +1,12 @@
 //! Nested values: how deep they may be, and that nothing overflows the stack at that depth.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use lodstone_model::{DType, MAX_DEPTH, TensorType, TooDeep, ValueType};
+use std::collections::HashMap;
+
+use lodstone_model::{
+    Attribute, AttributeValue, Block, DType, Dialect, MAX_DEPTH, Op, Program, Tensor, TensorType,
+    TooDeep, ValueType,
+};
 
 fn tensor() -> ValueType {
     TensorType::new(DType::Float32, None).into()
@@ -67,4 +72,60 @@ fn tensors_are_found_in_order_and_without_those_of_which_nothing_is_known() {
     let tuple = ValueType::tuple(vec![unknown, list, b.clone().into()]).unwrap();
     assert_eq!(tuple.tensor_type(), Some(&a));
     assert_eq!(tuple.tensors(), [&a, &b]);
+}
+
+fn entry(name: &str, value: AttributeValue) -> Attribute {
+    Attribute { name: name.to_owned(), value }
+}
+
+/// A value with so many levels around an integer, lists and dictionaries in turn.
+fn nested_value(levels: usize) -> Result<AttributeValue, TooDeep> {
+    (0..levels).try_fold(AttributeValue::Int(1), |inner, level| match level % 2 {
+        0 => AttributeValue::list(vec![AttributeValue::None, inner]),
+        _ => AttributeValue::dict(vec![entry("a", inner), entry("b", AttributeValue::Int(2))]),
+    })
+}
+
+#[test]
+fn values_are_nested_to_the_maximum_depth_and_no_deeper() {
+    let deepest = nested_value(MAX_DEPTH).unwrap();
+    assert!(nested_value(MAX_DEPTH + 1).is_err());
+    assert!(AttributeValue::list(vec![deepest.clone()]).is_err());
+    assert!(AttributeValue::dict(vec![entry("a", deepest)]).is_err());
+}
+
+#[test]
+fn the_deepest_values_are_dropped_compared_cloned_and_printed() {
+    on_a_small_stack(|| {
+        let deepest = nested_value(MAX_DEPTH).unwrap();
+        assert_eq!(deepest.clone(), deepest);
+        assert_ne!(nested_value(MAX_DEPTH - 1).unwrap(), deepest);
+        assert!(!format!("{deepest:?}{deepest:#?}").is_empty());
+        assert_eq!(deepest.leaves().count(), 1 + MAX_DEPTH);
+    });
+}
+
+#[test]
+fn what_operators_read_and_run_is_found_in_nested_values_too() {
+    let tensor = Tensor::from_vec(vec![1], vec![1i8]).unwrap();
+    let inner = vec![
+        AttributeValue::Vars(vec!["b".to_owned(), "c".to_owned()]),
+        AttributeValue::Block(1),
+        AttributeValue::Tensor(Box::new(tensor.clone())),
+    ];
+    let list = AttributeValue::list(inner).unwrap();
+    let entries = vec![entry("x", AttributeValue::Var("a".to_owned())), entry("y", list)];
+    let value = AttributeValue::dict(entries).unwrap();
+    let op = Op { attributes: vec![entry("all", value)], ..Op::default() };
+    assert_eq!(op.reads().collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert_eq!(op.blocks().collect::<Vec<_>>(), [1]);
+    assert_eq!(op.tensors().collect::<Vec<_>>(), [&tensor]);
+
+    let mut program = Program::new(Dialect::Paddle);
+    program.blocks.push(Block { ops: vec![op], ..Block::default() });
+    program.rename(&HashMap::from([("b".to_owned(), "new".to_owned())]));
+    let op = &mut program.blocks[0].ops[0];
+    op.attributes[0].value.edit_blocks(|block| *block += 1);
+    assert_eq!(op.reads().collect::<Vec<_>>(), ["a", "new", "c"]);
+    assert_eq!(op.blocks().collect::<Vec<_>>(), [2]);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use lodstone_model::{AttributeValue, Block, Op, Program, ValueType, Var};
+use lodstone_model::{Block, Op, Program, ValueType, Var};
 
 use crate::error::{Result, variable};
 use crate::role::{OPTIMIZES, role};
@@ -170,10 +170,6 @@ fn renumber(block: &mut Block, numbers: &HashMap<i32, i32>) {
     new(&mut block.parent);
     block.forward = block.forward.and_then(|number| numbers.get(&number).copied());
     for attribute in block.ops.iter_mut().flat_map(|op| &mut op.attributes) {
-        match &mut attribute.value {
-            AttributeValue::Block(number) => new(number),
-            AttributeValue::Blocks(all) => all.iter_mut().for_each(new),
-            _ => {}
-        }
+        attribute.value.edit_blocks(new);
     }
 }

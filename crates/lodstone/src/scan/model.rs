@@ -85,12 +85,12 @@ fn texts(op: &Op, conventions: &Conventions) -> Vec<(String, String)> {
         if Some(attribute.name.as_str()) == conventions.source {
             continue;
         }
-        let values = match &attribute.value {
+        let values = attribute.value.leaves().flat_map(|value| match value {
             AttributeValue::String(value) => std::slice::from_ref(value),
             AttributeValue::Strings(values) => values,
-            _ => continue,
-        };
-        texts.extend(values.iter().map(|value| (attribute.name.clone(), value.to_string())));
+            _ => &[],
+        });
+        texts.extend(values.map(|value| (attribute.name.clone(), value.to_string())));
     }
     texts
 }

@@ -249,7 +249,7 @@ impl Node for Op {
         self.outputs.iter().for_each(|output| operand(&mut out, 2, output));
         out.bytes(3, self.kind.as_bytes());
         for value in &self.attributes {
-            out.message(4, |out| attribute(out, value));
+            out.bytes(4, &attribute(value)?.finish());
         }
         if self.is_target {
             out.bool(5, true);
@@ -269,10 +269,12 @@ fn operand(out: &mut Encoder, number: u32, operand: &Operand) {
     });
 }
 
-fn attribute(out: &mut Encoder, attribute: &Attribute) {
+fn attribute(attribute: &Attribute) -> Result<Encoder> {
     use AttributeValue as A;
+    let mut out = Encoder::default();
+    let no_such = || no_type(attribute, "an operator");
     out.bytes(1, attribute.name.as_bytes());
-    out.int(2, type_code(&attribute.value));
+    out.int(2, type_code(&attribute.value).ok_or_else(no_such)?);
     match &attribute.value {
         A::Int(value) => out.int(3, *value),
         A::Float(value) => out.f32(4, *value),
@@ -294,14 +296,32 @@ fn attribute(out: &mut Encoder, attribute: &Attribute) {
         A::Scalars(values) => {
             values.iter().for_each(|value| out.message(21, |out| scalar(out, value)));
         }
-        _ => {}
+        // The value of an unknown type is in the residual; the others have no code.
+        A::Unknown(_)
+        | A::None
+        | A::Tensor(_)
+        | A::Tensors(_)
+        | A::SparseTensor(_)
+        | A::SparseTensors(_)
+        | A::Type(_)
+        | A::Types(_)
+        | A::List(_)
+        | A::Dict(_)
+        | A::Reference { .. } => {}
     }
+    Ok(out)
 }
 
-/// The code in `AttrType`.
-fn type_code(value: &AttributeValue) -> i32 {
+/// The error that an attribute holds what PaddlePaddle has no type for.
+fn no_type(attribute: &Attribute, of: &str) -> Error {
+    let what = format!("the attribute `{}` of {of}: {:?}", attribute.name, attribute.value);
+    Error::Incompatible { format: "a Paddle program", what }
+}
+
+/// The code in `AttrType`; `None` if there is none.
+fn type_code(value: &AttributeValue) -> Option<i32> {
     use AttributeValue as A;
-    match value {
+    Some(match value {
         A::Int(_) => 0,
         A::Float(_) => 1,
         A::String(_) => 2,
@@ -321,8 +341,17 @@ fn type_code(value: &AttributeValue) -> i32 {
         A::Scalar(_) => 16,
         A::Scalars(_) => 17,
         A::Unknown(code) => *code,
-        _ => -1,
-    }
+        A::None
+        | A::Tensor(_)
+        | A::Tensors(_)
+        | A::SparseTensor(_)
+        | A::SparseTensors(_)
+        | A::Type(_)
+        | A::Types(_)
+        | A::List(_)
+        | A::Dict(_)
+        | A::Reference { .. } => return None,
+    })
 }
 
 fn scalar(out: &mut Encoder, scalar: &Scalar) {
@@ -352,17 +381,15 @@ fn scalar(out: &mut Encoder, scalar: &Scalar) {
 
 fn var_attribute(attribute: &Attribute) -> Result<Encoder> {
     let mut out = Encoder::default();
+    let no_such = || no_type(attribute, "a variable");
     out.bytes(1, attribute.name.as_bytes());
-    out.int(2, type_code(&attribute.value));
+    out.int(2, type_code(&attribute.value).ok_or_else(no_such)?);
     match &attribute.value {
         AttributeValue::Int(value) => out.int(3, *value),
         AttributeValue::String(value) => out.bytes(4, &value.0),
         AttributeValue::Ints(values) => values.iter().for_each(|value| out.int(5, *value)),
         AttributeValue::Unknown(_) => {}
-        value => {
-            let what = format!("the attribute `{}` of a variable: {value:?}", attribute.name);
-            return Err(Error::Incompatible { format: "a Paddle program", what });
-        }
+        _ => return Err(no_such()),
     }
     Ok(out)
 }

@@ -306,13 +306,11 @@ fn compare<'a>(
                 };
                 let name = |op: &Op| {
                     let operand = op.inputs.iter().find(|operand| operand.slot == slot);
-                    let args = operand.map(|operand| &operand.args[..]);
-                    let args = args.or_else(|| match op.attribute(slot)? {
-                        AttributeValue::Var(name) => Some(std::slice::from_ref(name)),
-                        AttributeValue::Vars(names) => Some(names),
-                        _ => None,
-                    });
-                    args?.get(index).filter(|name| !name.is_empty()).cloned()
+                    let name = match operand {
+                        Some(operand) => operand.args.get(index),
+                        None => op.attribute(slot)?.names().nth(index),
+                    };
+                    name.filter(|name| !name.is_empty()).cloned()
                 };
                 tell(OperatorChange::Rewired, Detail::of(what, name(a.op), name(b.op)));
             }
@@ -355,17 +353,38 @@ fn same_values(a: Option<&AttributeValue>, b: Option<&AttributeValue>) -> Result
         (A::Block(_), A::Block(_)) | (A::Var(_), A::Var(_)) | (A::Vars(_), A::Vars(_)) => Ok(true),
         (A::Blocks(a), A::Blocks(b)) => Ok(a.len() == b.len()),
         (a, b) if std::mem::discriminant(a) != std::mem::discriminant(b) => Ok(false),
-        (a, b) if !a.tensors().is_empty() || !b.tensors().is_empty() => {
-            let (a, b) = (a.tensors(), b.tensors());
+        (A::List(a), A::List(b)) => {
             if a.len() != b.len() {
                 return Ok(false);
             }
-            for (a, b) in a.iter().zip(b) {
-                if !same_tensors(a, b)? {
+            for (a, b) in a.iter().zip(b.iter()) {
+                if !same_values(Some(a), Some(b))? {
                     return Ok(false);
                 }
             }
             Ok(true)
+        }
+        (A::Dict(a), A::Dict(b)) => {
+            if a.len() != b.len() {
+                return Ok(false);
+            }
+            for entry in a.iter() {
+                let other = b.iter().find(|other| other.name == entry.name);
+                if !same_values(Some(&entry.value), other.map(|other| &other.value))? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        (a, b) if a.tensors().chain(b.tensors()).next().is_some() => {
+            let (mut of_a, mut of_b) = (a.tensors(), b.tensors());
+            loop {
+                match (of_a.next(), of_b.next()) {
+                    (None, None) => return Ok(true),
+                    (Some(a), Some(b)) if same_tensors(a, b)? => {}
+                    _ => return Ok(false),
+                }
+            }
         }
         // Not a number is no other number, and says the same of itself.
         (a, b) => Ok(a == b || format!("{a:?}") == format!("{b:?}")),

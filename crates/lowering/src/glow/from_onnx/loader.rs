@@ -80,7 +80,7 @@ fn fully_connected(cx: &mut Cx<'_>) -> Outcome {
 
 fn convert_to(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
-    let shape = cx.op.attribute("shape").and_then(|shape| shape.tensors().first());
+    let shape = cx.op.attribute("shape").and_then(|shape| shape.tensors().next());
     let dtype = shape.map(|tensor| tensor.dtype).ok_or("expected a tensor as `shape`")?;
     let kind = kind_of(dtype).ok_or_else(|| format!("Glow has no elements of the type {dtype}"))?;
     one(cx.convert(value, kind, "")?)

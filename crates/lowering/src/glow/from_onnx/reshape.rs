@@ -179,7 +179,7 @@ const EXACT: i64 = 1 << 24;
 
 fn constant_of_shape(cx: &mut Cx<'_>) -> Outcome {
     let shape = cx.ints(0)?;
-    let value = cx.op.attribute("value").and_then(|value| value.tensors().first());
+    let value = cx.op.attribute("value").and_then(|value| value.tensors().next());
     let kind = match value {
         Some(tensor) => kind_of(tensor.dtype)
             .ok_or_else(|| format!("Glow has no elements of the type {}", tensor.dtype))?,

@@ -144,7 +144,7 @@ fn attributes(walk: &Walk<'_>, op: &Op, findings: &mut Findings) {
             }
             _ => {}
         }
-        for wrong in value.tensors().iter().filter_map(values::broken) {
+        for wrong in value.tensors().filter_map(values::broken) {
             add(format!("a tensor {wrong}"));
         }
     }

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use lodstone_model::{AttributeValue, Block, Function, Limits, Op, Parameter, ValueType, Var};
+use lodstone_model::{Block, Function, Limits, Op, Parameter, ValueType, Var};
 
 use super::{Checked, Imports, introduced, node, quoted, types, values};
 use crate::Findings;
@@ -281,12 +281,7 @@ impl<'m> Walk<'m> {
 /// The blocks of an operator with the attributes that they are, the first one last.
 fn inside(op: &Op) -> Vec<(&str, i32)> {
     let blocks = op.attributes.iter().flat_map(|attribute| {
-        let numbers: &[i32] = match &attribute.value {
-            AttributeValue::Block(number) => std::slice::from_ref(number),
-            AttributeValue::Blocks(numbers) => numbers,
-            _ => &[],
-        };
-        numbers.iter().map(|number| (attribute.name.as_str(), *number))
+        attribute.value.blocks().map(|number| (attribute.name.as_str(), number))
     });
     let mut blocks: Vec<_> = blocks.collect();
     blocks.reverse();

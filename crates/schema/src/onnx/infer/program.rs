@@ -426,10 +426,7 @@ impl Bodies for Walk<'_> {
         let place = match around.at {
             None => around.place.to_string(),
             Some((at, op)) => {
-                let is = |a: &&Attribute| match &a.value {
-                    AttributeValue::Block(number) => *number == block,
-                    _ => false,
-                };
+                let is = |a: &&Attribute| a.value.blocks().any(|number| number == block);
                 let name = op.attributes.iter().find(is).map_or("", |attribute| &attribute.name);
                 format!("{}, {}", place_of(&around.place, at, op), quoted(name))
             }

@@ -79,7 +79,8 @@ fn of_op(op: &Op) -> usize {
         each.fold(all.len(), usize::saturating_add)
     };
     let operands = op.inputs.iter().chain(&op.outputs).map(|operand| of_texts(&operand.args));
-    let attributes = op.attributes.iter().map(|attribute| match &attribute.value {
+    let leaves = op.attributes.iter().flat_map(|attribute| attribute.value.leaves());
+    let attributes = leaves.map(|value| match value {
         AttributeValue::Longs(numbers) => numbers.len(),
         AttributeValue::Floats(numbers) => numbers.len(),
         AttributeValue::Strings(texts) => {

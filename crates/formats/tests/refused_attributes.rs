@@ -1,0 +1,41 @@
+//! Attributes that a format of programs has no place for are refused by name, not written as something else.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use lodstone_formats::{WriteOptions, mxnet, named, paddle};
+use lodstone_model::{Attribute, AttributeValue, Block, Dialect, Model, Op, Operand, Program};
+
+/// A program of one operator with one attribute.
+fn program(dialect: Dialect, value: AttributeValue) -> Program {
+    let attributes = vec![Attribute { name: "odd".to_owned(), value }];
+    let output = Operand { slot: String::new(), args: vec!["y".to_owned()] };
+    let (kind, name) = ("f".to_owned(), "y".to_owned());
+    let op = Op { kind, name, outputs: vec![output], attributes, ..Op::default() };
+    let outputs = vec!["y".to_owned()];
+    let block = Block { parent: -1, ops: vec![op], outputs, ..Block::default() };
+    Program { blocks: vec![block], ..Program::new(dialect) }
+}
+
+#[test]
+fn values_that_only_other_frameworks_have_are_refused() {
+    let entry = Attribute { name: "key".to_owned(), value: AttributeValue::Int(1) };
+    let values = [
+        AttributeValue::None,
+        AttributeValue::list(vec![AttributeValue::Int(1)]).unwrap(),
+        AttributeValue::dict(vec![entry]).unwrap(),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    for value in values {
+        let error = paddle::program::write(&program(Dialect::Paddle, value.clone())).unwrap_err();
+        assert!(error.to_string().contains("`odd`"), "{error}");
+        let error =
+            mxnet::symbol::write(&program(Dialect::Mxnet, value.clone()), false).unwrap_err();
+        assert!(error.to_string().contains("`odd`"), "{error}");
+        let program = Some(program(Dialect::Onnx, value));
+        let model = Model { program, ..Model::default() };
+        let options = WriteOptions::default();
+        let format = named("onnx").unwrap();
+        let path = dir.path().join("model.onnx");
+        let error = format.write(&model, &path, &options).map(drop).unwrap_err();
+        assert!(error.to_string().contains("`odd`"), "{error}");
+    }
+}
