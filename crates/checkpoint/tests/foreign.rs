@@ -77,7 +77,7 @@ fn persistables_of_1_8_5_and_2_6_2_are_checkpoints_whatever_files_they_are_in() 
 fn what_static_save_of_2_6_2_wrote_is_a_checkpoint() {
     let dir = golden("paddle/2.6.2/lenet");
     let saved = open(&dir.join("saved/lenet"));
-    let main = saved.program.clone().unwrap();
+    let main = saved.main().cloned().unwrap();
     let scope = restored(&[saved], &main);
     let vars: Vec<&str> = main.vars().map(|var| var.name.as_str()).collect();
     assert!(scope.names().any(|name| name.contains("_moment1_")) && vars.len() > 10);
@@ -156,7 +156,7 @@ fn checkpoints_of_a_larger_collection_are_restored() {
     for (path, main) in with_program {
         let model = open(&peers.join(path));
         let main =
-            main.map_or_else(|| model.program.clone().unwrap(), |main| program(&peers.join(main)));
+            main.map_or_else(|| model.main().cloned().unwrap(), |main| program(&peers.join(main)));
         assert!(restored(&[model], &main).names().count() > 5, "{path}");
     }
     // PIR programs are not read: all that there is comes back, under the names that they tell.

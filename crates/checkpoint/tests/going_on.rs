@@ -103,7 +103,7 @@ fn built(name: &str, parameters: &[String]) -> (Program, String) {
 
 /// The program that PaddlePaddle saved, and its loss: what its first `mean` gives.
 fn saved(release: &str) -> (Program, String) {
-    let program = open(release, "program").program.unwrap();
+    let program = open(release, "program").programs.into_main().unwrap();
     let is_mean = |kind: &str| matches!(kind, "mean" | "reduce_mean");
     let loss = program.ops().find(|op| is_mean(&op.kind)).unwrap();
     let loss = loss.writes().next().unwrap().to_owned();

@@ -204,7 +204,7 @@ fn tensors(inspection: &Inspection, out: &mut impl Write) -> io::Result<()> {
 }
 
 fn operators(model: &Model, out: &mut impl Write) -> io::Result<()> {
-    let Some(program) = model.program.as_ref().filter(|program| program.ops().count() > 0) else {
+    let Some(program) = model.main().filter(|program| program.ops().count() > 0) else {
         return Ok(());
     };
     let several = program.blocks.len() > 1;

@@ -22,11 +22,8 @@ const PICTURE: &str = "losses.svg";
 /// Trains a model.
 pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
     let (path, open) = (at(&arguments.path)?, arguments.open.options()?);
-    let startup = match &arguments.startup {
-        Some(path) => Some(lodstone::open_program(at(path)?, &open)?),
-        None => lodstone::startup_beside(&path, &open)?,
-    };
-    let model = lodstone::open_with(&path, &open)?;
+    let startup = arguments.startup.as_ref().map(at).transpose()?;
+    let model = lodstone::open_training(&path, startup.as_ref(), &open)?;
     model.report.warnings.iter().for_each(|warning| say::warning(warning));
     let progress = Progress::default();
     let dirs = Dirs { progress: progress.clone(), ..lodstone::dirs_beside(&path) };
@@ -36,7 +33,6 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
     let open = |dir: &Path| Checkpoints::open(dir, arguments);
     let mut checkpoints = arguments.checkpoint.as_deref().map(open).transpose()?;
     let options = TrainOptions {
-        startup,
         loss: arguments.loss.clone(),
         watch: arguments.watch.clone(),
         samples: SampleOptions { batch: arguments.batch_size, shuffle: arguments.shuffle },

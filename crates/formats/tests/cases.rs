@@ -133,7 +133,7 @@ fn check(path: &Path, model: &Model, facts: &Facts) {
         found.iter_mut().for_each(|tensor| tensor.name = "T".to_owned());
     }
     // Parameters in a pickle beside a program are opened by themselves.
-    let unread = found.is_empty() && model.program.is_some();
+    let unread = found.is_empty() && model.main().is_some();
     if let Some(tensors) = facts.tensors.as_ref().filter(|_| !unread) {
         let pickle = model.format == "paddle-pickle";
         let sorted = model.format == "safetensors";
@@ -174,7 +174,7 @@ fn check(path: &Path, model: &Model, facts: &Facts) {
             }
         }
     }
-    let Some(program) = &model.program else { return };
+    let Some(program) = model.main() else { return };
     if let Some(ops) = &facts.ops {
         let kinds: Vec<Vec<&str>> = program
             .blocks
@@ -320,7 +320,7 @@ fn every_file_of_mxnet_is_written_back_byte_for_byte() {
                 .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             write(&model, "mxnet-symbol");
             // And afresh, as MXNet 1.9.1 writes it, whose all but a few are.
-            let program = model.program.as_ref().unwrap();
+            let program = model.main().unwrap();
             let fresh = lodstone_formats::mxnet::symbol::write(program, false).unwrap();
             assert!(program.version < Some(10_901) || fresh == bytes(&path), "{}", path.display());
             programs += 1;
@@ -373,7 +373,7 @@ fn every_file_is_written_back_byte_for_byte() {
         };
         assert!(!is_damaged(&path), "{}", path.display());
         // Each file by itself: a program as a program, parameters as parameters.
-        let format = match (&model.program, model.format.as_str()) {
+        let format = match (model.main(), model.format.as_str()) {
             (Some(_), "paddle-program-text") => "paddle-program-text",
             (Some(_), _) => "paddle-program",
             // The topology cannot be written; the parameters are like any.

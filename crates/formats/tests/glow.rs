@@ -39,7 +39,7 @@ fn what_glow_wrote_is_what_is_read() {
         let model = opened(&golden().join(&case.path));
         assert_eq!(model.format, case.format, "{}", case.path);
         assert_eq!(facts_of_all(&model), case.tensors, "{}", case.path);
-        let program = model.program.expect("a program");
+        let program = model.programs.into_main().expect("a program");
         let glow = case.format.starts_with("onnx-glow");
         assert_eq!(program.dialect == Dialect::Glow, glow, "{}", case.path);
         let kinds: Vec<_> = program.blocks[0].ops.iter().map(|op| op.kind.clone()).collect();
@@ -84,7 +84,7 @@ fn every_container_holds_the_same_model() {
             let again = opened(&path);
             assert_eq!(again.format, format.name, "{}", case.path);
             // Some numbers are none, and no two such are equal.
-            let (now, then) = (format!("{:?}", again.program), format!("{:?}", model.program));
+            let (now, then) = (format!("{:?}", again.main()), format!("{:?}", model.main()));
             assert!(now == then, "{} to {ending}", case.path);
             assert_eq!(facts_of_all(&again), facts_of_all(&model), "{}", case.path);
             compared += 1;
@@ -142,7 +142,7 @@ fn padding_of_constants_is_left_out_and_kept() {
 #[test]
 fn an_edited_archive_is_written_anew() {
     let mut model = opened(&golden().join("dag.zip"));
-    let program = model.program.as_mut().expect("a program");
+    let program = model.main_mut().expect("a program");
     let op = &mut program.blocks[0].ops[0];
     op.attributes[0].value = AttributeValue::String("float16".into());
     let format = named("onnx-glow-zip").expect("a format");
@@ -151,7 +151,7 @@ fn an_edited_archive_is_written_anew() {
     let path = dir.path().join("model");
     std::fs::write(&path, &file).unwrap();
     let again = opened(&path);
-    assert!(again.program == model.program);
+    assert!(again.main() == model.main());
     assert_eq!(facts_of_all(&again), facts_of_all(&model));
     // Members begin where Glow puts them.
     for parameter in &again.parameters {

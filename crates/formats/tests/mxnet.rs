@@ -52,7 +52,7 @@ fn every_program_has_its_operators_variables_and_outputs() {
     let mut programs = 0;
     for case in cases() {
         let Some(outputs) = &case.outputs else { continue };
-        let program = open(&case).program.expect("a program");
+        let program = open(&case).programs.into_main().expect("a program");
         let interface = (conventions(&program).interface)(&program);
         // Where MXNet calls several outputs the same, all but the first have a number.
         let named = |name: &&str| name.trim_end_matches(".1").to_owned();
@@ -89,7 +89,7 @@ fn old_programs_say_what_mxnet_makes_of_them() {
         attributes.iter().map(|a| (a.name.clone(), text(&a.value))).collect()
     };
     let case = cases().into_iter().find(|case| case.upgraded.is_some()).expect("an old program");
-    let program = open(&case).program.unwrap();
+    let program = open(&case).programs.into_main().unwrap();
     for (name, expected) in case.upgraded.unwrap() {
         let block = &program.blocks[0];
         let var = block.vars.iter().find(|var| var.name == name).map(|var| &var.attributes);
@@ -141,7 +141,7 @@ fn what_is_written_afresh_says_the_same() {
             assert_eq!(back.format, format);
             assert_eq!(facts_of_all(&back), case.tensors, "{} as {format}", case.path);
         }
-        if let Some(program) = &model.program {
+        if let Some(program) = model.main() {
             let text = symbol::write(program, false).unwrap();
             let back = symbol::read(&Blob::memory(text.clone()), &Limits::default()).unwrap();
             // A program of today is written as MXNet wrote it.
@@ -222,7 +222,7 @@ fn parameters_of_a_block_beside_a_program_are_told_and_left_alone() {
     assert_eq!((model.format.as_str(), model.parameters.len()), ("mxnet-symbol", 0));
     let told = model.report.warnings.join("; ");
     assert!(told.contains("do not fit the program: it has none of `c1_weight`"), "{told}");
-    let program = model.program.unwrap();
+    let program = model.programs.into_main().unwrap();
     assert_eq!((conventions(&program).interface)(&program).inputs, ["data"]);
     // Those of the program itself may be called like that too.
     std::fs::copy(golden().join("1.9.1/module/net-0001.params"), at("net.params")).unwrap();
@@ -575,7 +575,7 @@ fn node(op: &str, name: &str, inputs: &str) -> String {
 #[test]
 fn an_edited_program_is_written_as_mxnet_would_and_keeps_what_was_not_edited() {
     let case = cases().into_iter().find(|case| case.path == "1.9.1/foreach-symbol.json").unwrap();
-    let mut program = open(&case).program.unwrap();
+    let mut program = open(&case).programs.into_main().unwrap();
     let before = String::from_utf8(bytes(&golden().join(&case.path))).unwrap();
     let op: &mut Op = program.blocks[1].ops.last_mut().unwrap();
     op.kind = "elemwise_sub".to_owned();

@@ -92,7 +92,7 @@ fn what_onnx_wrote_is_what_is_read() {
         let model = opened(&case.path);
         assert_eq!(model.format, case.format, "{}", case.path);
         assert_eq!(facts_of_all(&model), case.tensors, "{}", case.path);
-        let program = model.program.expect("a program");
+        let program = model.programs.into_main().expect("a program");
         assert_eq!(program.dialect, Dialect::Onnx);
         if let Some(operators) = case.operators {
             let kinds = |ops: &[Op]| ops.iter().map(|op| op.kind.clone()).collect::<Vec<_>>();
@@ -156,7 +156,7 @@ fn a_model_in_memory_is_written_with_the_same_bytes() {
 fn an_edit_leaves_every_other_byte_as_it_was() {
     let path = "encodings/unknown-fields.onnx";
     let mut model = opened(path);
-    let program = model.program.as_mut().expect("a program");
+    let program = model.main_mut().expect("a program");
     program.blocks[0].ops[0].kind = "Renamed_".to_owned();
     let (before, after) = (bytes(&golden().join(path)), encoded(&model, &same()));
     let at = |bytes: &[u8], text: &[u8]| {
@@ -168,7 +168,7 @@ fn an_edit_leaves_every_other_byte_as_it_was() {
     assert_eq!(before[start + 8..], after[start + 8..]);
 
     // A longer one moves what follows, and changes the lengths before it.
-    let program = model.program.as_mut().expect("a program");
+    let program = model.main_mut().expect("a program");
     program.blocks[0].ops[0]
         .attributes
         .push(Attribute { name: "axis".to_owned(), value: AttributeValue::Long(-1) });
@@ -177,7 +177,7 @@ fn an_edit_leaves_every_other_byte_as_it_was() {
     assert_eq!(longer.len(), before.len() + 22);
     assert_eq!(kept(&longer), kept(&before));
     let again = open_in(tempfile::tempdir().unwrap().path(), &longer).unwrap();
-    let op = &again.program.as_ref().expect("a program").blocks[0].ops[0];
+    let op = &again.main().expect("a program").blocks[0].ops[0];
     assert_eq!(op.attribute("axis"), Some(&AttributeValue::Long(-1)));
     assert_eq!(op.kind, "Renamed_");
 }
@@ -428,7 +428,7 @@ fn tensors_alone_become_a_model() {
     let dir = tempfile::tempdir().unwrap();
     let again = open_in(dir.path(), &encoded(&model, &WriteOptions::default())).unwrap();
     assert_eq!(facts_of_all(&again), facts_of_all(&model));
-    let program = again.program.expect("a program");
+    let program = again.programs.into_main().expect("a program");
     assert_eq!(program.version, Some(9));
     assert_eq!(program.operator_versions, [(String::new(), 21)]);
 }

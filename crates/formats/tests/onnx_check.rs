@@ -140,7 +140,7 @@ fn types_that_were_inferred_are_checked_like_those_that_are_declared() {
     let model = open(&golden().join("onnx_check/good.onnx")).unwrap();
     let tensor = |dtype| ValueType::tensor(TensorType::new(dtype, Some(vec![Dim::Known(2)])));
     let mut model = model;
-    let block = &mut model.program.as_mut().unwrap().blocks[0];
+    let block = &mut model.main_mut().unwrap().blocks[0];
     // y = Relu(Relu(x)), of which nothing is declared but x.
     block.vars.retain(|var| var.name == "x");
     block.outputs.clear();
@@ -163,7 +163,7 @@ fn types_that_were_inferred_are_checked_like_those_that_are_declared() {
 #[test]
 fn a_program_made_by_hand_may_be_as_wrong_as_it_likes() {
     let mut model = open(&golden().join("onnx/blocks/if.onnx")).unwrap();
-    let program = model.program.as_mut().unwrap();
+    let program = model.main_mut().unwrap();
     assert_eq!(program.dialect, Dialect::Onnx);
     // A block inside itself, one that is not there, and names without end.
     let inside =
@@ -184,7 +184,7 @@ fn a_program_made_by_hand_may_be_as_wrong_as_it_likes() {
 #[test]
 fn a_chain_of_blocks_ends() {
     let mut model = open(&golden().join("onnx_check/good.onnx")).unwrap();
-    let blocks = &mut model.program.as_mut().unwrap().blocks;
+    let blocks = &mut model.main_mut().unwrap().blocks;
     for number in 1..5000 {
         let value = AttributeValue::Block(number);
         let attributes = vec![Attribute { name: "body".to_owned(), value }];

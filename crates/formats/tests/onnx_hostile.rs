@@ -81,12 +81,12 @@ fn a_mutated_model_that_breaks_no_rule_breaks_none_when_it_is_upgraded() {
         for _ in 0..800 {
             let mut model = whole.clone();
             for _ in 0..=random.below(3) {
-                mutate(model.program.as_mut().unwrap(), &kinds, &mut random);
+                mutate(model.main_mut().unwrap(), &kinds, &mut random);
             }
             let before = check(&model);
-            let program = model.program.clone();
+            let program = model.main().cloned();
             if upgrade(&mut model, newest_opset("").unwrap()).is_err() {
-                assert_eq!(model.program, program);
+                assert_eq!(model.main(), program.as_ref());
                 continue;
             }
             upgraded += 1;
@@ -109,7 +109,7 @@ fn blocks_inside_themselves_do_not_keep_an_upgrade_from_ending() {
     };
     for name in ["if", "scan"] {
         let mut model = read(name);
-        let blocks = &mut model.program.as_mut().unwrap().blocks;
+        let blocks = &mut model.main_mut().unwrap().blocks;
         let value = AttributeValue::Blocks(vec![0, 1, 1, -1, 99]);
         let attributes = vec![Attribute { name: "body".to_owned(), value }];
         blocks[1].ops.push(Op { kind: "If".to_owned(), attributes, ..Op::default() });
@@ -144,10 +144,10 @@ fn types_nested_deeper_than_the_model_allows_are_refused() {
     options.limits.depth = 1000;
     let open = |levels| {
         std::fs::write(&path, sequences(levels)).unwrap();
-        (onnx::BINARY.read)(&path, &options)
+        (onnx::BINARY.read)(&Location::from(&path), &options)
     };
     let model = open(MAX_DEPTH).unwrap();
-    let value = &model.program.unwrap().blocks[0].vars[0].value;
+    let value = &model.programs.into_main().unwrap().blocks[0].vars[0].value;
     assert_eq!(value.tensor_type().unwrap().dtype, DType::Float32);
     let error = open(MAX_DEPTH + 1).unwrap_err().to_string();
     assert!(error.contains("values nested at most 64 levels deep"), "{error}");

@@ -69,7 +69,7 @@ fn open(dir: &Path, bytes: &[u8]) -> Model {
 
 /// What was inferred of the outputs of the graph.
 fn outputs(model: &Model, inference: &Inference) -> Vec<ValueType> {
-    let main = &model.program.as_ref().unwrap().blocks[0];
+    let main = &model.main().unwrap().blocks[0];
     let known = |name: &String| inference.blocks[0].get(name).map(|info| info.value.clone());
     main.outputs.iter().map(|name| known(name).unwrap_or_default()).collect()
 }
@@ -134,7 +134,7 @@ fn contradicts(recorded: &Recorded, found: &ValueType) -> bool {
 
 /// Inputs that were recorded, as constants.
 fn given(model: &Model, case: &Case) -> HashMap<String, ValueInfo> {
-    let vars = &model.program.as_ref().unwrap().blocks[0].vars;
+    let vars = &model.main().unwrap().blocks[0].vars;
     let info = |(name, (shape, numbers)): (&String, &(Vec<u64>, Vec<serde_json::Number>))| {
         let dtype =
             vars.iter().find(|var| var.name == *name).unwrap().value.tensor_type().unwrap().dtype;
@@ -152,7 +152,7 @@ fn given(model: &Model, case: &Case) -> HashMap<String, ValueInfo> {
 
 /// The operator that a model begins with.
 fn operator_of(model: &Model) -> String {
-    let ops = &model.program.as_ref().unwrap().blocks[0].ops;
+    let ops = &model.main().unwrap().blocks[0].ops;
     ops.first().map(|op| op.kind.clone()).unwrap_or_default()
 }
 
@@ -363,7 +363,7 @@ fn models_of_other_programs_do_not_contradict_themselves() {
             println!("{} cannot be opened", path.display());
             continue;
         };
-        if model.program.as_ref().is_some_and(|program| program.dialect != Dialect::Onnx) {
+        if model.main().is_some_and(|program| program.dialect != Dialect::Onnx) {
             continue;
         }
         count += 1;

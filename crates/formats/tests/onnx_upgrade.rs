@@ -45,7 +45,7 @@ fn open(name: &str) -> Model {
 }
 
 fn version(model: &Model) -> i64 {
-    let versions = &model.program.as_ref().unwrap().operator_versions;
+    let versions = &model.main().unwrap().operator_versions;
     versions.iter().find(|(domain, _)| domain.is_empty()).unwrap().1
 }
 
@@ -73,7 +73,7 @@ fn a_model_becomes_one_of_the_newest_set() {
             continue;
         }
         assert_eq!(version(&model), newest, "{}", case.name);
-        let program = model.program.as_ref().unwrap();
+        let program = model.main().unwrap();
         assert!(program.version >= ir_version_of_opset("", newest), "{}", case.name);
         let kinds: Vec<_> = program.ops().map(|op| op.kind.as_str()).collect();
         // Blocks that an operator was put into are behind those that there were.
@@ -121,7 +121,7 @@ fn a_model_goes_through_every_set_on_its_way() {
 #[test]
 fn every_change_that_is_more_than_a_version_has_a_model() {
     let of = |case: Case| {
-        let program = open(&case.name).program.unwrap();
+        let program = open(&case.name).programs.into_main().unwrap();
         program.ops().map(|op| op.kind.clone()).collect::<Vec<_>>()
     };
     let kinds: BTreeSet<String> = cases().into_iter().flat_map(of).collect();
@@ -138,7 +138,7 @@ fn every_change_that_is_more_than_a_version_has_a_model() {
 #[test]
 fn what_cannot_be_upgraded_is_named_and_the_model_stays_as_it_was() {
     let mut model = open("batch_normalization");
-    let program = model.program.as_mut().unwrap();
+    let program = model.main_mut().unwrap();
     let ops = &mut program.blocks[0].ops;
     ops[0].attributes.retain(|attribute| attribute.name != "is_test");
     let mut second = ops[0].clone();
@@ -146,18 +146,18 @@ fn what_cannot_be_upgraded_is_named_and_the_model_stays_as_it_was() {
     second.attributes.push(Attribute { name: "is_test".to_owned(), value: training });
     (second.name, second.outputs[0].args[0]) = ("bn".to_owned(), "z".to_owned());
     ops.push(second);
-    let before = model.program.clone();
+    let before = model.main().cloned();
     let error = upgrade(&mut model, 21).unwrap_err();
     let expected = "1 operator cannot be upgraded; the graph, operator 1 (`BatchNormalization` `bn`): \
                     is in training mode (`is_test` is 0)";
     assert_eq!(error.to_string(), expected);
-    assert_eq!(model.program, before);
+    assert_eq!(model.main(), before.as_ref());
 }
 
 #[test]
 fn what_depends_on_dimensions_that_nobody_says_is_refused() {
     let mut model = open("broadcast_Add");
-    let block = &mut model.program.as_mut().unwrap().blocks[0];
+    let block = &mut model.main_mut().unwrap().blocks[0];
     block.vars.iter_mut().for_each(|var| var.value.tensor_type_mut().unwrap().shape = None);
     let error = upgrade(&mut model, 13).unwrap_err().to_string();
     assert!(error.ends_with("it cannot be told how many dimensions `a` has"), "{error}");
@@ -169,7 +169,7 @@ fn what_depends_on_dimensions_that_nobody_says_is_refused() {
     let known = [("a", tensor(&[2, 3, 4])), ("b", tensor(&[3]))];
     let known = known.map(|(name, value)| (name.to_owned(), value)).into();
     upgrade_with(&mut model, 13, &[known]).unwrap();
-    let kinds: Vec<_> = model.program.as_ref().unwrap().ops().map(|op| op.kind.as_str()).collect();
+    let kinds: Vec<_> = model.main().unwrap().ops().map(|op| op.kind.as_str()).collect();
     assert_eq!(kinds, ["Constant", "Unsqueeze", "Add"]);
 }
 
@@ -185,7 +185,7 @@ fn older_and_unknown_sets_are_refused() {
             UpgradeError::Unknown { asked, newest }
         );
     }
-    model.program.as_mut().unwrap().dialect = Dialect::Glow;
+    model.main_mut().unwrap().dialect = Dialect::Glow;
     assert_eq!(upgrade(&mut model, newest).unwrap_err(), UpgradeError::NoOperators);
 }
 
@@ -252,7 +252,7 @@ const REFUSED: [(&str, Edit, &str); 14] = [
 fn a_refusal_says_why() {
     for (name, edit, why) in REFUSED {
         let mut model = open(name);
-        let program = model.program.as_mut().unwrap();
+        let program = model.main_mut().unwrap();
         if name == "split" {
             program.operator_versions[0].1 = 1;
         }
@@ -271,13 +271,13 @@ fn a_number_is_made_one_of_the_type_that_it_is_used_with() {
     let kinds = |target| {
         let mut model = open("clip_float16");
         upgrade(&mut model, target).unwrap();
-        let program = model.program.unwrap();
+        let program = model.programs.into_main().unwrap();
         program.ops().map(|op| op.kind.clone()).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(kinds(13), "Abs Constant Cast Clip");
     assert_eq!(kinds(15), "Abs Constant CastLike Clip");
     let mut unknown = open("clip_float16");
-    declare(unknown.program.as_mut().unwrap(), DType::Unknown(0));
+    declare(unknown.main_mut().unwrap(), DType::Unknown(0));
     let error = upgrade(&mut unknown, 14).unwrap_err().to_string();
     assert!(error.contains("it cannot be told of which type `z` is"), "{error}");
     upgrade(&mut unknown, 15).unwrap();

@@ -52,7 +52,7 @@ fn every_program_has_its_operators_inputs_and_outputs() {
             continue;
         }
         programs += 1;
-        let program = open(&case).program.expect("a program");
+        let program = open(&case).programs.into_main().expect("a program");
         let kinds = |block: &lodstone_model::Block| {
             block.ops.iter().map(|op| op.kind.clone()).collect::<Vec<_>>()
         };
@@ -110,7 +110,7 @@ fn attributes_of_every_type_have_the_values_that_were_set() {
     let mut types = std::collections::BTreeSet::new();
     for case in cases(&golden()) {
         let Some(attributes) = &case.attributes else { continue };
-        let program = open(&case).program.unwrap();
+        let program = open(&case).programs.into_main().unwrap();
         let (block, index) = attributes.operator;
         let op = &program.blocks[block].ops[index];
         for (name, (kind, value)) in &attributes.values {
@@ -172,7 +172,7 @@ fn is_params(file: &&String) -> bool {
 fn programs_survive_text_form() {
     let mut programs = 0;
     for case in cases(&golden()).iter().filter(|case| case.operators.is_some()) {
-        let Some(mut program) = open(case).program else { continue };
+        let Some(mut program) = open(case).programs.into_main() else { continue };
         let text = program::write_text(&program).unwrap();
         let back = program::read_text(&Blob::memory(text.clone()), "text", &Limits::default());
         let mut back = back.unwrap_or_else(|error| panic!("{}: {error}", case.path));
@@ -324,7 +324,7 @@ fn operators_written_from_the_model_alone_are_what_protobuf_writes() {
     // but their encoding tells; operators are not.
     let mut operators = 0;
     for case in cases(&golden()).iter().filter(|case| case.format == "paddle-program") {
-        let Some(mut program) = open(case).program else { continue };
+        let Some(mut program) = open(case).programs.into_main() else { continue };
         let original = program::write(&program).unwrap();
         program.residual.clear();
         for block in &mut program.blocks {

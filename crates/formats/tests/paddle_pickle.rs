@@ -297,7 +297,7 @@ fn the_pickled_program_of_2017_is_taken_out_without_being_loaded() {
     let path = dir.path().join("__model__");
     std::fs::write(&path, pickle).unwrap();
     let model = paddle::open(&Location::from(&path), &OpenOptions::default()).unwrap();
-    assert_eq!(model.program.unwrap().blocks[0].vars[0].name, "w");
+    assert_eq!(model.programs.into_main().unwrap().blocks[0].vars[0].name, "w");
     assert_eq!(model.metadata["feed_var_names"], r#"["x"]"#);
     assert_eq!(model.metadata["fetch_var_names"], r#"["y"]"#);
 }

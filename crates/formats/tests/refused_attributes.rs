@@ -30,8 +30,8 @@ fn values_that_only_other_frameworks_have_are_refused() {
         let error =
             mxnet::symbol::write(&program(Dialect::Mxnet, value.clone()), false).unwrap_err();
         assert!(error.to_string().contains("`odd`"), "{error}");
-        let program = Some(program(Dialect::Onnx, value));
-        let model = Model { program, ..Model::default() };
+        let programs = program(Dialect::Onnx, value).into();
+        let model = Model { programs, ..Model::default() };
         let options = WriteOptions::default();
         let format = named("onnx").unwrap();
         let path = dir.path().join("model.onnx");

@@ -61,8 +61,8 @@ fn infer(out: &Path) -> Result<(), Failure> {
     let parameters = tensors
         .map(|(name, tensor)| Parameter { name: name.to_owned(), tensor: tensor.clone() })
         .collect();
-    let program = Some(load_program(out.join("program"))?);
-    let (right, all) = recognized(&Model { program, parameters, ..Model::default() })?;
+    let programs = load_program(out.join("program"))?.into();
+    let (right, all) = recognized(&Model { programs, parameters, ..Model::default() })?;
     println!("{right} of {all} held-out images are recognized");
     if right * 100 >= all * 95 { Ok(()) } else { Err("fewer than 95 % are right".into()) }
 }

@@ -18,7 +18,8 @@ use lodstone::program::optimizer::{
 };
 use lodstone::program::{Network, Result as Built, Variable};
 use lodstone::{
-    ConvertOptions, DType, Inputs, Model, OpenOptions, Parameter, Tensor, TrainOptions, Training,
+    ConvertOptions, DType, Inputs, Model, OpenOptions, Parameter, Programs, Tensor, TrainOptions,
+    Training,
 };
 
 type Failure = Box<dyn std::error::Error>;
@@ -76,9 +77,9 @@ fn main() -> Result<(), Failure> {
         }
         let (mut net, loss) = network()?;
         minimize(&mut net, &loss)?;
-        let model = Model { program: Some(net.main), ..Model::default() };
-        let options = TrainOptions { startup: Some(net.startup), ..TrainOptions::default() };
-        let mut training = Training::new(&model, feed()?, options)?;
+        let mut model = Model { programs: net.main.into(), ..Model::default() };
+        model.programs.insert(Programs::STARTUP, net.startup);
+        let mut training = Training::new(&model, feed()?, TrainOptions::default())?;
         training.save(&dir, &[])?;
         let fed = feed()?.tensors.into_iter();
         let fed = fed.map(|(name, tensor)| Parameter { name: name.unwrap_or_default(), tensor });

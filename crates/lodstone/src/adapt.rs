@@ -136,7 +136,7 @@ impl Renames {
         if let Some(name) = named.find(|name| !taken.insert(*name) && new.contains(name)) {
             return Err(Error::Absent(format!("two tensors would be called `{name}`")));
         }
-        if let Some(program) = &mut model.program {
+        for program in model.programs.iter_mut() {
             let variable = |name: &String| (conventions(program).variable_of)(name).to_owned();
             let variables: HashMap<String, String> =
                 renamed.iter().map(|(old, new)| (variable(old), variable(new))).collect();

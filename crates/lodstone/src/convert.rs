@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use lodstone_formats::{FORMATS, Format, Place, WriteOptions, places};
 use lodstone_lowering::lower;
-use lodstone_model::{DType, Loss, Model, Report};
+use lodstone_model::{DType, Loss, Model, Programs, Report};
 use lodstone_schema::onnx::UpgradeError;
 use lodstone_schema::{Findings, conventions, onnx};
 use lodstone_store::Location;
@@ -96,17 +96,17 @@ pub fn convert(
     }
     declare_shapes(&mut model, &options.input_shapes)?;
     translate(&mut model, format, &mut report)?;
-    if options.cast.is_some() && model.program.is_some() && format.holds.program.is_some() {
+    if options.cast.is_some() && model.main().is_some() && format.holds.program.is_some() {
         return Err(Error::CastProgram);
     }
     upgrade(&mut model, format, options)?;
     select(&mut model, options)?;
     adapt(&mut model, format, options, &mut report)?;
-    if model.program.is_some() && model.parameters.is_empty() && format.holds.program.is_none() {
+    if model.main().is_some() && model.parameters.is_empty() && format.holds.program.is_none() {
         let what = "the model is a program without parameters: there are no tensors to write";
         return Err(Error::Absent(what.to_owned()));
     }
-    if let Some(program) = &mut model.program
+    if let Some(program) = model.main_mut()
         && (options.strip_source || options.to != Some(Target::Same))
     {
         let conventions = conventions(program);
@@ -172,7 +172,7 @@ fn drop_program(model: &mut Model, options: &ConvertOptions) -> Result<()> {
         let what = "tensors without their program are not the same model: name another format";
         return Err(Error::Absent(what.to_owned()));
     }
-    if model.program.take().is_some() {
+    if std::mem::take(&mut model.programs) != Programs::default() {
         // What files were like is not what these tensors are like.
         model.residual.clear();
     }
@@ -183,7 +183,7 @@ fn drop_program(model: &mut Model, options: &ConvertOptions) -> Result<()> {
 fn translate(model: &mut Model, format: &Format, report: &mut Report) -> Result<()> {
     let Some(to) = format.holds.program else { return Ok(()) };
     lower(model, to, report).transpose()?;
-    match &model.program {
+    match model.main() {
         Some(program) if program.dialect != to => {
             Err(Error::NoLowering { from: program.dialect, format: format.name })
         }
@@ -201,7 +201,7 @@ fn upgrade(model: &mut Model, format: &Format, options: &ConvertOptions) -> Resu
     onnx::upgrade(model, opset)?;
     // An operator that is obsolete in the old version may be one in the new one; anything else that is wrong stays.
     let mut broken = Findings::default();
-    if let Some(program) = &model.program {
+    if let Some(program) = model.main() {
         let conventions = conventions(program);
         let inference = (conventions.infer)(model);
         broken = (conventions.check)(model, inference.as_ref());
@@ -235,7 +235,7 @@ fn adapt(
     options: &ConvertOptions,
     report: &mut Report,
 ) -> Result<()> {
-    if !options.transpose.is_empty() && model.program.is_some() && format.holds.program.is_some() {
+    if !options.transpose.is_empty() && model.main().is_some() && format.holds.program.is_some() {
         let what = "transposed, its parameters would not fit the program, which is written too";
         return Err(Error::Absent(what.to_owned()));
     }

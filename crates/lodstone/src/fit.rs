@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lodstone_formats::{Format, Holds};
-use lodstone_model::{DType, Kind, Lod, Loss, Model, Parameter, Report, some};
+use lodstone_model::{DType, Kind, Lod, Loss, Model, Parameter, Programs, Report, some};
 
 use crate::{Error, Result, sparse};
 
@@ -46,7 +46,7 @@ const ARRAYS: Container = Container {
 /// [`Error::Lossy`] if something would be lost that is not allowed; what reading indices gives.
 pub fn arrays(model: &Model, allow: &[Loss]) -> Result<Model> {
     let mut report = Report::default();
-    let mut arrays = Model { program: None, ..model.clone() };
+    let mut arrays = Model { programs: Programs::default(), ..model.clone() };
     fit(&mut arrays, ARRAYS, &mut report)?;
     check_allowed(&report, allow)?;
     Ok(arrays)
@@ -70,13 +70,22 @@ pub(crate) fn fit(
 ) -> Result<()> {
     let format = &format.into();
     let holds = &format.holds;
-    if holds.program.is_none()
-        && let Some(program) = model.program.take()
-    {
+    let programs = std::mem::take(&mut model.programs);
+    for (program_name, program) in programs {
         let (name, count) = (format.name, program.ops().count());
         let operators = if count == 1 { "operator" } else { "operators" };
-        let what = format!("the program ({count} {operators}) was not written");
-        report.warn(format!("{what}: {name} holds tensors only"));
+        let is_main = program_name == Programs::MAIN;
+        let which = if is_main { String::new() } else { format!(" `{program_name}`") };
+        let held = match holds.program {
+            Some(_) if is_main => {
+                model.set_main(program);
+                continue;
+            }
+            Some(_) => "one program",
+            None => "tensors",
+        };
+        let what = format!("the program{which} ({count} {operators}) was not written");
+        report.warn(format!("{what}: {name} holds {held} only"));
     }
     if !holds.tensors && !model.parameters.is_empty() {
         let (name, count) = (format.name, model.parameters.len());

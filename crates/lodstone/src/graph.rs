@@ -32,7 +32,7 @@ pub fn write_graph(
     limit: usize,
     out: &mut impl Write,
 ) -> Result<()> {
-    let Some(program) = &model.program else {
+    let Some(program) = model.main() else {
         return Err(Error::Absent("the model has no program".to_owned()));
     };
     let count = program.ops().count();

@@ -195,7 +195,7 @@ pub fn inspect(model: &Model, options: &InspectOptions) -> Result<Inspection> {
             }
         }
     }
-    if let Some(program) = &model.program {
+    if let Some(program) = model.main() {
         describe_program(program, &mut inspection);
         infer(model, program, &mut inspection);
         if options.operators {

@@ -56,7 +56,7 @@ pub fn layers(model: &Model) -> Layers {
 }
 
 fn operators(model: &Model) -> Vec<Layer> {
-    let Some(program) = &model.program else { return Vec::new() };
+    let Some(program) = model.main() else { return Vec::new() };
     let variable_of = conventions(program).variable_of;
     let mut readers: HashMap<&str, usize> = HashMap::new();
     let ops: Vec<&Op> = program.ops().collect();

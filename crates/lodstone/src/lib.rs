@@ -62,9 +62,9 @@ pub use lodstone_formats::{
     Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, WriteOptions,
 };
 pub use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Dialect, Dim, Element, ElementError, Indices, Kind,
-    Limits, Lod, Loss, Model, Op, Operand, Parameter, Program, Report, Tensor, TensorType,
-    ValueType, Var, some,
+    Attribute, AttributeValue, Block, DType, Dialect, Dim, Element, ElementError, Holder, Indices,
+    Kind, Layout, Limits, Lod, Loss, Model, Nested, Op, Operand, Packing, Parameter, Program,
+    Programs, Quantization, Report, Tensor, TensorType, TooDeep, ValueType, Var, some,
 };
 #[cfg(feature = "runtime")]
 pub use lodstone_program as program;
@@ -82,5 +82,5 @@ pub use save::Save;
 pub use scan::{Danger, DangerKind, Scan, ScanOptions, Unknown, Verdict, scan};
 pub use seal::{Sealing, seal};
 #[cfg(feature = "runtime")]
-pub use train::{SampleOptions, TrainOptions, Training, open_program, startup_beside};
+pub use train::{SampleOptions, TrainOptions, Training, open_program, open_training};
 pub use verify::{Defect, DefectKind, Verification, verify};

@@ -96,7 +96,7 @@ pub struct RunOptions {
 /// If the model has no program, an input is missing or not what the program takes, the run would take more than it
 /// may, or the program cannot be run: one error lists all operators that are not supported.
 pub fn run(model: &Model, inputs: Inputs, options: &RunOptions) -> Result<Vec<Parameter>> {
-    let program = model.program.as_ref();
+    let program = model.main();
     let program = program.ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
     let interface = (conventions(program).interface)(program);
     let inputs = inputs.named(&interface.inputs)?;

@@ -17,7 +17,7 @@ pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Resul
         return Ok(());
     }
     let parameters: Vec<&str> = model.parameters.iter().map(|p| p.name.as_str()).collect();
-    let program = model.program.as_mut().filter(|program| program.dialect == Dialect::Onnx);
+    let program = model.programs.main_mut().filter(|program| program.dialect == Dialect::Onnx);
     let Some(main) = program.and_then(|program| program.blocks.first_mut()) else {
         let what = "there is no program with operators of ONNX whose inputs could be of a shape";
         return Err(Error::Absent(what.to_owned()));

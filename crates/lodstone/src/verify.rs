@@ -317,7 +317,7 @@ fn look(
         let name = called(name, number);
         let wrong = match &tensor.kind {
             // By the rules of ONNX, which alone has such tensors.
-            Kind::Coo { .. } if model.program.is_some() => Ok(None),
+            Kind::Coo { .. } if model.main().is_some() => Ok(None),
             _ => values(tensor),
         };
         let checked = wrong.and_then(|wrong| match wrong {
@@ -344,7 +344,7 @@ fn missing(path: &Location, model: &Model, found: &mut Verification) {
         model.files.len() == 1 && matches!(name, Some("__model__" | "__model__.txt"));
     let alone =
         model.parameters.is_empty() && path.exists() && (!path.is_dir() || is_program_alone);
-    let Some(program) = model.program.as_ref().filter(|_| !alone) else { return };
+    let Some(program) = model.main().filter(|_| !alone) else { return };
     let conventions = conventions(program);
     let name = |parameter: &Parameter| (conventions.variable_of)(&parameter.name).to_owned();
     let there: HashSet<String> = model.parameters.iter().map(name).collect();
@@ -360,7 +360,7 @@ fn missing(path: &Location, model: &Model, found: &mut Verification) {
 /// What is wrong with a program by the rules of its framework, and where types of values contradict each
 /// other.
 fn rules(model: &Model, found: &mut Verification) {
-    let Some(program) = &model.program else { return };
+    let Some(program) = model.main() else { return };
     let conventions = conventions(program);
     let inference = (conventions.infer)(model);
     tell((conventions.check)(model, inference.as_ref()), "rules are broken", found);

@@ -26,7 +26,7 @@ fn saved(dir: &Path, prefix: &str, extensions: &[&str]) {
 fn unrelated(dir: &Path, name: &str) {
     let mut model = open(lenet().join("lenet")).expect("a model");
     let names: Vec<String> = {
-        let program = model.program.as_ref().expect("a program");
+        let program = model.main().expect("a program");
         lodstone_schema_names(program)
     };
     model.parameters.retain(|parameter| names.contains(&parameter.name));
@@ -35,7 +35,7 @@ fn unrelated(dir: &Path, name: &str) {
         let zeros = vec![0u8; usize::try_from(parameter.tensor.nbytes()).expect("a size")];
         parameter.tensor.data = zeros.into();
     }
-    model.program = None;
+    model.programs = lodstone::Programs::default();
     model.residual.clear();
     let options = lodstone::ConvertOptions {
         to: Some(lodstone::Target::Format("paddle-params".to_owned())),

@@ -81,7 +81,7 @@ fn what_a_format_can_hold_comes_back_from_it_and_the_rest_is_a_named_loss() {
                     assert!(conversion.report.losses.is_empty(), "{name} to {}", format.name);
                     let back = open(&out).unwrap_or_else(|error| panic!("{name}: {error}"));
                     // A program in other operators has other constants.
-                    let dialects = [&model, &back].map(|m| m.program.as_ref().map(|p| p.dialect));
+                    let dialects = [&model, &back].map(|m| m.main().map(|p| p.dialect));
                     let is_same = dialects.contains(&None) || dialects[0] == dialects[1];
                     if format.holds.tensors && is_same {
                         let (mut now, mut then) = (values(&back), values(&model));
@@ -456,7 +456,7 @@ fn a_program_of_another_framework_is_refused_unless_the_weights_alone_are_wanted
         if has_place {
             let (now, then) = (open(&out).expect("written"), model);
             assert_eq!(now.parameters.len(), then.parameters.len(), "{format}");
-            assert_eq!(now.program.map_or(0, |program| program.ops().count()), 0, "{format}");
+            assert_eq!(now.main().map_or(0, |program| program.ops().count()), 0, "{format}");
             std::fs::remove_file(&out).or_else(|_| std::fs::remove_dir_all(&out)).expect("removed");
         }
     }
@@ -479,7 +479,7 @@ fn parameters_are_not_cast_below_a_program() {
             ..ConvertOptions::default()
         };
         let model = open(&source).expect("a model");
-        assert!(model.program.is_some());
+        assert!(model.main().is_some());
         let error = convert(model.clone(), &out, &options).expect_err("refused");
         assert!(matches!(error, Error::CastProgram), "{error}");
         assert_eq!(std::fs::read_dir(scratch.path()).expect("listed").count(), 0);

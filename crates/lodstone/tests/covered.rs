@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use lodstone::Location;
 use lodstone::{
-    ConvertOptions, Error, FormatError, Model, OpenOptions, Progress, Target, Verification,
-    WriteOptions, convert, open, open_record, open_with, seal, verify,
+    ConvertOptions, Error, FormatError, Model, OpenOptions, Programs, Progress, Target,
+    Verification, WriteOptions, convert, open, open_record, open_with, seal, verify,
 };
 
 fn root() -> PathBuf {
@@ -105,7 +105,8 @@ fn a_file_in_a_directory_below_that_of_its_seal_is_compared_by_every_path_to_it(
 fn a_variable_in_a_directory_of_its_own_is_compared_when_it_is_opened_alone() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut model = open(digits()).expect("a model");
-    (model.program, model.parameters[0].name) = (None, "sub/w".to_owned());
+    model.programs = Programs::default();
+    "sub/w".clone_into(&mut model.parameters[0].name);
     let path = dir.path().join("m");
     written(model, &path, "paddle-vars", true);
     let found = checked(&path.join("sub/w"));
@@ -240,7 +241,8 @@ fn a_file_that_is_written_anew_is_not_held_against_a_seal_above_it() {
 fn sealing_a_directory_as_it_is_takes_what_is_in_it_out_of_the_seals_below() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut model = open(digits()).expect("a model");
-    (model.program, model.parameters[0].name) = (None, "sub/w".to_owned());
+    model.programs = Programs::default();
+    "sub/w".clone_into(&mut model.parameters[0].name);
     let path = dir.path().join("m");
     written(model, &path, "paddle-vars", true);
     sealed(&path.join("sub/w"));
@@ -279,7 +281,7 @@ fn who_seals_what_is_written_over_a_sealed_model_is_not_warned() {
     let prefix = dir.path().join("net");
     written(model(), &prefix, "paddle", true);
     let params = dir.path().join("net.pdiparams");
-    let mut unnamed = Model { program: None, ..model() };
+    let mut unnamed = Model { programs: Programs::default(), ..model() };
     unnamed.parameters.iter_mut().for_each(|parameter| parameter.name.clear());
     assert_eq!(written(unnamed, &params, "paddle-params", true).len(), 1);
     // By a link, the seal is that beside the link.

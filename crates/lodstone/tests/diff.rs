@@ -328,7 +328,7 @@ fn a_renamed_parameter_is_renamed_in_the_program_too() {
     };
     let renamed = converted(digits(), dir.path(), "m.pdmodel", options);
     assert!(renamed.parameter("first.w_0").is_some());
-    let program = renamed.program.as_ref().expect("a program");
+    let program = renamed.main().expect("a program");
     assert!(program.ops().any(|op| op.input("Filter") == ["first.w_0"]));
     assert!(program.vars().all(|var| var.name != "conv2d_0.w_0"));
     let found = compared(digits(), &renamed);
@@ -350,7 +350,7 @@ fn a_renamed_parameter_is_renamed_in_the_program_too() {
 #[test]
 fn a_program_with_a_constant_that_is_no_number_is_the_same_as_itself() {
     let mut model = digits();
-    let program = model.program.as_mut().expect("a program");
+    let program = model.main_mut().expect("a program");
     let op = program.blocks[0].ops.last_mut().expect("an operator");
     let value = AttributeValue::Float(f32::NAN);
     op.attributes.push(Attribute { name: "threshold".to_owned(), value });

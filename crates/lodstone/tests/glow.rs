@@ -114,7 +114,7 @@ fn model_of(node: &Node, kind: ElemKind) -> Model {
         blocks: vec![block],
         ..Program::new(Dialect::Glow)
     };
-    Model { format: "onnx-glow".to_owned(), program: Some(program), ..Model::default() }
+    Model { format: "onnx-glow".to_owned(), programs: program.into(), ..Model::default() }
 }
 
 fn checked(path: &Path) -> Verification {
@@ -140,7 +140,7 @@ fn every_kind_of_node_goes_through_every_container() {
     let dir = tempfile::tempdir().expect("a directory");
     for (node, kind) in nodes().iter().zip(kinds.into_iter().cycle()) {
         let model = model_of(node, kind);
-        let said = format!("{:?}", model.program);
+        let said = format!("{:?}", model.main());
         for format in ["onnx-glow", "onnx-glow-text", "onnx-glow-zip"] {
             let path = dir.path().join("m");
             let to = Some(Target::Format(format.to_owned()));
@@ -149,12 +149,13 @@ fn every_kind_of_node_goes_through_every_container() {
             let mut again = open(&path).expect("a model");
             assert_eq!(again.format, format);
             // What it was read from is no part of what it says.
-            again.program.as_mut().expect("a program").residual.clear();
-            for op in again.program.iter_mut().flat_map(|p| &mut p.blocks).flat_map(|b| &mut b.ops)
+            again.main_mut().expect("a program").residual.clear();
+            for op in
+                again.main_mut().into_iter().flat_map(|p| &mut p.blocks).flat_map(|b| &mut b.ops)
             {
                 op.residual.clear();
             }
-            let again = without_residuals(format!("{:?}", again.program));
+            let again = without_residuals(format!("{:?}", again.main()));
             assert_eq!(again, without_residuals(said.clone()), "{} in {format}", node.kind);
             let verified = checked(&path);
             assert!(verified.whole, "{}: {:?}", node.kind, verified.findings);
@@ -172,7 +173,7 @@ fn an_attribute_that_a_node_is_made_from_is_missed() {
         let model = model_of(node, ElemKind::Int8Q);
         for (number, (name, _)) in node.members.iter().enumerate() {
             let mut lacking = model.clone();
-            let op = &mut lacking.program.as_mut().expect("a program").blocks[0].ops[0];
+            let op = &mut lacking.main_mut().expect("a program").blocks[0].ops[0];
             op.attributes.retain(|attribute| attribute.name != *name);
             let found = found(&lacking);
             let said = format!("expected the attribute `{name}`, found none");
@@ -189,7 +190,7 @@ fn an_attribute_that_a_node_is_made_from_is_missed() {
 fn what_glow_would_refuse_is_found() {
     let broken = |edit: &dyn Fn(&mut Program)| {
         let mut model = model_of(node("TopK").expect("a kind"), ElemKind::Int8Q);
-        edit(model.program.as_mut().expect("a program"));
+        edit(model.main_mut().expect("a program"));
         found(&model)
     };
     assert_eq!(broken(&|_| {}), Vec::<String>::new());

@@ -83,7 +83,8 @@ fn cases() -> Vec<(String, PathBuf, PathBuf)> {
                 let path = entry.unwrap().path();
                 let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
                 let theirs = glow.join(format!("golden/onnx__{name}.glowcustom.onnxtxt"));
-                let is_onnx = |model: Model| model.program.unwrap().dialect == Dialect::Onnx;
+                let is_onnx =
+                    |model: Model| model.programs.into_main().unwrap().dialect == Dialect::Onnx;
                 if theirs.is_file()
                     && is_onnx(open(&path).unwrap())
                     && !cases.iter().any(|(known, ..)| *known == name)
@@ -146,7 +147,7 @@ fn every_container_has_the_same_program() {
     let mut all = ["onnx-glow", "onnx-glow-text", "onnx-glow-zip"].map(|format| {
         let model = converted(&source, dir.path(), format).unwrap();
         assert_eq!(model.format, format);
-        let program = model.program.as_ref().unwrap();
+        let program = model.main().unwrap();
         assert_eq!(program.version, Some(7));
         assert_eq!(program.operator_versions, [(String::new(), 9)]);
         assert_eq!(program.blocks[0].name, "glow");
@@ -165,7 +166,7 @@ fn quantized(name: &str) -> Model {
 }
 
 fn op<'m>(model: &'m Model, kind: &str) -> &'m Op {
-    let main = &model.program.as_ref().unwrap().blocks[0];
+    let main = &model.main().unwrap().blocks[0];
     let found = main.ops.iter().find(|op| op.kind == kind);
     found.unwrap_or_else(|| panic!("no {kind} in {:?}", main.ops))
 }
@@ -208,7 +209,7 @@ fn a_bias_of_another_scale_keeps_numbers() {
     let conv = op(&model, "Glow_Convolution");
     assert_eq!(of_type(conv, "i1"), "float[4, 2, 1, 2]None");
     // The numbers that integers with a scale for each channel stand for.
-    let main = &model.program.as_ref().unwrap().blocks[0];
+    let main = &model.main().unwrap().blocks[0];
     let filter = main.ops.iter().find(|op| op.name == "conv_filter").unwrap();
     let numbers = model.parameter(&filter.input("")[0]).unwrap().data.bytes().unwrap();
     let number = f32::from_le_bytes(numbers[..4].try_into().unwrap());
@@ -265,7 +266,7 @@ fn program(input: Var, output: Var, ops: Vec<Op>) -> Model {
         blocks: vec![main],
         ..Program::new(Dialect::Onnx)
     };
-    Model { program: Some(program), ..Model::default() }
+    Model { programs: program.into(), ..Model::default() }
 }
 
 fn lowered(mut model: Model) -> Result<Model, String> {
@@ -282,7 +283,7 @@ fn properties_of_storage_are_kept() {
     let transpose = operator("", "Transpose", &["in"], &["out"]);
     let model = lowered(program(input, output, vec![transpose])).unwrap();
     assert!(glow::check(&model).is_empty(), "{:?}", glow::check(&model));
-    let main = &model.program.as_ref().unwrap().blocks[0];
+    let main = &model.main().unwrap().blocks[0];
     let said = |name: &str| {
         let var = main.vars.iter().find(|var| var.name == name).unwrap();
         let AttributeValue::String(text) = &var.attributes[0].value else { panic!() };
@@ -360,7 +361,7 @@ fn numbers_that_ask_for_too_much_are_refused() {
     let input = variable("in", DType::Float32, &[steps, 1, 1], "");
     let mut model =
         program(input, output, vec![operator("", "RNN", &["in", "w", "r"], &["", "out"])]);
-    model.program.as_mut().unwrap().blocks[0].ops[0].attributes = vec![long("hidden_size", 1)];
+    model.main_mut().unwrap().blocks[0].ops[0].attributes = vec![long("hidden_size", 1)];
     for name in ["w", "r"] {
         let data = lodstone_store::Blob::memory(vec![0; 4]);
         let tensor = lodstone_model::Tensor::dense(DType::Float32, vec![1, 1, 1], data);
@@ -377,7 +378,7 @@ fn doubling(depth: usize, leaf: Vec<Op>) -> Model {
         operator("own", &format!("f{number}"), &[from], &[to])
     };
     let mut model = program(value("x"), value("y"), vec![call(0, "x", "y")]);
-    let program = model.program.as_mut().unwrap();
+    let program = model.main_mut().unwrap();
     program.operator_versions.push(("own".to_owned(), 1));
     for number in 0..=depth {
         let next = || vec![call(number + 1, "x", "t"), call(number + 1, "t", "y")];
@@ -415,7 +416,7 @@ fn constants_are_there_once_however_often_they_are_reached() {
     constant.attributes = vec![attribute("value_floats", AttributeValue::Floats(vec![1.0, 2.0]))];
     let leaf = vec![constant, operator("", "Add", &["x", "k"], &["y"])];
     let model = lowered(doubling(6, leaf)).unwrap();
-    let ops = &model.program.as_ref().unwrap().blocks[0].ops;
+    let ops = &model.main().unwrap().blocks[0].ops;
     assert_eq!(ops.iter().filter(|op| op.kind == "Glow_Add").count(), 64);
     assert_eq!(model.parameters.len(), 1);
 }
@@ -464,7 +465,7 @@ impl Chance {
 
 /// Changes something of a model.
 fn damage(model: &mut Model, chance: &mut Chance) {
-    let blocks = &mut model.program.as_mut().unwrap().blocks;
+    let blocks = &mut model.programs.main_mut().unwrap().blocks;
     let number = chance.below(blocks.len());
     let block = &mut blocks[number];
     let all: Vec<String> = block.ops.iter().flat_map(Op::writes).map(str::to_owned).collect();

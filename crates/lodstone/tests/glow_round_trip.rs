@@ -126,7 +126,7 @@ fn files() -> BTreeMap<String, PathBuf> {
         let is_first = !files.contains_key(name) || end == "onnxtxt";
         let is_glow = |path: &Path| {
             open(path).is_ok_and(|model| {
-                model.program.is_some_and(|program| program.dialect == Dialect::Glow)
+                model.main().is_some_and(|program| program.dialect == Dialect::Glow)
             })
         };
         if ["onnx", "onnxtxt"].contains(&end) && is_first && is_glow(&path) {
@@ -178,7 +178,7 @@ fn a_program_of_glow_comes_back_or_is_listed() {
 
 /// What a file is as text of storage, by name.
 fn storage(model: &Model) -> BTreeMap<String, glow::Storage> {
-    let main = &model.program.as_ref().unwrap().blocks[0];
+    let main = &model.main().unwrap().blocks[0];
     let vars = main.vars.iter().map(|var| (&var.name, &var.attributes));
     let constants = model.parameters.iter().map(|p| (&p.name, &p.tensor.attributes));
     let said = vars.chain(constants).filter_map(|(name, attributes)| {
@@ -216,7 +216,7 @@ fn quantized_nodes_come_back_with_types_members_names_and_storage() {
         let mut known = HashMap::new();
         assert_eq!(ways(&original, &mut known), ways(&model, &mut known), "{file}");
         let nodes = |model: &Model| -> BTreeMap<String, String> {
-            let ops = model.program.as_ref().unwrap().ops();
+            let ops = model.main().unwrap().ops();
             let node = |op: &lodstone_model::Op| {
                 let types = match op.kind.as_str() {
                     glow::SAVE => of_type(op, "o1"),

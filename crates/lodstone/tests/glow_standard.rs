@@ -21,7 +21,7 @@ fn lowered(path: &Path) -> Result<Model, String> {
 
 /// The one node of a program, beside what saves it.
 fn node(model: &Model) -> Op {
-    let ops = model.program.as_ref().unwrap().ops();
+    let ops = model.main().unwrap().ops();
     let nodes: Vec<&Op> = ops.filter(|op| op.kind != glow::SAVE).collect();
     assert_eq!(nodes.len(), 1, "{nodes:?}");
     assert!(glow::check(model).is_empty(), "{:?}", glow::check(model));
@@ -140,7 +140,7 @@ fn tables_are_looked_up_by_nodes() {
     assert_eq!(of_type(&bag, "o0"), "float[2, 3]None");
     let model = written("SparseToDense", &[list("i", &[4]), ("v", 1, &[4, 2]), ("d", 1, &[9])], "");
     let model = model.unwrap();
-    let ops = model.program.as_ref().unwrap().ops();
+    let ops = model.main().unwrap().ops();
     let kinds: Vec<&str> = ops.map(|op| op.kind.as_str()).collect();
     let expected = ["Glow_Splat", "Glow_Reshape", "Glow_ScatterData", "Identity"];
     assert_eq!(kinds, expected);

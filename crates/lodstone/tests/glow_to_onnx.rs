@@ -38,11 +38,11 @@ fn load(path: &Path) -> Model {
 }
 
 fn is_glow(model: &Model) -> bool {
-    model.program.as_ref().is_some_and(|program| program.dialect == Dialect::Glow)
+    model.main().is_some_and(|program| program.dialect == Dialect::Glow)
 }
 
 fn program(model: &Model) -> &Program {
-    model.program.as_ref().expect("a program")
+    model.main().expect("a program")
 }
 
 /// The model in ONNX's operators, written and opened again; nothing is wrong with it.

@@ -44,7 +44,7 @@ fn programs(a: &Model, b: &Model) -> ProgramDifference {
 fn edited(path: &str, edit: impl FnOnce(&mut Program)) -> ProgramDifference {
     let before = model(path);
     let mut after = before.clone();
-    edit(after.program.as_mut().expect("a program"));
+    edit(after.main_mut().expect("a program"));
     programs(&before, &after)
 }
 
@@ -82,7 +82,7 @@ fn a_program_is_the_same_as_itself() {
     for path in MODELS {
         // Opened twice: constants are elsewhere, and equal.
         let report = programs(&model(path), &model(path));
-        let operators = model(path).program.expect("a program").ops().count();
+        let operators = model(path).programs.into_main().expect("a program").ops().count();
         assert!(report.same, "{path}: {report:?}");
         assert_eq!(report.equal, operators, "{path}");
         assert_eq!((report.ambiguous, report.moved), (0, 0), "{path}");
@@ -93,7 +93,7 @@ fn a_program_is_the_same_as_itself() {
 fn other_names_are_told_once_each_and_nothing_else() {
     for path in MODELS {
         let report = edited(path, rename_all);
-        let operators = model(path).program.expect("a program").ops().count();
+        let operators = model(path).programs.into_main().expect("a program").ops().count();
         assert_eq!(report.operators.len(), 0, "{path}: {:?}", report.operators);
         assert_eq!(report.equal, operators, "{path}");
         for (old, new) in &report.renamed {
@@ -110,7 +110,7 @@ fn each_edit_is_told_as_what_it_is() {
     let relu = |program: &Program| {
         program.blocks[0].ops.iter().position(|op| op.kind == "relu").expect("an operator")
     };
-    let at = relu(model(path).program.as_ref().expect("a program"));
+    let at = relu(model(path).main().expect("a program"));
 
     let report = edited(path, |program| {
         let ops = &mut program.blocks[0].ops;
@@ -195,7 +195,7 @@ fn onnx(ops: &[(&str, &[&str], &str)]) -> Model {
         ..Block::default()
     };
     let program = Program { blocks: vec![block], ..Program::new(Dialect::Onnx) };
-    Model { program: Some(program), ..Model::default() }
+    Model { programs: program.into(), ..Model::default() }
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn large_and_hostile_programs_end() {
 
     // A block inside itself, and blocks that are not there.
     let mut odd = onnx(&[("If", &["x"], "y"), ("If", &["x"], "z")]);
-    let ops = &mut odd.program.as_mut().expect("a program").blocks[0].ops;
+    let ops = &mut odd.main_mut().expect("a program").blocks[0].ops;
     ops[0].attributes =
         vec![Attribute { name: "then".to_owned(), value: AttributeValue::Block(0) }];
     ops[1].attributes =
@@ -291,7 +291,7 @@ fn what_goes_along_arrows_is_short() {
     let mut model = onnx(&[("Sum", &["x"; 1000], "y")]);
     let shape = Some(vec![Dim::Known(1); 10_000]);
     let value = ValueType::tensor(TensorType::new(DType::Float32, shape));
-    let main = &mut model.program.as_mut().expect("a program").blocks[0];
+    let main = &mut model.main_mut().expect("a program").blocks[0];
     main.inputs = vec!["x".to_owned()];
     main.vars = vec![Var { name: "x".to_owned(), value, ..Var::default() }];
     for format in [GraphFormat::Dot, GraphFormat::Mermaid] {
@@ -311,7 +311,7 @@ fn parameters_keep_their_names_in_programs() {
     let variable = old.trim_start_matches("arg:").to_owned();
     after.parameters[0] = Parameter { name: format!("{old}_2"), ..after.parameters[0].clone() };
     let names = HashMap::from([(variable.clone(), format!("{variable}_2"))]);
-    after.program.as_mut().expect("a program").rename(&names);
+    after.main_mut().expect("a program").rename(&names);
     let report = programs(&before, &after);
     assert!(report.operators.is_empty(), "{report:?}");
     assert_eq!(report.renamed, [(variable.clone(), format!("{variable}_2"))]);

@@ -84,7 +84,7 @@ fn bytes_that_are_no_model_and_models_without_a_format_are_errors() {
 fn the_name_of_a_path_asks_for_a_format() {
     let store = stored("examples/digits/paddle");
     let mut model = open(store.location("model")).unwrap();
-    model.program = None;
+    model.programs = lodstone::Programs::default();
     model.save(store.location("digits.safetensors")).unwrap();
     assert_eq!(open(store.location("digits.safetensors")).unwrap().format, "safetensors");
 }

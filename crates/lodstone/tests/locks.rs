@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use lodstone::checkpoint::{Container, Contents, Manager, ManagerOptions};
 use lodstone::runtime::Scope;
 use lodstone::{
-    ConvertOptions, DType, ExternalData, FORMATS, Loss, Model, OpenOptions, Target, WriteOptions,
-    convert, open_with, startup_beside,
+    ConvertOptions, DType, ExternalData, FORMATS, Loss, Model, OpenOptions, Programs, Target,
+    WriteOptions, convert, open_training, open_with,
 };
 use sha2::{Digest, Sha256};
 
@@ -141,11 +141,11 @@ fn digest(model: &Model, extension: &str, ways: Vec<ConvertOptions>) -> Option<S
 fn checkpoint(container: Container) -> String {
     let training = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits/training");
     let options = OpenOptions::default();
-    let model = open_with(&training, &options).expect("a model");
-    let startup = startup_beside(&training, &options).expect("a program").expect("there");
-    let main = model.program.as_ref().expect("a program");
+    let model = open_training(&training, None, &options).expect("a model");
+    let startup = model.programs.get(Programs::STARTUP).expect("a program");
+    let main = model.main().expect("a program");
     let scope = Scope::of(&model).expect("variables");
-    let contents = Contents::of(main, &startup, None).expect("contents");
+    let contents = Contents::of(main, startup, None).expect("contents");
     let snapshot = contents.snapshot(&scope).expect("values").with("epoch", 2);
     let dir = scratch();
     let options = ManagerOptions { container, ..ManagerOptions::default() };

@@ -134,7 +134,7 @@ fn giving(parameters: Vec<Parameter>) -> Model {
         blocks: vec![block],
         ..Program::new(Dialect::Onnx)
     };
-    Model { program: Some(program), parameters, ..Model::default() }
+    Model { programs: program.into(), parameters, ..Model::default() }
 }
 
 #[test]

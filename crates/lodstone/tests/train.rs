@@ -5,8 +5,8 @@ use lodstone::program::Network;
 use lodstone::program::layers::{self, Fc};
 use lodstone::program::optimizer::{Adam, Optimizer};
 use lodstone::{
-    DType, Inputs, Model, OpenOptions, Operand, Program, SampleOptions, Tensor, TrainOptions,
-    Training,
+    DType, Inputs, Model, OpenOptions, Operand, Program, Programs, SampleOptions, Tensor,
+    TrainOptions, Training,
 };
 
 /// What PaddlePaddle 2.6.2 made, with its variables, and what it is fed.
@@ -32,7 +32,7 @@ fn options() -> TrainOptions {
 /// step fails, no variable is another than before.
 fn train(change: impl FnOnce(&mut Program)) -> Result<Vec<f64>, String> {
     let mut model = model();
-    change(model.program.as_mut().unwrap());
+    change(model.main_mut().unwrap());
     train_model(&model)
 }
 
@@ -170,7 +170,7 @@ fn accumulators_of_other_extents_are_named_before_the_first_step() {
         "{said}"
     );
     // Declared so, too.
-    for var in &mut model.program.as_mut().unwrap().blocks[0].vars {
+    for var in &mut model.main_mut().unwrap().blocks[0].vars {
         if var.name == "conv2d_0.w_0_moment1_0" {
             var.value.tensor_type_mut().unwrap().shape.as_mut().unwrap().reverse();
         }
@@ -224,15 +224,18 @@ fn what_is_saved_goes_on_with_the_same_random_numbers_and_samples() {
     let dir = tempfile::tempdir().unwrap();
     let saved = dir.path().join("saved");
     let net = random_network();
-    let model = Model { program: Some(net.main), ..Model::default() };
+    let mut model = Model { programs: net.main.into(), ..Model::default() };
+    model.programs.insert(Programs::STARTUP, net.startup);
     let samples = SampleOptions { batch: Some(7), shuffle: Some(5) };
-    let options = TrainOptions { startup: Some(net.startup), samples, ..TrainOptions::default() };
+    let options = TrainOptions { samples, ..TrainOptions::default() };
     let mut training = Training::new(&model, data(), options.clone()).unwrap();
     for _ in 0..3 {
         training.step().unwrap();
     }
     training.save(&saved, &[("notes.txt", b"as they were")]).unwrap();
-    assert_eq!(lodstone::startup_beside(&saved, &OpenOptions::default()).unwrap(), options.startup);
+    let opened = lodstone::open_training(&saved, None, &OpenOptions::default()).unwrap();
+    let startup = opened.programs.get(Programs::STARTUP);
+    assert_eq!(startup, model.programs.get(Programs::STARTUP));
 
     let mut manager = Manager::open(dir.path().join("serials"), ManagerOptions::default()).unwrap();
     let serial = manager.save(training.done(), &training.snapshot().unwrap()).unwrap().serial;
@@ -240,7 +243,7 @@ fn what_is_saved_goes_on_with_the_same_random_numbers_and_samples() {
     let again = TrainOptions { resume: Some(serial), ..options };
     let mut resumed = Training::new(&model, data(), again.clone()).unwrap();
     assert_eq!(resumed.done(), 3);
-    let reopened = lodstone::open(&saved).unwrap();
+    let reopened = lodstone::open_training(&saved, None, &OpenOptions::default()).unwrap();
     let mut reopened = Training::new(&reopened, data(), again.clone()).unwrap();
     for _ in 0..3 {
         let runs = [&mut training, &mut resumed, &mut reopened];
@@ -256,7 +259,7 @@ fn what_is_saved_goes_on_with_the_same_random_numbers_and_samples() {
 /// emptied: it trains, or what is said names something of it.
 #[test]
 fn damaged_operators_are_refused_or_trained_and_nothing_else() {
-    let program = model().program.unwrap();
+    let program = model().programs.into_main().unwrap();
     let count = program.blocks[0].ops.len();
     let (mut refused, mut trained) = (0, 0);
     let mut tried = |result: Result<Vec<f64>, String>| match result {
@@ -294,4 +297,22 @@ fn damaged_operators_are_refused_or_trained_and_nothing_else() {
         }
     }
     assert!(refused > 100 && trained > 10, "{refused} refused, {trained} trained");
+}
+
+#[test]
+fn a_startup_program_that_a_format_has_no_place_for_is_reported() {
+    let model = lodstone::open_training(PROGRAM, None, &OpenOptions::default()).unwrap();
+    let plain = lodstone::open(PROGRAM).unwrap();
+    assert!(plain.programs.get(Programs::STARTUP).is_none());
+    let dir = tempfile::tempdir().unwrap();
+    for (format, held) in [("paddle", "one program"), ("safetensors", "tensors")] {
+        let to = Some(lodstone::Target::Format(format.to_owned()));
+        let options = lodstone::ConvertOptions { to, ..Default::default() };
+        let done = lodstone::convert(model.clone(), &dir.path().join(format), &options).unwrap();
+        let is_told = |warning: &String| {
+            warning.starts_with("the program `startup` (")
+                && warning.ends_with(&format!("was not written: {format} holds {held} only"))
+        };
+        assert!(done.report.warnings.iter().any(is_told), "{:?}", done.report.warnings);
+    }
 }

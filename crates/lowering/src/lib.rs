@@ -11,7 +11,7 @@ pub mod paddle;
 
 use std::fmt;
 
-use lodstone_model::{Dialect, Model, Report};
+use lodstone_model::{Dialect, Model, Programs, Report};
 use lodstone_schema::Findings;
 
 /// A program that cannot be said in other operators.
@@ -34,7 +34,7 @@ impl fmt::Display for LowerError {
 
 impl std::error::Error for LowerError {}
 
-/// Makes the program of a model one of `to`, and its parameters what that needs; what is lost is told in
+/// Makes the main program of a model one of `to`, and its parameters what that needs; what is lost is told in
 /// `report`. A model without a program, or with one of `to`, stays as it is.
 ///
 /// `None` if there is no way from the one to the other; then nothing is changed.
@@ -46,12 +46,19 @@ pub fn lower(
     to: Dialect,
     report: &mut Report,
 ) -> Option<Result<(), LowerError>> {
-    let from = model.program.as_ref()?.dialect;
+    let from = model.main()?.dialect;
     let way = match (from, to) {
         (Dialect::Glow, Dialect::Onnx) => glow::to_onnx,
         (Dialect::Onnx, Dialect::Glow) => glow::from_onnx,
         _ => return None,
     };
     let lowered = way(model, report).map_err(|findings| LowerError { to, findings });
-    Some(lowered.map(|lowered| *model = lowered))
+    Some(lowered.map(|mut lowered| {
+        for (name, program) in std::mem::take(&mut model.programs) {
+            if name != Programs::MAIN {
+                lowered.programs.insert(&name, program);
+            }
+        }
+        *model = lowered;
+    }))
 }

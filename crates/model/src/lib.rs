@@ -1,4 +1,4 @@
-//! What a model is: tensors, a program, parameters by name.
+//! What a model is: tensors, programs, parameters by name.
 //!
 //! No files, no rules of any framework. Readers build these values, writers take them apart, and
 //! everything between works on them. What a format says beyond them (unknown fields, presence,
@@ -15,6 +15,7 @@ mod lod;
 mod model;
 mod nested;
 mod program;
+mod programs;
 mod report;
 mod residual;
 mod tensor;
@@ -28,6 +29,7 @@ pub use lod::{Lod, LodError};
 pub use model::{Checksum, Model, Parameter};
 pub use nested::{MAX_DEPTH, Nested, TooDeep};
 pub use program::{Block, Dialect, Function, Op, Operand, Program, Var};
+pub use programs::Programs;
 pub use report::{Loss, Report, some};
 pub use residual::Residual;
 pub use tensor::{Dim, Indices, Kind, Layout, Packing, Quantization, Tensor, TensorType};

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use lodstone_store::{Blob, Progress};
 
-use crate::{Program, Report, Residual, Tensor};
+use crate::{Program, Programs, Report, Residual, Tensor};
 
-/// An optional program, parameters by name, and what the files say about themselves.
+/// Programs, parameters by name, and what the files say about themselves.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     /// The format it was read from: `paddle`, `safetensors`.
     pub format: String,
-    /// The topology, if the files hold one.
-    pub program: Option<Program>,
+    /// The topologies that the files hold: [`main`](Self::main) and others, or none.
+    pub programs: Programs,
     /// Tensors in the order of the file.
     pub parameters: Vec<Parameter>,
     /// Free-form facts of the file (safetensors' `__metadata__`).
@@ -48,6 +48,21 @@ pub struct Checksum {
 }
 
 impl Model {
+    /// The main program, if there is one.
+    pub fn main(&self) -> Option<&Program> {
+        self.programs.main()
+    }
+
+    /// The main program, for edits.
+    pub fn main_mut(&mut self) -> Option<&mut Program> {
+        self.programs.main_mut()
+    }
+
+    /// Makes a program the main one; the others stay.
+    pub fn set_main(&mut self, program: Program) {
+        self.programs.insert(Programs::MAIN, program);
+    }
+
     /// The parameter called `name`.
     pub fn parameter(&self, name: &str) -> Option<&Tensor> {
         self.parameters.iter().find(|p| p.name == name).map(|p| &p.tensor)
@@ -86,7 +101,7 @@ impl Model {
         let bytes = Blob::read_all(&distinct, progress)?;
         Blob::check_all_unchanged(&distinct)?;
         let parameters = self.parameters.iter_mut().map(|parameter| &mut parameter.tensor);
-        let constants = self.program.iter_mut().flat_map(Program::constants_mut);
+        let constants = self.programs.iter_mut().flat_map(Program::constants_mut);
         let tensors = parameters.chain(constants);
         for (blob, number) in tensors.flat_map(Tensor::blobs_mut).zip(numbers) {
             *blob = bytes.get(number).cloned().map(Blob::memory).unwrap_or_default();
@@ -94,9 +109,9 @@ impl Model {
         Ok(())
     }
 
-    /// All tensors: the parameters, then the constants of the program.
+    /// All tensors: the parameters, then the constants of the programs.
     pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
-        let constants = self.program.iter().flat_map(Program::constants);
+        let constants = self.programs.iter().flat_map(|(_, program)| program.constants());
         self.parameters.iter().map(|parameter| &parameter.tensor).chain(constants)
     }
 

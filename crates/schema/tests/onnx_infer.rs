@@ -70,7 +70,7 @@ fn model(vars: Vec<Var>, parameters: Vec<Parameter>, ops: Vec<Op>, outputs: &[&s
         blocks: vec![block],
         ..Program::new(Dialect::Onnx)
     };
-    Model { program: Some(program), parameters, ..Model::default() }
+    Model { programs: program.into(), parameters, ..Model::default() }
 }
 
 fn inferred(model: &Model) -> Inference {
@@ -126,7 +126,7 @@ fn unknown_extents_get_symbols_only_if_asked() {
     assert_eq!(shown(&infer(&model, &options), "n"), "int64[1, unknown_0]");
     // One that is taken is not given again.
     let taken = tensor(DType::Float32, &[Dim::Symbol(Arc::from("unknown_0"))]);
-    model.program.as_mut().unwrap().blocks[0].vars.push(var("other", taken));
+    model.main_mut().unwrap().blocks[0].vars.push(var("other", taken));
     assert_eq!(shown(&infer(&model, &options), "n"), "int64[1, unknown_1]");
 }
 
@@ -228,7 +228,7 @@ fn nested(deep: i32, last: i32) -> Model {
     };
     let vars = vec![var("c", tensor(DType::Bool, &[]))];
     let mut model = model(vars, Vec::new(), runs(1), &["y"]);
-    let blocks = &mut model.program.as_mut().unwrap().blocks;
+    let blocks = &mut model.main_mut().unwrap().blocks;
     for number in 1..=deep {
         let next = if number == deep { last } else { number + 1 };
         let (ops, outputs) = (runs(next), vec!["y".to_owned()]);
@@ -262,7 +262,7 @@ fn loops_in_loops_take_no_longer_than_the_program_warrants() {
         vec![var("n", tensor(DType::Int64, &[])), var("x", tensor(DType::Float32, &known(&[1])))];
     let main = vec![op("Loop", &["n", "", "x"], &["y"], &body(1))];
     let mut model = model(vars, Vec::new(), main, &["y"]);
-    let blocks = &mut model.program.as_mut().unwrap().blocks;
+    let blocks = &mut model.main_mut().unwrap().blocks;
     for number in 1..=depth {
         let concat = op("Concat", &["s", "s"], &["s2"], &[("axis", AttributeValue::Long(0))]);
         let inner = op("Loop", &["n", "", "s2"], &["s3"], &body(number + 1));
@@ -291,7 +291,7 @@ fn calls_that_multiply_are_left_unfinished() {
     };
     let vars = vec![var("x", tensor(DType::Float32, &known(&[1])))];
     let mut model = model(vars, Vec::new(), vec![call(1, &["x"], &["y"])], &["y"]);
-    let program = model.program.as_mut().unwrap();
+    let program = model.main_mut().unwrap();
     for number in 1..=count {
         let ops = match number == count {
             true => vec![op("Relu", &["a"], &["c"], &[])],
@@ -311,7 +311,7 @@ fn calls_that_multiply_are_left_unfinished() {
     let inference = inferred(&model);
     assert!(!inference.complete);
     // Without the doubling, all of it is known.
-    let program = model.program.as_mut().unwrap();
+    let program = model.main_mut().unwrap();
     for block in &mut program.blocks[1..] {
         block.ops.truncate(1);
         block.outputs = block.ops[0].outputs[0].args.clone();
@@ -327,7 +327,7 @@ fn a_function_sees_its_inputs_and_attributes_alone() {
     let axis = [("axis", AttributeValue::Long(1))];
     let call = Op { domain: "here".to_owned(), ..op("twice", &["x", ""], &["y"], &axis) };
     let mut model = model(vars, Vec::new(), vec![call], &["y"]);
-    let program = model.program.as_mut().unwrap();
+    let program = model.main_mut().unwrap();
     let given = AttributeValue::Reference { name: "axis".to_owned(), kind: 2 };
     let ops = vec![
         op("Concat", &["a", "a"], &["b"], &[("axis", given)]),

@@ -94,7 +94,7 @@ pub(super) fn read_text(
 
 /// Names the format that a model was read from.
 pub(super) fn name_format(model: &mut Model, container: Container) {
-    let dialect = model.program.as_ref().map_or(Dialect::Onnx, |program| program.dialect);
+    let dialect = model.main().map_or(Dialect::Onnx, |program| program.dialect);
     model.format = format_of(dialect, container).name.to_owned();
 }
 
@@ -186,7 +186,7 @@ fn model(
     for var in program.blocks.iter_mut().take(1).flat_map(|block| &mut block.vars) {
         var.persistable = named.contains(var.name.as_str());
     }
-    model.program = Some(program);
+    model.set_main(program);
     Ok(model)
 }
 

@@ -99,7 +99,7 @@ pub(super) struct Encoded {
 pub(super) fn encode(model: &Model, layout: Layout, same: bool) -> Result<Encoded> {
     let mut writer = Writer::new(model, layout, same);
     let bytes = writer.model(model, &model.parameters)?;
-    let then = model.program.as_ref().and_then(|program| program.residual.with_holes_of(OWNER));
+    let then = model.main().and_then(|program| program.residual.with_holes_of(OWNER));
     let is_unedited = then.is_some_and(|(then, _)| *then == bytes);
     if let Some((structure, [whole])) =
         model.residual.with_holes_of(VERBATIM).map(|(b, h)| (b, &**h))
@@ -261,7 +261,7 @@ impl Children for AsRead {
 
 impl<'m> Writer<'m> {
     fn new(model: &'m Model, layout: Layout, same: bool) -> Self {
-        let program = model.program.as_ref();
+        let program = model.main();
         let then = program.and_then(|program| program.residual.with_holes_of(OWNER));
         let holes = Holes::new(then.map(|(_, holes)| holes));
         Self { program, holes, outside: Outside::new(layout), same, depth: 0 }

@@ -74,7 +74,8 @@ pub(super) fn read(
     }
     let initialised: HashSet<&str> =
         model.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
-    let program = model.program.iter_mut().flat_map(|program| &mut program.blocks).take(1);
+    let program =
+        model.programs.main_mut().into_iter().flat_map(|program| &mut program.blocks).take(1);
     for var in program.flat_map(|block| &mut block.vars) {
         var.persistable = initialised.contains(var.name.as_str());
     }

@@ -43,13 +43,13 @@ impl Files {
             Parameter { name: format!("layer.{number:05}.weight"), tensor }
         };
         let parameters: Vec<_> = (0..tensors).map(parameter).collect();
-        let program = Some(program(&parameters, shape));
+        let programs = program(&parameters, shape).into();
         let model = Model { parameters, ..Model::default() };
         for name in [SAFETENSORS, PADDLE, MXNET] {
             convert(model.clone(), &files.at(name), &plain());
         }
         checkpoints::make(&files, &model);
-        convert(Model { program, ..model }, &files.at(ONNX), &plain());
+        convert(Model { programs, ..model }, &files.at(ONNX), &plain());
         let kind = (tensors, shape);
         for torch in peers.iter_mut().filter(|peer| peer.name == "torch") {
             torch.time("save", &files.at("model.safetensors"), &files.at(torch.file()), kind);

@@ -10,7 +10,7 @@ mod graph;
 mod pair;
 
 use lodstone_formats::called;
-use lodstone_model::{DType, Model, Parameter};
+use lodstone_model::{DType, Model, Parameter, Program, Programs};
 use lodstone_store::Progress;
 use serde::{Serialize, Serializer};
 
@@ -144,7 +144,8 @@ pub fn diff(mut a: Model, b: &Model, options: &DiffOptions) -> Result<Diff> {
         warnings.push(format!("tensors that were to be transposed and are no matrices: {others}"));
     }
     // By its parameters alone: the names of a program are compared as they are.
-    let program = a.program.take();
+    let mut programs = std::mem::take(&mut a.programs);
+    let program = programs.remove(Programs::MAIN);
     if !options.renames.is_empty() && options.renames.apply(&mut a)? == 0 {
         warnings.push("no tensor of the first model has a name that was to be changed".to_owned());
     }
@@ -190,7 +191,7 @@ pub fn diff(mut a: Model, b: &Model, options: &DiffOptions) -> Result<Diff> {
     }
     let only = |change: &Difference| matches!(*change.changes, [Change::Added | Change::Removed]);
     diff.same &= !diff.tensors.iter().any(only);
-    match (&program, &b.program) {
+    match (&program, b.main()) {
         (Some(a), Some(b)) if a.dialect == b.dialect => {
             let program = graph::programs(a, b)?;
             diff.same &= program.same;
@@ -206,7 +207,30 @@ pub fn diff(mut a: Model, b: &Model, options: &DiffOptions) -> Result<Diff> {
             diff.warnings.push(what.to_owned());
         }
     }
+    let mut others = b.programs.clone();
+    others.remove(Programs::MAIN);
+    for (name, program) in programs {
+        let other = others.remove(&name);
+        let is_comparable = |other: &Program| other.dialect == program.dialect;
+        let is_same = match other.filter(is_comparable) {
+            Some(other) => graph::programs(&program, &other)?.same,
+            None => false,
+        };
+        if !is_same {
+            diff.differ(&name);
+        }
+    }
+    others.iter().for_each(|(name, _)| diff.differ(name));
     Ok(diff)
+}
+
+impl Diff {
+    /// Notes that a program besides the main one differs.
+    fn differ(&mut self, name: &str) {
+        self.same = false;
+        self.warnings
+            .push(format!("the programs `{name}` differ, or only one of the models has it"));
+    }
 }
 
 fn absent() -> Error {

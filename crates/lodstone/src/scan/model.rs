@@ -11,7 +11,7 @@ use super::findings::Findings;
 
 /// What a model itself does and tells.
 pub(super) fn look(path: &Path, model: &Model, findings: &mut Findings) {
-    if let Some(program) = &model.program {
+    for (_, program) in model.programs.iter() {
         let conventions = conventions(program);
         operators(path, program, conventions, findings);
         let count = conventions.count_source(program);

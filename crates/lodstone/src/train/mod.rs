@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use lodstone_checkpoint::{Contents, RestoreOptions, Restored, Serial, Snapshot};
 use lodstone_formats::paddle::stream::{self, Layout};
 use lodstone_formats::{OpenOptions, paddle::program};
-use lodstone_model::{DType, Model, Program, Tensor, TensorType, ValueType, Var, some};
+use lodstone_model::{DType, Model, Program, Programs, Tensor, TensorType, ValueType, Var, some};
 use lodstone_program::{Network, loss};
 use lodstone_runtime::{Dirs, Executor, Prepared, RANDOM_STATE, Scope};
 use lodstone_schema::paddle::{interface, needed, saved};
 use lodstone_store::{Commit, Location, Output, Progress};
 
 use crate::numbers::decoder;
-use crate::{Error, Inputs, Renames, Result, dirs_beside};
+use crate::{Error, Inputs, Renames, Result, dirs_beside, open_with};
 use samples::Samples;
 
 /// The files of a program that trains, in its directory: what each step does, and what comes before the first.
@@ -32,8 +32,6 @@ const PARAMS: &str = "__params__";
 /// How a model is trained.
 #[derive(Clone, Debug, Default)]
 pub struct TrainOptions {
-    /// The program that gives variables their first values, where the model has none of them.
-    pub startup: Option<Program>,
     /// The variable that is the loss; what the program begins its gradients with if not given.
     pub loss: Option<String>,
     /// Other variables of one number each to watch.
@@ -80,7 +78,7 @@ pub struct Training {
 
 impl Training {
     /// Begins to train a model of PaddlePaddle, whose program computes gradients and changes parameters. Its variables
-    /// are those that it was opened with; where some are missing, the startup program is run before.
+    /// are those that it was opened with; where some are missing, its program `startup` is run before.
     ///
     /// `data` is what the program is fed; names that it does not know are left out.
     ///
@@ -88,7 +86,8 @@ impl Training {
     /// If the model has no program, it cannot be run, or trains nothing; an input or a variable is missing, or
     /// is not what the program declares.
     pub fn new(model: &Model, data: Inputs, options: TrainOptions) -> Result<Self> {
-        let program = model.program.as_ref();
+        let program = model.main();
+        let startup = model.programs.get(Programs::STARTUP).cloned();
         let program = program.ok_or_else(|| absent("the model has no program"))?.clone();
         let loss = match options.loss.as_deref().or_else(|| loss(&program)) {
             Some(loss) => loss.to_owned(),
@@ -111,7 +110,7 @@ impl Training {
         check_variables(&program, &scope)?;
         Ok(Self {
             program,
-            startup: options.startup,
+            startup,
             has_run_startup,
             step,
             scope,
@@ -231,7 +230,7 @@ fn first_values(model: &Model, program: &Program, options: &TrainOptions) -> Res
     let mut scope = Scope::default();
     let is_missing = |name: &&str| model.parameter(name).is_none();
     let lacks_some = needed(program).iter().any(is_missing);
-    let startup = options.startup.as_ref().filter(|_| lacks_some);
+    let startup = model.programs.get(Programs::STARTUP).filter(|_| lacks_some);
     if let Some(startup) = startup {
         Executor::default().run(startup, &mut scope, &[], &[], &options.dirs)?;
     }
@@ -268,15 +267,30 @@ fn said(options: SampleOptions) -> serde_json::Value {
     serde_json::json!({ "batch": options.batch, "shuffle": options.shuffle })
 }
 
-/// The program that gives the variables of the one at a path their first values: `startup_program` in its directory.
+/// Opens a model to train it: its program `startup`, which gives variables their first values, is the one in the file
+/// `startup`, or, if that is `None`, in the file `startup_program` in the directory of the model, if there is one.
 ///
 /// # Errors
-/// If it is there, and cannot be read.
-pub fn startup_beside(path: impl Into<Location>, options: &OpenOptions) -> Result<Option<Program>> {
-    match dirs_beside(path).read.map(|dir| dir.join(STARTUP)) {
-        Some(path) if path.is_there()? => open_program(&path, options).map(Some),
-        _ => Ok(None),
+/// As [`open_with`]; if the startup program is there, and cannot be read.
+pub fn open_training(
+    path: impl Into<Location>,
+    startup: Option<&Location>,
+    options: &OpenOptions,
+) -> Result<Model> {
+    let path = path.into();
+    let beside = || dirs_beside(&path).read.map(|dir| dir.join(STARTUP));
+    let startup = match startup {
+        Some(startup) => Some(open_program(startup, options)?),
+        None => match beside() {
+            Some(path) if path.is_there()? => Some(open_program(&path, options)?),
+            _ => None,
+        },
+    };
+    let mut model = open_with(&path, options)?;
+    if let Some(startup) = startup {
+        model.programs.insert(Programs::STARTUP, startup);
     }
+    Ok(model)
 }
 
 /// A program alone, whatever lies beside it.

@@ -451,7 +451,7 @@ fn write_as_another(model: &Model, path: &Path, out: &Path) {
     let format = FORMATS[usize::try_from(sum % FORMATS.len() as u64).expect("small")];
     write_as(model, path, out, format);
     // Operators of others are said in those of ONNX, which is more than to write them.
-    if model.program.as_ref().is_some_and(|program| program.dialect == Dialect::Glow) {
+    if model.main().is_some_and(|program| program.dialect == Dialect::Glow) {
         write_as(model, path, out, named("onnx").expect("a format"));
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn ways(
     model: &Model,
     known: &mut HashMap<String, usize>,
 ) -> BTreeMap<String, (String, usize)> {
-    let program = model.program.as_ref().unwrap();
+    let program = model.main().unwrap();
     let main = &program.blocks[0];
     let mut number = |way: String| {
         let next = known.len();

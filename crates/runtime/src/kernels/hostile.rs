@@ -47,7 +47,7 @@ fn subjects() -> Vec<(String, Subject)> {
     let subject = |name: String| {
         let mut model = open(&golden().join(format!("{name}.onnx")));
         upgrade(&mut model, newest_opset("").expect("known")).expect("upgraded");
-        let program = model.program.as_ref().expect("a program");
+        let program = model.main().expect("a program");
         let op = program.blocks[0].ops.last().expect("an operator").clone();
         let tensor = |name: &String| model.parameter(name).cloned();
         let inputs = op.input("").iter().map(tensor).collect();

@@ -74,7 +74,7 @@ fn run(mut model: Model) -> Result<(), String> {
             }
         }
     }
-    let program = model.program.as_ref().ok_or("there is no program")?;
+    let program = model.main().ok_or("there is no program")?;
     if let Some((_, version)) = program.operator_versions.iter().find(|(set, _)| set.is_empty()) {
         opset = *version;
     }
@@ -138,7 +138,7 @@ fn check(directory: &Path, is_whole: bool) -> usize {
     }
     for name in cases(directory) {
         let model = open(&directory.join(format!("{name}.onnx")));
-        let program = model.program.as_ref().expect("a program");
+        let program = model.main().expect("a program");
         let kinds: BTreeSet<&str> = program.ops().map(|op| op.kind.as_str()).collect();
         if kinds.iter().any(|kind| absent.contains_key(*kind)) {
             met.extend(kinds.iter().map(|kind| (*kind).to_owned()));
@@ -211,7 +211,8 @@ fn integers_wrap_around() {
 fn every_kernel_has_a_case() {
     let mut cased: BTreeSet<String> = BTreeSet::new();
     for name in cases(&golden()) {
-        let program = open(&golden().join(format!("{name}.onnx"))).program.expect("a program");
+        let program =
+            open(&golden().join(format!("{name}.onnx"))).programs.into_main().expect("a program");
         cased.extend(program.ops().map(|op| op.kind.clone()));
     }
     let kinds: BTreeSet<&str> = operators()

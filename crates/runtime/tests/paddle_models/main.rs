@@ -58,8 +58,7 @@ fn differences(case: &Value) -> Result<(), String> {
     let path = format!("../formats/tests/golden/paddle/{}", case["path"].as_str().unwrap());
     let model = open(&path, &OpenOptions::default());
     let feed = feed(&case["inputs"]);
-    let prepared =
-        Prepared::new(model.program.as_ref().unwrap(), &[]).map_err(|e| e.to_string())?;
+    let prepared = Prepared::new(model.main().unwrap(), &[]).map_err(|e| e.to_string())?;
     let mut scope = Scope::of(&model).unwrap();
     // Twice: what was prepared is run again.
     for _ in 0..2 {

@@ -36,7 +36,7 @@ fn network(release: &str, case: &Value) -> Model {
 fn failure(release: &str, case: &Value) -> Option<String> {
     let model = network(release, case);
     let loss = case["loss"].as_str().unwrap();
-    let prepared = match Prepared::new(model.program.as_ref().unwrap(), &[loss]) {
+    let prepared = match Prepared::new(model.main().unwrap(), &[loss]) {
         Ok(prepared) => prepared,
         Err(error) => return Some(error.to_string()),
     };
@@ -184,7 +184,7 @@ fn damaged_programs_that_train_are_answered() {
         for case in cases.iter().filter(is_meant) {
             let model = network(release, case);
             let before = Scope::of(&model).unwrap().with_memory(MEMORY);
-            for (what, program) in variants(model.program.as_ref().unwrap()) {
+            for (what, program) in variants(model.main().unwrap()) {
                 let mut scope = before.clone();
                 let Err(error) = run(&program, &mut scope, case) else {
                     trained += 1;

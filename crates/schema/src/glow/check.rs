@@ -17,7 +17,7 @@ use crate::Findings;
 /// What is wrong with a model by Glow's rules.
 pub fn check(model: &Model) -> Findings {
     let mut found = Findings::default();
-    let Some(program) = &model.program else { return found };
+    let Some(program) = model.main() else { return found };
     header(program, &mut found);
     let Some(main) = program.blocks.first() else {
         found.add("the model", "expected a graph, found none");

@@ -60,7 +60,7 @@ fn is_default(program: &Program, op: &Op, attribute: &Attribute) -> bool {
 
 /// Operators of Glow have no rules here.
 fn infer(model: &Model) -> Option<Inference> {
-    let program = model.program.as_ref().filter(|program| program.dialect == Dialect::Onnx);
+    let program = model.main().filter(|program| program.dialect == Dialect::Onnx);
     program.map(|_| infer::infer(model, &Options::default()))
 }
 

@@ -81,7 +81,7 @@ fn together(program: Program, mut model: Model, mut bundle: Bundle, params: &Loc
     bundle.layout = Layout::of(&model);
     bundle.params = params.name().map(str::to_owned);
     model.format = BUNDLE.name.to_owned();
-    model.program = Some(program);
+    model.set_main(program);
     bundle.remember(&mut model);
     model
 }
@@ -102,7 +102,7 @@ fn alone(mut program: Program, bundle: &Bundle, error: Option<Error>) -> Model {
         let names = some(missing);
         model.report.warn(format!("parameters of the program were not found: {names}"));
     }
-    model.program = Some(program);
+    model.set_main(program);
     bundle.remember(&mut model);
     model
 }

@@ -64,7 +64,7 @@ pub(super) fn write_symbol(
 
 fn program_of<'a>(model: &'a Model, format: &'static str) -> Result<&'a Program> {
     let what = || "a model without a program; `mxnet-params` holds parameters alone".to_owned();
-    model.program.as_ref().ok_or_else(|| Error::Incompatible { format, what: what() })
+    model.main().ok_or_else(|| Error::Incompatible { format, what: what() })
 }
 
 /// Fails if parameters that the program had are not there any more: they would become inputs.

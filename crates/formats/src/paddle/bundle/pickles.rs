@@ -160,7 +160,7 @@ fn program(path: &Location, early: &pickle::Early, options: &OpenOptions) -> Res
         .map(|(key, names)| (key.to_owned(), serde_json::Value::from(names.clone()).to_string()));
     let mut model = Model {
         format: "paddle-program-pickle".to_owned(),
-        program: Some(program),
+        programs: program.into(),
         metadata: metadata.collect(),
         ..Model::default()
     };

@@ -226,7 +226,7 @@ fn open_program(directory: &Location, name: &str, options: &OpenOptions) -> Resu
             model.format = format.to_owned();
         }
     }
-    model.program = Some(program);
+    model.set_main(program);
     bundle.remember(&mut model);
     check_lods(&mut model);
     Ok(model)

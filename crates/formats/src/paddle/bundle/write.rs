@@ -80,7 +80,7 @@ pub(super) fn write_saved(
 
 /// Writes a directory: a file for each variable, then the program, if there is one.
 pub(super) fn write_vars(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
-    if model.program.is_none() {
+    if model.main().is_none() {
         some_tensor(model, "paddle-vars")?;
     }
     let bundle = remembered(model, options);
@@ -94,7 +94,7 @@ pub(super) fn write_vars(model: &Model, path: &Location, options: &WriteOptions)
         let layout = Layout { align: options.align, ..layout };
         staged.write(name, |out| stream::write_record(out, name, tensor, layout))?;
     }
-    if let Some(program) = &model.program {
+    if let Some(program) = model.main() {
         // What was not in such a directory may have a name by which nobody looks in one.
         let known = bundle.directory && bundle.params.is_none();
         let name = bundle.program.filter(|_| known).unwrap_or_else(|| "__model__".to_owned());
@@ -194,7 +194,7 @@ fn encode(program: &Program, name: &str, options: &WriteOptions) -> Result<bytes
 
 fn program_of<'a>(model: &'a Model, format: &'static str) -> Result<&'a Program> {
     let what = || "a model without a program; `paddle-params` holds parameters alone".to_owned();
-    model.program.as_ref().ok_or_else(|| Error::Incompatible { format, what: what() })
+    model.main().ok_or_else(|| Error::Incompatible { format, what: what() })
 }
 
 /// Nothing could be told from a file or directory of nothing.

@@ -38,7 +38,7 @@ pub(super) struct Saved {
 /// The model of a graph.
 pub(super) fn finish(model: &Model, mut graph: Graph, saved: Vec<Saved>) -> Model {
     let live = live(&graph, &saved);
-    let declared = model.program.as_ref().and_then(|program| program.blocks.first());
+    let declared = model.main().and_then(|program| program.blocks.first());
     let vars = declared.map_or(&[][..], |block| block.vars.as_slice());
     let mut main = Block { parent: -1, name: "glow".to_owned(), ..Block::default() };
     let mut saves = Vec::new();
@@ -94,7 +94,7 @@ pub(super) fn finish(model: &Model, mut graph: Graph, saved: Vec<Saved>) -> Mode
     let mut metadata = model.metadata.clone();
     kinds::take(&mut metadata);
     Model {
-        program: Some(program),
+        programs: program.into(),
         parameters,
         metadata,
         residual: lodstone_model::Residual::default(),

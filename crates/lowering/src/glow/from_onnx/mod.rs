@@ -75,7 +75,7 @@ pub(crate) fn from_onnx(model: &Model, report: &mut Report) -> Result<Model, Fin
 
 /// What files of Glow have no place for. Who wrote the file is no loss: it is another one now.
 fn lose(model: &Model, report: &mut Report) {
-    let Some(program) = &model.program else { return };
+    let Some(program) = model.main() else { return };
     for fact in &program.attributes {
         let is_said = match &fact.value {
             AttributeValue::String(text) => !text.0.is_empty(),

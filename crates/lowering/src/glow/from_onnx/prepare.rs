@@ -25,7 +25,7 @@ const BROADCASTING: &[&str] =
 /// The program of a model in the newest operators.
 pub(super) fn prepare(model: &Model) -> Result<Model, Findings> {
     let mut prepared = model.clone();
-    if let Some(program) = &mut prepared.program {
+    if let Some(program) = prepared.main_mut() {
         mark(program);
         if let Some(main) = program.blocks.first_mut() {
             spelled::gather(main, &model.parameters);

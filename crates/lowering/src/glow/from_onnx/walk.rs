@@ -109,7 +109,7 @@ pub(super) struct Walked {
 /// Goes through the program of a model that [`prepare`](super::prepare) gave.
 pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
     let mut findings = Findings::default();
-    let Some(program) = &model.program else { return Err(findings) };
+    let Some(program) = model.main() else { return Err(findings) };
     let Some(main) = program.blocks.first() else {
         findings.add("the model", "expected a graph, found none");
         return Err(findings);

@@ -65,7 +65,7 @@ impl Work<'_> {
         };
         Model {
             format: self.model.format.clone(),
-            program: Some(program),
+            programs: program.into(),
             parameters,
             metadata,
             files: self.model.files.clone(),

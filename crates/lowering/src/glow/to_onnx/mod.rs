@@ -57,7 +57,7 @@ type Constants<'m> = HashMap<&'m str, &'m Tensor>;
 
 pub(crate) fn to_onnx(model: &Model, report: &mut Report) -> Result<Model, Findings> {
     let mut findings = Findings::default();
-    let Some(main) = model.program.as_ref().and_then(|program| program.blocks.first()) else {
+    let Some(main) = model.main().and_then(|program| program.blocks.first()) else {
         findings.add("the model", "expected a graph, found none");
         return Err(findings);
     };

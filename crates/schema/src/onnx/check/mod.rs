@@ -42,7 +42,7 @@ pub fn check(model: &Model) -> Findings {
 /// and name.
 pub fn check_with(model: &Model, inferred: &[HashMap<String, ValueType>]) -> Findings {
     let mut findings = Findings::default();
-    let Some(program) = &model.program else { return findings };
+    let Some(program) = model.main() else { return findings };
     let ir_version = ir_version(program, &mut findings);
     let imports = imports(program, ir_version, &mut findings);
     let checked = Checked { program, parameters: &model.parameters, inferred, ir_version };

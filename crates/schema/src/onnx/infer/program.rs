@@ -76,7 +76,7 @@ struct Walk<'p> {
 ///
 /// Integer constants are read where they are small. A model without a program has no values.
 pub fn infer(model: &Model, options: &Options) -> Inference {
-    let Some(program) = &model.program else {
+    let Some(program) = model.main() else {
         return Inference { complete: true, ..Inference::default() };
     };
     let mut walk = Walk::of(model, program, options);

@@ -167,7 +167,7 @@ pub fn upgrade_with(
     target: i64,
     inferred: &[HashMap<String, ValueType>],
 ) -> Result<(), UpgradeError> {
-    let program = model.program.as_ref().filter(|program| program.dialect == Dialect::Onnx);
+    let program = model.main().filter(|program| program.dialect == Dialect::Onnx);
     let Some(program) = program else { return Err(UpgradeError::NoOperators) };
     let newest = newest_opset("").unwrap_or_default();
     if !(1..=newest).contains(&target) {
@@ -205,7 +205,7 @@ pub fn upgrade_with(
         return Err(UpgradeError::Operators(findings));
     }
     declare(&mut changed, target);
-    model.program = Some(changed);
+    model.set_main(changed);
     Ok(())
 }
 
