@@ -6,6 +6,7 @@ use lodstone_program::{
     set_role,
 };
 use lodstone_runtime::{RANDOM_STATE, draws};
+use lodstone_schema::paddle::with_stop_gradient;
 use lodstone_store::{Commit, Location, Progress};
 
 use crate::container::PARAMS;
@@ -195,8 +196,8 @@ fn constant(value: u64, shape: &[i64], out: &Variable) -> Result<Op> {
 fn declare(program: &mut Program, var: &Variable, dtype: DType, persistable: bool) {
     let shape = Some(vec![Dim::Known(1)]);
     let value = TensorType::new(dtype, shape).into();
-    let (name, stop_gradient) = (var.name().to_owned(), true);
-    let var = Var { name, value, persistable, stop_gradient, ..Var::default() };
+    let var = Var { name: var.name().to_owned(), value, persistable, ..Var::default() };
+    let var = with_stop_gradient(var, true);
     if let Some(block) = program.blocks.first_mut() {
         block.vars.push(var);
     }

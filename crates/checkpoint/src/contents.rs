@@ -7,6 +7,7 @@ use lodstone_formats::paddle::program;
 use lodstone_model::{DType, Dim, Op, Parameter, Program, TensorType, Var};
 use lodstone_program::{LoadOptions, Placement, SCHEDULES, role};
 use lodstone_runtime::{RANDOM_STATE, Scope};
+use lodstone_schema::paddle::with_stop_gradient;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -124,7 +125,7 @@ pub(crate) fn random_state() -> Var {
     let shape = Some(vec![Dim::Known(2)]);
     let value = TensorType::new(DType::Int64, shape).into();
     let (name, persistable) = (RANDOM_STATE.to_owned(), true);
-    Var { name, value, persistable, stop_gradient: true, ..Var::default() }
+    with_stop_gradient(Var { name, value, persistable, ..Var::default() }, true)
 }
 
 impl Snapshot {

@@ -491,3 +491,43 @@ fn names_of_variables_do_not_leave_the_directory() {
         }
     }
 }
+
+#[test]
+fn what_only_paddlepaddle_has_is_no_attribute_and_clashes_with_none() {
+    use lodstone_model::{Attribute, AttributeValue, Block, Op, Reserved, Var};
+    use lodstone_schema::paddle::{
+        forward_block, is_target, need_check_feed, set_forward_block, set_is_target,
+        set_need_check_feed, set_stop_gradient, stop_gradient,
+    };
+    let (name, kind) = ("paddle.is_target".to_owned(), "f".to_owned());
+    let attribute = Attribute { name, value: AttributeValue::Bool(true) };
+    let plain = Op { kind, attributes: vec![attribute], ..Op::default() };
+    let mut target = Op { attributes: Vec::new(), ..plain.clone() };
+    set_is_target(&mut target, true);
+    let mut var = Var { value: lodstone_model::TensorType::default().into(), ..Var::default() };
+    set_stop_gradient(&mut var, true);
+    set_need_check_feed(&mut var, true);
+    let mut block =
+        Block { parent: -1, vars: vec![var], ops: vec![plain, target], ..Block::default() };
+    set_forward_block(&mut block, Some(-1));
+    let written = Program { blocks: vec![block], ..Program::new(Dialect::Paddle) };
+
+    let bytes = Blob::memory(program::write(&written).unwrap());
+    let read = program::read(&bytes, "a program", &Limits::default()).unwrap();
+    assert_eq!(read, written);
+    let [block] = &read.blocks[..] else { panic!("a block") };
+    assert_eq!(block.ops.iter().map(is_target).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(block.ops[0].attributes.len(), 1);
+    assert!(block.ops[1].attributes.is_empty());
+    assert!(need_check_feed(&block.vars[0]) && stop_gradient(&block.vars[0]));
+    assert_eq!(forward_block(block), Some(-1));
+
+    // Facts are equal in whichever order they were set, and gone when they are removed.
+    let mut other = Var::default();
+    set_need_check_feed(&mut other, true);
+    set_stop_gradient(&mut other, true);
+    assert_eq!(other.reserved, block.vars[0].reserved);
+    set_need_check_feed(&mut other, false);
+    set_stop_gradient(&mut other, false);
+    assert_eq!(other.reserved, Reserved::default());
+}

@@ -159,7 +159,9 @@ fn each_edit_is_told_as_what_it_is() {
     assert_eq!(report.operators[0].details[0].what, "input X");
 
     let report = edited(path, |program| {
-        program.blocks[0].vars[3].stop_gradient = !program.blocks[0].vars[3].stop_gradient;
+        let var = &mut program.blocks[0].vars[3];
+        let stops = lodstone_schema::paddle::stop_gradient(var);
+        lodstone_schema::paddle::set_stop_gradient(var, !stops);
     });
     assert!(report.operators.is_empty() && !report.same);
     assert!(report.details[0].what.starts_with("variable "), "{:?}", report.details);

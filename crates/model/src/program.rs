@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::{Attribute, AttributeValue, Parameter, Residual, Tensor, ValueType};
+use crate::{Attribute, AttributeValue, Parameter, Reserved, Residual, Tensor, ValueType};
 
 /// A topology: blocks of operators, the first of which is where it begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,8 +31,6 @@ pub struct Block {
     pub index: i32,
     /// The block whose names it sees; -1 for the first.
     pub parent: i32,
-    /// For a backward block, the forward one.
-    pub forward: Option<i32>,
     /// What it is called, where a dialect names blocks; empty otherwise.
     pub name: String,
     /// Variables declared here.
@@ -45,6 +43,8 @@ pub struct Block {
     pub outputs: Vec<String>,
     /// Tensors that are constants of this block; those of the first are the parameters of the model.
     pub initializers: Vec<Parameter>,
+    /// What only its dialect has.
+    pub reserved: Reserved,
     /// What the format said beyond this.
     pub residual: Residual,
 }
@@ -100,8 +100,8 @@ pub struct Op {
     pub outputs: Vec<Operand>,
     /// Its constants, in the order of the file.
     pub attributes: Vec<Attribute>,
-    /// Whether pruning has to keep it.
-    pub is_target: bool,
+    /// What only its dialect has.
+    pub reserved: Reserved,
     /// What the format said beyond this.
     pub residual: Residual,
 }
@@ -128,14 +128,12 @@ pub struct Var {
     pub value: ValueType,
     /// Whether it outlives a run: parameters, statistics, counters, and some holders.
     pub persistable: bool,
-    /// Whether what is fed to it has to fit its type.
-    pub need_check_feed: bool,
     /// Whether it is a trainable parameter.
     pub is_parameter: bool,
-    /// Whether gradients end here.
-    pub stop_gradient: bool,
     /// Its constants, in the order of the file.
     pub attributes: Vec<Attribute>,
+    /// What only its dialect has.
+    pub reserved: Reserved,
     /// What the format said beyond this.
     pub residual: Residual,
 }

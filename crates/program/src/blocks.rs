@@ -7,6 +7,7 @@
 
 use lodstone_model::{AttributeValue, Block, DType, Var};
 use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::paddle::with_stop_gradient;
 
 use crate::error::{Result, variable};
 use crate::known::written;
@@ -125,8 +126,8 @@ impl Network {
         let parent = parent.and_then(|parent| usize::try_from(parent).ok()).unwrap_or(0);
         let (name, value) = (self.name("_generated_var"), written(&info.value));
         let stop_gradient = self.stops(var.name());
-        let outer =
-            self.declare(parent, Var { name, value, stop_gradient, ..Var::default() }, info);
+        let outer = with_stop_gradient(Var { name, value, ..Var::default() }, stop_gradient);
+        let outer = self.declare(parent, outer, info);
         self.append(Operator::new("assign").input("X", [var]).output("Out", [&outer]))?;
         Ok(outer)
     }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use lodstone_lowering::paddle::{Given, lod_source, lower_op, native_outputs};
 use lodstone_model::{AttributeValue, Block, DType, Dialect, Dim, Holder, Op, Program, Var};
 use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::paddle::{set_stop_gradient, stop_gradient, with_stop_gradient};
 
 use crate::error::{Error, Result, variable};
 use crate::initializers::Initializer;
@@ -233,7 +234,8 @@ impl Network {
         for program in [&mut self.main, &mut self.startup] {
             let vars = program.blocks.iter_mut().flat_map(|block| &mut block.vars);
             for var in vars.filter(|var| var.name == made.name()) {
-                (var.is_parameter, var.stop_gradient) = (false, true);
+                var.is_parameter = false;
+                set_stop_gradient(var, true);
             }
         }
         Ok(made)
@@ -298,7 +300,7 @@ impl Network {
             }
             let stop_gradient = stops && info.value != Holder::StepScopes.into();
             let value = written(&info.value);
-            let var = Var { name, value, stop_gradient, ..Var::default() };
+            let var = with_stop_gradient(Var { name, value, ..Var::default() }, stop_gradient);
             self.declare(self.current, var, info);
         }
         if let Some(block) = self.main.blocks.get_mut(self.current) {
@@ -327,14 +329,14 @@ impl Network {
     pub(crate) fn stop(&mut self, name: &str, stops: bool) {
         let block = self.known.get(name).and_then(|known| self.main.blocks.get_mut(known.block));
         let vars = block.into_iter().flat_map(|block| &mut block.vars);
-        vars.filter(|var| var.name == name).for_each(|var| var.stop_gradient = stops);
+        vars.filter(|var| var.name == name).for_each(|var| set_stop_gradient(var, stops));
     }
 
     /// Whether gradients end at a variable.
     pub(crate) fn stops(&self, name: &str) -> bool {
         let block = self.known.get(name).and_then(|known| self.main.blocks.get(known.block));
         let var = block.and_then(|block| block.vars.iter().find(|var| var.name == name));
-        var.is_some_and(|var| var.stop_gradient)
+        var.is_some_and(stop_gradient)
     }
 
     /// Appends an operator with one output that matters; gives that.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use lodstone_model::{Block, Op, Program, ValueType, Var};
+use lodstone_schema::paddle::{forward_block, is_target, need_check_feed, set_forward_block};
 
 use crate::error::{Result, variable};
 use crate::role::{OPTIMIZES, role};
@@ -39,7 +40,7 @@ pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Prog
         let fed = touched.writes.iter().find(|name| is_fed(name) && needed.contains(name.as_str()));
         let is_needed = |name: &String| needed.contains(name.as_str()) && !is_fed(name);
         let keeps =
-            (op.is_target || touched.writes.iter().any(is_needed)) && role(op) & OPTIMIZES == 0;
+            (is_target(op) || touched.writes.iter().any(is_needed)) && role(op) & OPTIMIZES == 0;
         if let (true, Some(fed)) = (keeps, fed) {
             return variable(
                 fed,
@@ -60,7 +61,7 @@ pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Prog
         }
     }
     for target in targets {
-        let given = vars.get(target).is_some_and(|var| var.persistable || var.need_check_feed);
+        let given = vars.get(target).is_some_and(|var| var.persistable || need_check_feed(var));
         if !given && !computed.contains(target) {
             return variable(target, "it is neither computed nor given");
         }
@@ -77,7 +78,7 @@ fn replaced(name: &str, vars: &HashMap<&str, &Var>, touches: &[Touched]) -> Opti
         |touched: &Touched| touched.writes.contains(name),
     );
     let first = touches.iter().position(|touched| reads(touched) || writes(touched))?;
-    let is_data = vars.get(name).is_some_and(|var| var.need_check_feed);
+    let is_data = vars.get(name).is_some_and(|var| need_check_feed(var));
     (!is_data && touches.get(first).is_some_and(|touched| !reads(touched))).then_some(first)
 }
 
@@ -168,7 +169,8 @@ fn renumber(block: &mut Block, numbers: &HashMap<i32, i32>) {
     };
     new(&mut block.index);
     new(&mut block.parent);
-    block.forward = block.forward.and_then(|number| numbers.get(&number).copied());
+    let forward = forward_block(block).and_then(|number| numbers.get(&number).copied());
+    set_forward_block(block, forward);
     for attribute in block.ops.iter_mut().flat_map(|op| &mut op.attributes) {
         attribute.value.edit_blocks(new);
     }

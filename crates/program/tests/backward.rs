@@ -11,7 +11,7 @@ use lodstone_formats::paddle::program;
 use lodstone_model::{AttributeValue, Block, DType, Limits, Op, Operand, Program, Var};
 use lodstone_program::layers::{self, Fc};
 use lodstone_program::{Network, Variable, append_backward};
-use lodstone_schema::paddle::attribute;
+use lodstone_schema::paddle::{attribute, forward_block};
 use lodstone_store::Blob;
 
 const BACKWARD: i32 = 1;
@@ -39,7 +39,7 @@ fn role(op: &Op) -> i32 {
 /// The program before gradients were appended, and its loss.
 fn forward(program: &Program) -> (Program, Variable) {
     let mut forward = program.clone();
-    forward.blocks.retain(|block| block.forward.is_none_or(|forward| forward < 0));
+    forward.blocks.retain(|block| forward_block(block).is_none_or(|forward| forward < 0));
     let block = &mut forward.blocks[0];
     block.ops.retain(|op| role(op) & BACKWARD == 0);
     block.vars.retain(|var| !var.name.contains("@GRAD"));
@@ -106,7 +106,8 @@ fn is_of_branch(name: &str) -> bool {
 
 fn block_differences(ours: &Block, theirs: &Block) -> Vec<String> {
     let mut wrong = Vec::new();
-    let place = |block: &Block| (block.parent, block.forward.filter(|forward| *forward >= 0));
+    let place =
+        |block: &Block| (block.parent, forward_block(block).filter(|forward| *forward >= 0));
     if place(ours) != place(theirs) {
         wrong.push(format!("is in {:?}, expected {:?}", place(ours), place(theirs)));
     }

@@ -7,7 +7,7 @@ use lodstone_formats::paddle::stream::Expect;
 use lodstone_lowering::paddle as lowering;
 use lodstone_model::{Dialect, Op, Program};
 
-use lodstone_schema::paddle::EMPTY;
+use lodstone_schema::paddle::{EMPTY, forward_block};
 
 use crate::error::{Error, Place, Result};
 use crate::files;
@@ -186,7 +186,7 @@ impl Plan {
                 }
             };
             // Gradients see what the block left that they are of.
-            let forward = block.forward.and_then(|forward| usize::try_from(forward).ok());
+            let forward = forward_block(block).and_then(|forward| usize::try_from(forward).ok());
             let of = forward.filter(|forward| *forward < number).and_then(|it| scopes.get(it));
             for var in forward.and_then(|it| program.blocks.get(it)).map_or(&[][..], |it| &it.vars)
             {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lodstone_model::{Kind, Op, Program, Tensor};
 use lodstone_program::{Variable, append_backward};
-use lodstone_schema::paddle::{gradient_of, interface};
+use lodstone_schema::paddle::{gradient_of, interface, set_stop_gradient};
 
 use crate::budget::{Budget, Charge};
 use crate::error::{Error, Result};
@@ -88,7 +88,7 @@ impl Prepared {
         let mut program = program.clone();
         let vars = program.blocks.iter_mut().flat_map(|block| &mut block.vars);
         vars.filter(|var| by.contains(&var.name.as_str()))
-            .for_each(|var| var.stop_gradient = false);
+            .for_each(|var| set_stop_gradient(var, false));
         append_backward(&mut program, &Variable::named(value), &[])
             .map_err(|error| Error::Program(error.to_string()))?;
         let gradients: Vec<String> = by.iter().map(|name| gradient_of(name)).collect();

@@ -5,7 +5,7 @@ use lodstone_model::{
     Var,
 };
 use lodstone_schema::paddle::{
-    CALLSTACK, CONVENTIONS, interface, operator, saved, unknown_operators,
+    CALLSTACK, CONVENTIONS, interface, operator, saved, set_need_check_feed, unknown_operators,
 };
 
 fn var(name: &str, value: impl Into<ValueType>, persistable: bool) -> Var {
@@ -84,7 +84,7 @@ fn inputs_and_outputs_go_by_column_not_by_order() {
 #[test]
 fn what_is_declared_to_be_fed_is_the_input_where_nothing_is_fed() {
     let mut image = var("image", TensorType::default(), false);
-    image.need_check_feed = true;
+    set_need_check_feed(&mut image, true);
     let program = program(vec![image, var("other", TensorType::default(), false)], Vec::new());
     assert_eq!(interface(&program).inputs, ["image"]);
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use lodstone_model::{AttributeValue, Block, ByteString, Op, Operand, Program, Var};
-use lodstone_schema::paddle::{EMPTY, gradient_of};
+use lodstone_schema::paddle::{EMPTY, forward_block, gradient_of};
 
 use crate::error::{Error, Result};
 use crate::role::set;
@@ -52,7 +52,7 @@ pub(super) fn declaration<'p>(
         if let Some(place) = names.get(number).and_then(|names| names.get(name)) {
             return block.vars.get(*place);
         }
-        let around = [block.forward, Some(block.parent)].into_iter().flatten();
+        let around = [forward_block(block), Some(block.parent)].into_iter().flatten();
         next.extend(around.filter_map(|number| usize::try_from(number).ok()));
     }
     None

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{AttributeValue, Block, ByteString, Op, Program, Var};
 use lodstone_schema::onnx::infer::ValueInfo;
-use lodstone_schema::paddle::{gradient_of, gradient_ops};
+use lodstone_schema::paddle::{gradient_of, gradient_ops, set_forward_block, stop_gradient};
 
 use crate::error::{Error, Result, variable};
 use crate::known::Known;
@@ -107,7 +107,7 @@ pub fn append_backward(
 
 /// The variables of a block at which gradients end.
 fn stopped_in(block: &Block) -> HashSet<String> {
-    let stopped = block.vars.iter().filter(|var| var.stop_gradient);
+    let stopped = block.vars.iter().filter(|var| stop_gradient(var));
     stopped.map(|var| var.name.clone()).collect()
 }
 
@@ -186,7 +186,8 @@ impl Appending<'_> {
         let made = self.program.blocks.len();
         let [index, parent, of] =
             [made, target, forward].map(|block| i32::try_from(block).unwrap_or(i32::MAX));
-        let block = Block { index, parent, forward: Some(of), ..Block::default() };
+        let mut block = Block { index, parent, ..Block::default() };
+        set_forward_block(&mut block, Some(of));
         self.program.blocks.push(block);
         let ops = self.gradients(forward, made)?;
         if let Some(block) = self.program.blocks.get_mut(made) {

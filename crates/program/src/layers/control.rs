@@ -3,6 +3,7 @@
 //! [`Network::while_loop`] and [`Network::conditional_block`] are the operators themselves.
 
 use lodstone_model::{DType, Holder, Tensor, TensorType, ValueType, Var};
+use lodstone_schema::paddle::with_stop_gradient;
 
 use crate::error::{Result, variable};
 use crate::initializers::given;
@@ -70,7 +71,8 @@ pub fn create_array(net: &mut Network, dtype: DType) -> Result<Variable> {
     let name = net.name("array");
     let value = ValueType::from(Holder::TensorArray(TensorType::new(dtype, None)));
     let name = format!("{name}.out");
-    let var = Var { name, value: value.clone(), stop_gradient: true, ..Var::default() };
+    let var = Var { name, value: value.clone(), ..Var::default() };
+    let var = with_stop_gradient(var, true);
     Ok(net.declare(net.current, var, value.into()))
 }
 

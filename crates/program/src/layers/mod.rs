@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use lodstone_model::{DType, Dim, TensorType, ValueType, Var};
 use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::paddle::{set_need_check_feed, with_stop_gradient};
 
 use crate::error::{Result, variable};
 use crate::initializers::Initializer;
@@ -54,13 +55,10 @@ pub fn sequence_data(
     let of = |dims| TensorType { lod_level, ..TensorType::new(dtype, Some(dims)) };
     let info: ValueInfo = ValueType::tensor(of(dims)).into();
     let plain = |dim: &Option<u64>| dim.map_or(Dim::Unknown, Dim::Known);
-    let var = Var {
-        name: name.to_owned(),
-        value: of(shape.iter().map(plain).collect()).into(),
-        need_check_feed: true,
-        stop_gradient: true,
-        ..Var::default()
-    };
+    let value = of(shape.iter().map(plain).collect()).into();
+    let var = Var { name: name.to_owned(), value, ..Var::default() };
+    let mut var = with_stop_gradient(var, true);
+    set_need_check_feed(&mut var, true);
     net.declare(0, var, info)
 }
 

@@ -6,7 +6,7 @@ use lodstone_model::{
     AttributeValue, Block, DType, Dim, Op, Operand, Program, Tensor, ValueType, Var,
 };
 use lodstone_program::{Network, Variable};
-use lodstone_schema::paddle::{attributes, codes};
+use lodstone_schema::paddle::{attributes, codes, need_check_feed, stop_gradient};
 use lodstone_store::Blob;
 use serde_json::{Value, json};
 
@@ -190,8 +190,8 @@ impl Comparison {
         let flags = [
             ("persistable", ours.persistable),
             ("parameter", ours.is_parameter),
-            ("stop_gradient", ours.stop_gradient),
-            ("checked", ours.need_check_feed),
+            ("stop_gradient", stop_gradient(ours)),
+            ("checked", need_check_feed(ours)),
         ];
         let flags = flags.iter().filter(|(_, is)| *is).map(|(name, _)| *name);
         facts["flags"] = json!(flags.collect::<Vec<_>>());

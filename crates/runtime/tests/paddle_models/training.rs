@@ -8,6 +8,7 @@ use std::time::Duration;
 use lodstone_formats::OpenOptions;
 use lodstone_model::{AttributeValue, Block, Model, Op, Program};
 use lodstone_runtime::{Dirs, Error, Prepared, Scope};
+use lodstone_schema::paddle::set_forward_block;
 use lodstone_store::Progress;
 use serde_json::Value;
 
@@ -151,7 +152,7 @@ fn variants(program: &Program) -> Vec<(String, Program)> {
         }
         for forward in -1..=count {
             let what = format!("block {number} of the gradients of {forward}");
-            made.push((what, changed(&|block| block.forward = Some(forward))));
+            made.push((what, changed(&|block| set_forward_block(block, Some(forward)))));
             let what = format!("block {number} in {forward}");
             made.push((what, changed(&|block| block.parent = forward)));
         }

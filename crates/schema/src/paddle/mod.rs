@@ -12,9 +12,14 @@
 mod attributes;
 pub mod codes;
 mod gradients;
+mod reserved;
 
 pub use attributes::{Parameter, attribute, attributes};
 pub use gradients::{EMPTY, GRAD, gradient_of, gradient_ops, has_gradient};
+pub use reserved::{
+    forward_block, is_target, need_check_feed, set_forward_block, set_is_target,
+    set_need_check_feed, set_stop_gradient, stop_gradient, with_stop_gradient,
+};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
@@ -158,7 +163,7 @@ pub fn interface(program: &Program) -> Interface<'_> {
     };
     let mut inputs = in_order("feed", |op| op.output("Out"));
     if inputs.is_empty() {
-        let fed = program.vars().filter(|var| var.need_check_feed && !var.persistable);
+        let fed = program.vars().filter(|var| need_check_feed(var) && !var.persistable);
         inputs = fed.map(|var| var.name.as_str()).collect();
     }
     if inputs.is_empty() {

@@ -5,7 +5,9 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, Complex, Dialect, Holder, Layout, Limits, Op,
     Operand, Program, Residual, Scalar, TensorType, ValueType, Var,
 };
-use lodstone_schema::paddle::codes;
+use lodstone_schema::paddle::{
+    codes, set_forward_block, set_is_target, set_need_check_feed, set_stop_gradient,
+};
 use lodstone_store::Blob;
 
 use super::types::TensorDesc;
@@ -140,7 +142,7 @@ pub(super) fn block(message: &Message<'_>) -> Result<Block> {
                 let op = op(&field.message()?).map_err(|error| error.inside(place()))?;
                 block.ops.push(op);
             }
-            5 => block.forward = Some(field.i32()?),
+            5 => set_forward_block(&mut block, Some(field.i32()?)),
             _ => {}
         }
     }
@@ -165,9 +167,9 @@ pub(super) fn var(message: &Message<'_>) -> Result<Var> {
             }
             2 => once(&mut value, var_type(&field.message()?)?, &field)?,
             3 => var.persistable = field.bool()?,
-            4 => var.need_check_feed = field.bool()?,
+            4 => set_need_check_feed(&mut var, field.bool()?),
             5 => var.is_parameter = field.bool()?,
-            6 => var.stop_gradient = field.bool()?,
+            6 => set_stop_gradient(&mut var, field.bool()?),
             7 => var.attributes.push(var_attribute(&field.message()?)?),
             _ => {}
         }
@@ -298,7 +300,7 @@ pub(super) fn op(message: &Message<'_>) -> Result<Op> {
                 let read = attribute(&field.message()?).map_err(|error| error.inside(place()))?;
                 op.attributes.push(read);
             }
-            5 => op.is_target = field.bool()?,
+            5 => set_is_target(&mut op, field.bool()?),
             _ => {}
         }
     }

@@ -8,7 +8,7 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, Holder, Limits, Op, Operand, Program, Scalar, TensorType,
     ValueType, Var,
 };
-use lodstone_schema::paddle::codes;
+use lodstone_schema::paddle::{codes, forward_block, is_target, need_check_feed, stop_gradient};
 
 use super::types::TensorDesc;
 use super::{read, schema};
@@ -148,7 +148,7 @@ impl Node for Block {
         for op in &self.ops {
             out.bytes(4, &inner.bytes(op)?);
         }
-        if let Some(forward) = self.forward {
+        if let Some(forward) = forward_block(self) {
             out.int(5, forward);
         }
         Ok(out)
@@ -173,9 +173,9 @@ impl Node for Var {
         out.message(2, |out| out.raw(&kind.finish()));
         let flags = [
             (3, self.persistable),
-            (4, self.need_check_feed),
+            (4, need_check_feed(self)),
             (5, self.is_parameter),
-            (6, self.stop_gradient),
+            (6, stop_gradient(self)),
         ];
         for (number, _) in flags.into_iter().filter(|(_, set)| *set) {
             out.bool(number, true);
@@ -251,7 +251,7 @@ impl Node for Op {
         for value in &self.attributes {
             out.bytes(4, &attribute(value)?.finish());
         }
-        if self.is_target {
+        if is_target(self) {
             out.bool(5, true);
         }
         Ok(out)

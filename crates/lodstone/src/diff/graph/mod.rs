@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use lodstone_model::{Attribute, AttributeValue, Block, Op, Program, Tensor, ValueType, Var};
 use lodstone_schema::conventions;
+use lodstone_schema::paddle::stop_gradient;
 use serde::Serialize;
 
 use crate::Result;
@@ -477,7 +478,7 @@ fn declared(var: &Var) -> String {
     let flags = [
         (var.persistable, " persistable"),
         (var.is_parameter, " parameter"),
-        (var.stop_gradient, " stop_gradient"),
+        (stop_gradient(var), " stop_gradient"),
     ];
     flags.into_iter().filter(|(set, _)| *set).for_each(|(_, flag)| text += flag);
     text
