@@ -93,7 +93,7 @@ fn a_mutated_model_that_breaks_no_rule_breaks_none_when_it_is_upgraded() {
             if before.is_empty() {
                 right += 1;
                 let after = check(&model);
-                let ops: Vec<_> = program.iter().flat_map(Program::ops).collect();
+                let ops: Vec<_> = program.iter().flat_map(|program| program.ops()).collect();
                 assert!(after.is_empty(), "{}: {after:?}, of {ops:?}", entry.name);
             }
         }

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 
 use lodstone_formats::paddle::stream::{self, Expect};
 use lodstone_formats::{FORMATS, OpenOptions, WriteOptions, paddle, paddle::program};
-use lodstone_model::{AttributeValue, ByteString, Dialect, Limits, Model, Program, Scalar};
+use lodstone_model::{
+    AttributeValue, ByteString, Dialect, Limits, Model, Program, Scalar, Topology,
+};
 use lodstone_schema::paddle::interface;
 use lodstone_store::{Blob, Location};
 use support::facts::{Case, cases};
@@ -476,7 +478,8 @@ fn names_of_variables_do_not_leave_the_directory() {
             ..Default::default()
         };
         let block = lodstone_model::Block { parent: -1, vars: vec![var], ..Default::default() };
-        let program = Program { blocks: vec![block], ..Program::new(Dialect::Paddle) };
+        let program =
+            Program::from(Topology { blocks: vec![block], ..Topology::new(Dialect::Paddle) });
         let model = inside.join("__model__");
         std::fs::write(&model, program::write(&program).unwrap()).unwrap();
 
@@ -510,7 +513,7 @@ fn what_only_paddlepaddle_has_is_no_attribute_and_clashes_with_none() {
     let mut block =
         Block { parent: -1, vars: vec![var], ops: vec![plain, target], ..Block::default() };
     set_forward_block(&mut block, Some(-1));
-    let written = Program { blocks: vec![block], ..Program::new(Dialect::Paddle) };
+    let written = Program::from(Topology { blocks: vec![block], ..Topology::new(Dialect::Paddle) });
 
     let bytes = Blob::memory(program::write(&written).unwrap());
     let read = program::read(&bytes, "a program", &Limits::default()).unwrap();

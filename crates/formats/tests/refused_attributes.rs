@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use lodstone_formats::{WriteOptions, mxnet, named, paddle};
-use lodstone_model::{Attribute, AttributeValue, Block, Dialect, Model, Op, Operand, Program};
+use lodstone_model::{
+    Attribute, AttributeValue, Block, Dialect, Model, Op, Operand, Program, Topology,
+};
 
 /// A program of one operator with one attribute.
 fn program(dialect: Dialect, value: AttributeValue) -> Program {
@@ -12,7 +14,7 @@ fn program(dialect: Dialect, value: AttributeValue) -> Program {
     let op = Op { kind, name, outputs: vec![output], attributes, ..Op::default() };
     let outputs = vec!["y".to_owned()];
     let block = Block { parent: -1, ops: vec![op], outputs, ..Block::default() };
-    Program { blocks: vec![block], ..Program::new(dialect) }
+    Program::from(Topology { blocks: vec![block], ..Topology::new(dialect) })
 }
 
 #[test]

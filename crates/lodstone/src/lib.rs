@@ -64,7 +64,7 @@ pub use lodstone_formats::{
 pub use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Element, ElementError, Holder, Indices,
     Kind, Layout, Limits, Lod, Loss, Model, Nested, Op, Operand, Packing, Parameter, Program,
-    Programs, Quantization, Report, Tensor, TensorType, TooDeep, ValueType, Var, some,
+    Programs, Quantization, Report, Tensor, TensorType, TooDeep, Topology, ValueType, Var, some,
 };
 #[cfg(feature = "runtime")]
 pub use lodstone_program as program;

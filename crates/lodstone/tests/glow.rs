@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use lodstone::{
-    ConvertOptions, DefectKind, Dialect, Model, OpenOptions, Progress, Target, Verification,
-    convert, open, verify,
+    ConvertOptions, DefectKind, Dialect, Model, OpenOptions, Progress, Target, Topology,
+    Verification, convert, open, verify,
 };
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, DType, Op, Operand, Program, TensorType, Var,
@@ -107,13 +107,13 @@ fn model_of(node: &Node, kind: ElemKind) -> Model {
         outputs: vec!["out".to_owned()],
         ..Block::default()
     };
-    let program = Program {
+    let program = Program::from(Topology {
         version: Some(7),
         operator_versions: vec![(String::new(), 9)],
         attributes: vec![attribute("producer_name", text("GlowONNXModelWriter"))],
         blocks: vec![block],
-        ..Program::new(Dialect::Glow)
-    };
+        ..Topology::new(Dialect::Glow)
+    });
     Model { format: "onnx-glow".to_owned(), programs: program.into(), ..Model::default() }
 }
 

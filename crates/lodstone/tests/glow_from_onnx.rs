@@ -11,7 +11,7 @@ mod graphs;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use lodstone::{ConvertOptions, Loss, Model, Target, convert, open};
+use lodstone::{ConvertOptions, Loss, Model, Target, Topology, convert, open};
 use lodstone_lowering::lower;
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Function, Op, Operand, Parameter,
@@ -260,12 +260,12 @@ fn program(input: Var, output: Var, ops: Vec<Op>) -> Model {
         ops,
         ..Block::default()
     };
-    let program = Program {
+    let program = Program::from(Topology {
         version: Some(10),
         operator_versions: vec![(String::new(), 21), ("com.facebook.glow".to_owned(), 1)],
         blocks: vec![main],
-        ..Program::new(Dialect::Onnx)
-    };
+        ..Topology::new(Dialect::Onnx)
+    });
     Model { programs: program.into(), ..Model::default() }
 }
 
@@ -380,6 +380,7 @@ fn doubling(depth: usize, leaf: Vec<Op>) -> Model {
     let mut model = program(value("x"), value("y"), vec![call(0, "x", "y")]);
     let program = model.main_mut().unwrap();
     program.operator_versions.push(("own".to_owned(), 1));
+    let program: &mut Topology = program;
     for number in 0..=depth {
         let next = || vec![call(number + 1, "x", "t"), call(number + 1, "t", "y")];
         let ops = if number < depth { next() } else { leaf.clone() };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use lodstone::{
-    Diff, DiffOptions, GraphFormat, Model, OperatorChange, ProgramDifference, diff, open,
+    Diff, DiffOptions, GraphFormat, Model, OperatorChange, ProgramDifference, Topology, diff, open,
     write_graph,
 };
 use lodstone_model::{
@@ -196,7 +196,7 @@ fn onnx(ops: &[(&str, &[&str], &str)]) -> Model {
         outputs: vec!["y".to_owned()],
         ..Block::default()
     };
-    let program = Program { blocks: vec![block], ..Program::new(Dialect::Onnx) };
+    let program = Program::from(Topology { blocks: vec![block], ..Topology::new(Dialect::Onnx) });
     Model { programs: program.into(), ..Model::default() }
 }
 

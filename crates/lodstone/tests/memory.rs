@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use lodstone::{
     Blob, Block, ConvertOptions, DType, Dialect, DiffOptions, Dim, ExternalData, Loss, Model, Op,
-    OpenOptions, Operand, Parameter, Program, Progress, Target, Tensor, TensorType, ValueType, Var,
-    WriteOptions, convert, diff, open, seal, verify,
+    OpenOptions, Operand, Parameter, Program, Progress, Target, Tensor, TensorType, Topology,
+    ValueType, Var, WriteOptions, convert, diff, open, seal, verify,
 };
 
 /// Counts the bytes that the process holds, on all threads.
@@ -128,12 +128,12 @@ fn giving(parameters: Vec<Parameter>) -> Model {
         outputs: parameters.iter().map(|parameter| out(&parameter.name)).collect(),
         ..Block::default()
     };
-    let program = Program {
+    let program = Program::from(Topology {
         version: Some(10),
         operator_versions: vec![(String::new(), 21)],
         blocks: vec![block],
-        ..Program::new(Dialect::Onnx)
-    };
+        ..Topology::new(Dialect::Onnx)
+    });
     Model { programs: program.into(), parameters, ..Model::default() }
 }
 

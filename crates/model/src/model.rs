@@ -101,7 +101,7 @@ impl Model {
         let bytes = Blob::read_all(&distinct, progress)?;
         Blob::check_all_unchanged(&distinct)?;
         let parameters = self.parameters.iter_mut().map(|parameter| &mut parameter.tensor);
-        let constants = self.programs.iter_mut().flat_map(Program::constants_mut);
+        let constants = self.programs.iter_mut().flat_map(|program| program.constants_mut());
         let tensors = parameters.chain(constants);
         for (blob, number) in tensors.flat_map(Tensor::blobs_mut).zip(numbers) {
             *blob = bytes.get(number).cloned().map(Blob::memory).unwrap_or_default();

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use crate::{Attribute, AttributeValue, Parameter, Reserved, Residual, Tensor, ValueType};
 
-/// A topology: blocks of operators, the first of which is where it begins.
+/// What a [`Program`](crate::Program) consists of: blocks of operators, the first of which is where it begins.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Program {
+pub struct Topology {
     /// The framework whose conventions it follows.
     pub dialect: Dialect,
     /// The framework's version as it encodes it, if it says one.
@@ -183,7 +183,7 @@ fn args_of<'a>(operands: &'a [Operand], slot: &str) -> &'a [String] {
     operands.iter().find(|operand| operand.slot == slot).map_or(&[], |operand| &operand.args)
 }
 
-impl Program {
+impl Topology {
     /// Nothing yet.
     pub fn new(dialect: Dialect) -> Self {
         Self {

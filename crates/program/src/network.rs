@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use lodstone_lowering::paddle::{Given, lod_source, lower_op, native_outputs};
-use lodstone_model::{AttributeValue, Block, DType, Dialect, Dim, Holder, Op, Program, Var};
+use lodstone_model::{
+    AttributeValue, Block, DType, Dialect, Dim, Holder, Op, Program, Topology, Var,
+};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{set_stop_gradient, stop_gradient, with_stop_gradient};
 
@@ -64,10 +66,12 @@ impl Default for Network {
 impl Network {
     /// Nothing yet.
     pub fn new() -> Self {
-        let empty = || Program {
-            version: Some(RELEASE),
-            blocks: vec![Block { parent: -1, ..Block::default() }],
-            ..Program::new(Dialect::Paddle)
+        let empty = || {
+            Program::from(Topology {
+                version: Some(RELEASE),
+                blocks: vec![Block { parent: -1, ..Block::default() }],
+                ..Topology::new(Dialect::Paddle)
+            })
         };
         let (names, known) = (HashMap::new(), HashMap::new());
         Self { main: empty(), startup: empty(), names, known, current: 0 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use lodstone_model::{Block, Op, Program, ValueType, Var};
+use lodstone_model::{Block, Op, Program, Topology, ValueType, Var};
 use lodstone_schema::paddle::{forward_block, is_target, need_check_feed, set_forward_block};
 
 use crate::error::{Result, variable};
@@ -157,7 +157,7 @@ fn assemble(program: &Program, main: &Block, ops: Vec<Op>) -> Program {
     for block in &mut blocks {
         block.vars.retain(|var| named.contains(&var.name));
     }
-    Program { blocks, ..program.clone() }
+    Program::from(Topology { blocks, ..program.clone().into_topology() })
 }
 
 /// Numbers of blocks as they are when some are gone.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lodstone_model::{Kind, Op, Program, Tensor};
+use lodstone_model::{Kind, Op, Program, Revision, Tensor};
 use lodstone_program::{Variable, append_backward};
 use lodstone_schema::paddle::{gradient_of, interface, set_stop_gradient};
 
@@ -24,10 +24,10 @@ pub struct Prepared {
     max_steps: u64,
 }
 
-/// Runs programs, and keeps what it has prepared for the last of them.
+/// Runs programs, and keeps the last of them prepared, until a program of another [`Revision`] is run.
 #[derive(Debug, Default)]
 pub struct Executor {
-    last: Option<Prepared>,
+    last: Option<(Revision, Prepared)>,
 }
 
 impl Executor {
@@ -48,14 +48,13 @@ impl Executor {
         fetch: &[&str],
         dirs: &Dirs,
     ) -> Result<Vec<Tensor>> {
-        let last = self.last.take();
-        let same = |last: &Prepared| last.plan.program == *program && last.asks(fetch);
-        let prepared = match last.filter(same) {
-            Some(prepared) => prepared,
-            None => Prepared::new(program, fetch)?,
+        let (last, revision) = (self.last.take(), program.revision());
+        let prepared = match last {
+            Some((known, prepared)) if known == revision && prepared.asks(fetch) => prepared,
+            _ => Prepared::new(program, fetch)?,
         };
         let result = prepared.run(scope, feed, dirs);
-        self.last = Some(prepared);
+        self.last = Some((revision, prepared));
         result
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Function, Model, Op, Operand, Parameter,
-    Program, Tensor, TensorType, ValueType, Var,
+    Program, Tensor, TensorType, Topology, ValueType, Var,
 };
 use lodstone_schema::onnx::infer::{
     Bodies, Element, Inference, Options, ValueInfo, infer, infer_op, show_type,
@@ -64,12 +64,12 @@ fn model(vars: Vec<Var>, parameters: Vec<Parameter>, ops: Vec<Op>, outputs: &[&s
         ops,
         ..Block::default()
     };
-    let program = Program {
+    let program = Program::from(Topology {
         version: Some(10),
         operator_versions: vec![(String::new(), 23)],
         blocks: vec![block],
-        ..Program::new(Dialect::Onnx)
-    };
+        ..Topology::new(Dialect::Onnx)
+    });
     Model { programs: program.into(), parameters, ..Model::default() }
 }
 

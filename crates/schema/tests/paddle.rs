@@ -1,8 +1,8 @@
 //! PaddlePaddle's conventions, on programs made by hand.
 
 use lodstone_model::{
-    Attribute, AttributeValue, Block, Dialect, Holder, Op, Operand, Program, TensorType, ValueType,
-    Var,
+    Attribute, AttributeValue, Block, Dialect, Holder, Op, Operand, Program, TensorType, Topology,
+    ValueType, Var,
 };
 use lodstone_schema::paddle::{
     CALLSTACK, CONVENTIONS, interface, operator, saved, set_need_check_feed, unknown_operators,
@@ -26,10 +26,10 @@ fn op(kind: &str, input: (&str, &str), output: (&str, &str), col: Option<i32>) -
 }
 
 fn program(vars: Vec<Var>, ops: Vec<Op>) -> Program {
-    Program {
+    Program::from(Topology {
         blocks: vec![Block { parent: -1, vars, ops, ..Block::default() }],
-        ..Program::new(Dialect::Paddle)
-    }
+        ..Topology::new(Dialect::Paddle)
+    })
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Function, Indices, Kind, Limits, Model, Op,
-    Parameter, Program, Residual, Tensor, Var,
+    Parameter, Program, Residual, Tensor, Topology, Var,
 };
 use lodstone_schema::onnx::dtype::ir_version as ir_version_of;
 use lodstone_store::{Blob, Identity, Location};
@@ -527,12 +527,12 @@ fn tensors_alone(parameters: &[Parameter]) -> Program {
         name: "producer_name".to_owned(),
         value: AttributeValue::String("lodstone".into()),
     };
-    Program {
+    Program::from(Topology {
         version: Some(ir_version(parameters)),
         operator_versions: vec![(String::new(), OPERATORS)],
         attributes: vec![name],
-        ..Program::new(Dialect::Onnx)
-    }
+        ..Topology::new(Dialect::Onnx)
+    })
 }
 
 /// A version of the representation that everybody reads by now, or the first that has the types of these

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use lodstone::{
     Blob, Block, ConvertOptions, DType, Dialect, DiffOptions, Dim, ExternalData, Loss, Model, Op,
-    OpenOptions, Operand, Parameter, Program, Progress, Target, Tensor, TensorType, ValueType, Var,
-    WriteOptions,
+    OpenOptions, Operand, Parameter, Program, Progress, Target, Tensor, TensorType, Topology,
+    ValueType, Var, WriteOptions,
 };
 
 use crate::peers::Peer;
@@ -104,12 +104,12 @@ fn program(parameters: &[Parameter], shape: [u64; 2]) -> Program {
         outputs: vec![value.clone()],
         ..Block::default()
     };
-    Program {
+    Program::from(Topology {
         version: Some(10),
         operator_versions: vec![(String::new(), 21)],
         blocks: vec![block],
-        ..Program::new(Dialect::Onnx)
-    }
+        ..Topology::new(Dialect::Onnx)
+    })
 }
 
 impl Drop for Files {

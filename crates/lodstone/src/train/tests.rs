@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
-use lodstone_model::{Block, DType, Dialect, Dim, Lod, Program, Tensor, TensorType, Var};
+use lodstone_model::{Block, DType, Dialect, Dim, Lod, Program, Tensor, TensorType, Topology, Var};
 use lodstone_store::Blob;
 
 use super::SampleOptions;
@@ -20,7 +20,7 @@ fn program(vars: &[(&str, &[i64])]) -> Program {
         Var { name: (*name).to_owned(), value, ..Var::default() }
     };
     let block = Block { vars: vars.iter().map(var).collect(), ..Block::default() };
-    Program { blocks: vec![block], ..Program::new(Dialect::Paddle) }
+    Program::from(Topology { blocks: vec![block], ..Topology::new(Dialect::Paddle) })
 }
 
 /// The numbers from 0 on.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use lodstone_formats::{OpenOptions, numpy};
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, DType, Dialect, Kind, Lod, Op, Operand, Program,
-    Tensor, TensorType, Var,
+    Tensor, TensorType, Topology, Var,
 };
 use lodstone_store::{Blob, Location};
 use serde_json::Value as Json;
@@ -132,5 +132,9 @@ pub(crate) fn program(op: Op, feed: &[(&str, Tensor)]) -> Program {
     };
     let vars = names.iter().map(var).collect();
     let block = Block { parent: -1, vars, ops: vec![op], ..Block::default() };
-    Program { version: Some(RELEASE), blocks: vec![block], ..Program::new(Dialect::Paddle) }
+    Program::from(Topology {
+        version: Some(RELEASE),
+        blocks: vec![block],
+        ..Topology::new(Dialect::Paddle)
+    })
 }

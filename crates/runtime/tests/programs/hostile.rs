@@ -6,7 +6,7 @@ use std::path::Path;
 
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Op, Operand, Program,
-    TensorType, ValueType, Var,
+    TensorType, Topology, ValueType, Var,
 };
 use lodstone_program::{
     LoadOptions, Network, Placement, SaveOptions, Variable, load, persistables, save,
@@ -67,7 +67,7 @@ fn block(parent: i32, ops: Vec<Op>) -> Block {
 }
 
 fn program(blocks: Vec<Block>) -> Program {
-    Program { version: Some(2_006_002), blocks, ..Program::new(Dialect::Paddle) }
+    Program::from(Topology { version: Some(2_006_002), blocks, ..Topology::new(Dialect::Paddle) })
 }
 
 /// Runs `x` and `index` through a program; what is wrong with it. The scope and the directory stay as they were.
@@ -227,10 +227,10 @@ fn damaged_parameter_files_change_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let dirs = Dirs::one(dir.path());
         let options = SaveOptions { placement, ..SaveOptions::default() };
-        let mut saver = Program {
+        let mut saver = Program::from(Topology {
             blocks: vec![Block { ops: Vec::new(), ..net.main.blocks[0].clone() }],
-            ..net.main.clone()
-        };
+            ..net.main.clone().into_topology()
+        });
         save(&mut saver, &vars, "p", &options).unwrap();
         Executor::default().run(&saver, &mut started(&net), &[], &[], &dirs).unwrap();
         let mut loader = Network::new().main;

@@ -8,7 +8,7 @@ mod hostile;
 mod loads;
 mod records;
 
-use lodstone_model::{DType, Program, Tensor};
+use lodstone_model::{AttributeValue, DType, Program, Tensor};
 use lodstone_program::layers::{self, Conv2d, Fc, Pooling};
 use lodstone_program::{
     Form, LoadOptions, Network, Paths, Placement, SaveOptions, Variable, inference, load,
@@ -251,4 +251,24 @@ fn what_infers_is_left_of_what_trains() {
     let (once, again) = (run(&mut scope), run(&mut scope));
     assert_eq!(once[0].shape, [2, 10]);
     assert_eq!(values(&once[0]), values(&again[0]));
+}
+
+#[test]
+fn an_executor_runs_what_a_program_is_now() {
+    let mut net = Network::new();
+    let x = layers::data(&mut net, "x", &[Some(2)], DType::Float32);
+    let out = layers::scale(&mut net, &x, 2.0, 0.0).unwrap();
+    let (mut executor, mut scope) = (Executor::default(), Scope::default());
+    let feed = [("x", singles(&[2], |_| 1.0))];
+    let mut first = |program: &Program| {
+        let found = executor.run(program, &mut scope, &feed, &[out.name()], &Dirs::default());
+        values(&found.unwrap()[0])[0]
+    };
+    assert_eq!([first(&net.main), first(&net.main.clone())], [2.0, 2.0]);
+    for factor in [3.0_f32, 4.0] {
+        let attributes = &mut net.main.blocks[0].ops[0].attributes;
+        let scale = attributes.iter_mut().find(|attribute| attribute.name == "scale").unwrap();
+        scale.value = AttributeValue::Float(factor);
+        assert!([first(&net.main), first(&net.main)] == [factor; 2]);
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, DType, Dialect, Dim, Limits, Op, Operand,
-    Program, Residual, TensorType, Var,
+    Program, Residual, TensorType, Topology, Var,
 };
 use lodstone_schema::mxnet::{dtype_of, is_auxiliary, likely_parameters, output_suffix};
 use lodstone_store::Blob;
@@ -38,7 +38,7 @@ pub fn read(blob: &Blob, limits: &Limits) -> Result<Program> {
     let graph = parse(blob, &text)?;
     let version = graph.version();
     let mut reader = Reader::new(blob, limits, graph.has_numpy_shapes());
-    let mut program = Program { version, ..Program::new(Dialect::Mxnet) };
+    let mut program = Program::from(Topology { version, ..Topology::new(Dialect::Mxnet) });
     let mut open = VecDeque::from([(graph, -1)]);
     let mut next = 1;
     while let Some((graph, parent)) = open.pop_front() {

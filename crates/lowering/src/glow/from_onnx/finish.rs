@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, Dialect, Dim, Model, Op, Operand, Parameter,
-    Program, TensorType, ValueType, Var,
+    Program, TensorType, Topology, ValueType, Var,
 };
 use lodstone_schema::glow::{Member, PREFIX, SAVE, Storage, Type};
 
@@ -84,13 +84,13 @@ pub(super) fn finish(model: &Model, mut graph: Graph, saved: Vec<Saved>) -> Mode
         Parameter { name: constant.stored.name.clone(), tensor }
     });
     let parameters = parameters.collect();
-    let program = Program {
+    let program = Program::from(Topology {
         version: Some(IR_VERSION),
         operator_versions: vec![(String::new(), OPSET)],
         attributes: vec![text("producer_name", PRODUCER)],
         blocks: vec![main],
-        ..Program::new(Dialect::Glow)
-    };
+        ..Topology::new(Dialect::Glow)
+    });
     let mut metadata = model.metadata.clone();
     kinds::take(&mut metadata);
     Model {

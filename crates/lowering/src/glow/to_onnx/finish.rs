@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, Dialect, Loss, Model, Op, Program, Report,
+    Topology,
 };
 use lodstone_schema::glow::SAVE;
 
@@ -56,13 +57,13 @@ impl Work<'_> {
             ops,
             ..Block::default()
         };
-        let program = Program {
+        let program = Program::from(Topology {
             version: Some(IR_VERSION),
             operator_versions,
             attributes: vec![producer],
             blocks: vec![main],
-            ..Program::new(Dialect::Onnx)
-        };
+            ..Topology::new(Dialect::Onnx)
+        });
         Model {
             format: self.model.format.clone(),
             programs: program.into(),

@@ -24,7 +24,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::LazyLock;
 
-use lodstone_model::{Dialect, Model, Op, Program, ValueType};
+use lodstone_model::{Dialect, Model, Op, Program, Topology, ValueType};
 
 use self::change::Change;
 use self::known::Known;
@@ -218,7 +218,7 @@ fn used(versions: &[(String, i64)], ir_version: Option<i64>) -> Option<i64> {
 }
 
 /// Says which set of operators a program is of now.
-fn declare(program: &mut Program, target: i64) {
+fn declare(program: &mut Topology, target: i64) {
     let ir_version = ir_version_of_opset("", target).unwrap_or_default();
     if program.operator_versions.is_empty() {
         program.operator_versions.push((String::new(), target));
