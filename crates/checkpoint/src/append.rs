@@ -16,12 +16,18 @@ use crate::loader::{LOADER, build_checkpoint_loader, check_loader, is_checkpoint
 
 /// How operators save a checkpoint.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CheckpointOptions {
     /// After how many runs of the program each time; 1 for every run.
     pub every: u64,
     /// Which files the variables are in.
     pub placement: Placement,
 }
+
+lodstone_model::with_fields!(CheckpointOptions {
+    with_every(every: u64),
+    with_placement(placement: Placement),
+});
 
 impl Default for CheckpointOptions {
     /// After every run, in one file.
@@ -63,13 +69,13 @@ pub fn make_checkpoint(
         trained.vars().filter(|var| is_checkpointed(var) && takes(var)).cloned().collect();
     let names: Vec<Variable> = vars.iter().map(|var| Variable::named(&var.name)).collect();
     let before = trained.blocks.first().map_or(0, |block| block.ops.len());
-    let files = SaveOptions { placement: options.placement.clone(), ..SaveOptions::default() };
+    let files = SaveOptions::default().with_placement(options.placement.clone());
     save(&mut trained, &names, "", &files)?;
     let first = trained.blocks.first_mut();
     let mut saves = first.map(|block| block.ops.split_off(before)).unwrap_or_default();
     let records = Some(saves.iter().flat_map(Op::reads).map(str::to_owned).collect());
     let files =
-        LoadOptions { placement: options.placement.clone(), records, ..LoadOptions::default() };
+        LoadOptions::default().with_placement(options.placement.clone()).with_records(records);
     let loader = build_checkpoint_loader(&vars, Some(&begun), &files)?;
     check_loader(&loader, &trained)?;
     if let Some(counter) = counter {

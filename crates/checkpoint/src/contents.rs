@@ -108,7 +108,7 @@ impl Contents {
         let Some(placement) = placement else {
             return initialisers(&vars, &self.0.startup);
         };
-        let options = LoadOptions { placement, records: Some(records), ..LoadOptions::default() };
+        let options = LoadOptions::default().with_placement(placement).with_records(Some(records));
         build_checkpoint_loader(&vars, Some(&self.0.startup), &options)
     }
 }

@@ -13,12 +13,18 @@ use crate::loader::is_checkpointed;
 
 /// How a checkpoint is restored into a program.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct RestoreOptions {
     /// Whether what fits is loaded where not all does.
     pub partial: bool,
     /// Names of variables of the checkpoint, and what the program calls them.
     pub renames: BTreeMap<String, String>,
 }
+
+lodstone_model::with_fields!(RestoreOptions {
+    with_partial(partial: bool),
+    with_renames(renames: BTreeMap<String, String>),
+});
 
 /// What a restore did.
 #[derive(Clone, Debug, Default, Serialize)]

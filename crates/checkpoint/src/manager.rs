@@ -23,6 +23,7 @@ const NICENESS: i32 = 10;
 
 /// How serials are made.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ManagerOptions {
     /// How many serials are kept, the newest; all if nothing is said.
     pub keep: Option<usize>,
@@ -32,6 +33,12 @@ pub struct ManagerOptions {
     pub progress: Progress,
 }
 
+lodstone_model::with_fields!(ManagerOptions {
+    with_keep(keep: Option<usize>),
+    with_container(container: Container),
+    with_progress(progress: Progress),
+});
+
 /// Makes serials in a directory, which no other manager writes to as long as this one lives.
 ///
 /// ```
@@ -40,7 +47,7 @@ pub struct ManagerOptions {
 /// use lodstone_store::Blob;
 ///
 /// # let dir = std::env::temp_dir().join(format!("lodstone-doc-{}", std::process::id()));
-/// let mut manager = Manager::open(&dir, ManagerOptions { keep: Some(3), ..Default::default() })?;
+/// let mut manager = Manager::open(&dir, ManagerOptions::default().with_keep(Some(3)))?;
 /// let tensor = Tensor::dense(DType::Uint8, vec![3], Blob::memory(vec![1, 2, 3]));
 /// let snapshot = Snapshot::of_tensors([Parameter { name: "x".to_owned(), tensor }])?;
 /// manager.save(120, &snapshot.with("epoch", 2))?;

@@ -110,7 +110,7 @@ fn the_state_of_an_optimizer_and_its_schedule_come_back() {
         assert!(mismatch.extra.iter().any(|name| name.starts_with("batch_norm")), "{mismatch}");
         assert_eq!((mismatch.missing.len(), scope.names().count()), (0, 0), "{mismatch}");
 
-        let partial = RestoreOptions { partial: true, ..RestoreOptions::default() };
+        let partial = RestoreOptions::default().with_partial(true);
         let done = restore_models(&models, Some(&net.main), &mut scope, &partial).unwrap();
         let scheduler = &done.metadata["LR_Scheduler"];
         assert_eq!(scheduler["last_epoch"].as_i64(), Some(1), "{scheduler}");

@@ -36,7 +36,7 @@ fn restored(dir: &Path) -> Scope {
 
 fn combined() -> LoadOptions {
     let placement = Placement::Combined("params".to_owned());
-    LoadOptions { placement, ..LoadOptions::default() }
+    LoadOptions::default().with_placement(placement)
 }
 
 fn kinds(program: &Program) -> Vec<&str> {
@@ -54,7 +54,7 @@ fn a_program_that_trains_saves_itself_and_its_loader_brings_it_back() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("a/checkpoint");
         let (mut net, ..) = digits();
-        let options = CheckpointOptions { placement, ..CheckpointOptions::default() };
+        let options = CheckpointOptions::default().with_placement(placement);
         make_checkpoint(&dir, None, &mut net.startup, &mut net.main, &options).unwrap();
         assert_eq!(stale_saves(&net.main), []);
         let (mut scope, mut data) = (started(&net), Data::new());
@@ -88,7 +88,7 @@ fn it_saves_every_so_many_runs_and_goes_on_counting_when_it_is_resumed() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let (mut net, ..) = digits();
-    let options = CheckpointOptions { every: 3, ..CheckpointOptions::default() };
+    let options = CheckpointOptions::default().with_every(3);
     make_checkpoint(dir, None, &mut net.startup, &mut net.main, &options).unwrap();
     assert_eq!(net.main.blocks.len(), 2);
     let (mut scope, mut data, mut saved) = (started(&net), Data::new(), Vec::new());
@@ -115,7 +115,7 @@ fn it_saves_every_so_many_runs_and_goes_on_counting_when_it_is_resumed() {
 fn what_infers_is_left_without_the_operators_that_save() {
     let dir = tempfile::tempdir().unwrap();
     let (mut net, shares, _) = digits();
-    let options = CheckpointOptions { every: 3, ..CheckpointOptions::default() };
+    let options = CheckpointOptions::default().with_every(3);
     make_checkpoint(dir.path(), None, &mut net.startup, &mut net.main, &options).unwrap();
     let inferring = inference(&net.main, &["image"], &[shares.name()]).unwrap();
     let saves = |program: &Program| program.ops().any(|op| op.kind.starts_with("save"));
@@ -153,19 +153,19 @@ fn a_subset_of_a_merged_file_is_loaded_by_the_names_of_its_records() {
     let dir = tempfile::tempdir().unwrap();
     let (mut net, ..) = digits();
     let placement = Placement::Merged("params".to_owned());
-    let options = CheckpointOptions { placement, ..CheckpointOptions::default() };
+    let options = CheckpointOptions::default().with_placement(placement);
     make_checkpoint(dir.path(), None, &mut net.startup, &mut net.main, &options).unwrap();
     let (mut scope, mut data) = (started(&net), Data::new());
     train(&net.main, &mut scope, &mut data, 2, dir.path());
 
     let vars: Vec<Var> = net.main.vars().filter(|var| is_checkpointed(var)).cloned().collect();
     for part in vars.chunks(3) {
-        let unknown = LoadOptions { placement: options.placement.clone(), ..combined() };
+        let unknown = combined().with_placement(options.placement.clone());
         let error = build_checkpoint_loader(part, Some(&net.startup), &unknown).unwrap_err();
         assert!(error.to_string().contains("order"), "{error}");
 
         let records = saved_records(&net.main, "params").unwrap();
-        let known = LoadOptions { records, ..unknown };
+        let known = unknown.with_records(records);
         let loader = build_checkpoint_loader(part, Some(&net.startup), &known).unwrap();
         let mut again = Scope::default();
         Executor::default().run(&loader, &mut again, &[], &[], &Dirs::one(dir.path())).unwrap();
@@ -224,7 +224,7 @@ fn a_loader_that_misses_variables_is_refused_with_their_names_and_nothing_change
     let lost = |op: &lodstone_model::Op| op.writes().any(|name| name.contains("beta1_pow"));
     net.startup.blocks[0].ops.retain(|op| !lost(op));
     let before = net.clone();
-    let options = CheckpointOptions { every: 2, ..CheckpointOptions::default() };
+    let options = CheckpointOptions::default().with_every(2);
     let made =
         make_checkpoint(dir.path(), Some(&is_rate), &mut net.startup, &mut net.main, &options);
     let Err(Error::Incomplete { names }) = made else { panic!("{made:?}") };

@@ -316,7 +316,7 @@ fn a_snapshot_is_of_one_moment_and_copies_nothing() {
         }
         Ok(())
     });
-    let options = ManagerOptions { progress, ..ManagerOptions::default() };
+    let options = ManagerOptions::default().with_progress(progress);
     let mut manager = Manager::open(dir.path(), options).unwrap();
     let mut training = Training::begin();
     training.until(2);
@@ -348,7 +348,7 @@ fn a_save_in_the_background_that_fails_is_told_and_the_next_goes_on() {
             false => Ok(()),
         }
     });
-    let options = ManagerOptions { progress, ..ManagerOptions::default() };
+    let options = ManagerOptions::default().with_progress(progress);
     let mut manager = Manager::open(dir.path(), options).unwrap();
     assert!(manager.save_in_background(1, small(1)).is_none());
     let failed = manager.save_in_background(2, small(2)).unwrap();

@@ -42,7 +42,7 @@ fn all_that_does_not_fit_is_told_at_once() {
 
     // What fits is loaded, and a name is another by a map.
     let renames = BTreeMap::from([("fc_0.b_0".to_owned(), "bias".to_owned())]);
-    let options = RestoreOptions { partial: true, renames };
+    let options = RestoreOptions::default().with_partial(true).with_renames(renames);
     let restored = saved.serial.restore_for(&net.main, &mut scope, &options).unwrap();
     assert_eq!(restored.mismatch.missing, [""; 0]);
     assert_eq!(restored.mismatch.extra, ["@LR_DECAY_COUNTER@"]);
@@ -52,7 +52,7 @@ fn all_that_does_not_fit_is_told_at_once() {
     assert_eq!(restored.warnings, ["it was saved from another program"]);
 
     let renames = BTreeMap::from([("absent".to_owned(), "bias".to_owned())]);
-    let options = RestoreOptions { renames, ..options };
+    let options = options.with_renames(renames);
     let error = saved.serial.restore_for(&net.main, &mut scope, &options).unwrap_err();
     assert!(error.to_string().contains("`absent`"), "{error}");
 }
@@ -104,8 +104,7 @@ fn what_infers_takes_its_weights_out_of_a_checkpoint_of_training() {
     training.until(2);
     let saved = manager(dir.path(), 1).save(2, &training.snapshot()).unwrap();
     let (net, ..) = forward();
-    let (mut scope, options) =
-        (Scope::default(), RestoreOptions { partial: true, ..RestoreOptions::default() });
+    let (mut scope, options) = (Scope::default(), RestoreOptions::default().with_partial(true));
     let restored = saved.serial.restore_for(&net.main, &mut scope, &options).unwrap();
     assert_eq!(restored.mismatch.missing, [""; 0]);
     assert!(!restored.mismatch.extra.is_empty());

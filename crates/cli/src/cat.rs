@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
     let parameter = Parameter { name: String::new(), tensor };
     let model = Model { parameters: vec![parameter], ..Model::default() };
     let to = Some(Target::Format("npy".to_owned()));
-    lodstone::convert(model, at(output)?, &ConvertOptions { to, ..ConvertOptions::default() })?;
+    lodstone::convert(model, at(output)?, &ConvertOptions::default().with_to(to))?;
     let what = if name.is_empty() { "the tensor".to_owned() } else { format!("`{name}`") };
     say::note(&format!("wrote {what} to {}", output.display()));
     Ok(())

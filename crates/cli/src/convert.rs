@@ -18,19 +18,21 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
     });
     let progress = Progress::default();
     let allowed = |loss: &Loss| arguments.allow.iter().any(|name| name == loss.name());
-    let options = ConvertOptions {
-        to,
-        include: arguments.include.clone(),
-        exclude: arguments.exclude.clone(),
-        renames: arguments.rename.as_deref().map(Renames::load).transpose()?.unwrap_or_default(),
-        transpose: arguments.transpose.clone(),
-        cast: arguments.cast.as_deref().and_then(DType::from_name),
-        opset: arguments.opset,
-        input_shapes: arguments.input_shape.clone(),
-        allow: Loss::ALL.iter().copied().filter(allowed).collect(),
-        weights_only: arguments.weights_only,
-        strip_source: arguments.strip_source,
-        write: WriteOptions {
+    let options = ConvertOptions::default()
+        .with_to(to)
+        .with_include(arguments.include.clone())
+        .with_exclude(arguments.exclude.clone())
+        .with_renames(
+            arguments.rename.as_deref().map(Renames::load).transpose()?.unwrap_or_default(),
+        )
+        .with_transpose(arguments.transpose.clone())
+        .with_cast(arguments.cast.as_deref().and_then(DType::from_name))
+        .with_opset(arguments.opset)
+        .with_input_shapes(arguments.input_shape.clone())
+        .with_allow(Loss::ALL.iter().copied().filter(allowed).collect())
+        .with_weights_only(arguments.weights_only)
+        .with_strip_source(arguments.strip_source)
+        .with_write(WriteOptions {
             align: arguments.align,
             external_data: arguments.external_data.as_deref().map(|how| match how {
                 "one" => ExternalData::One,
@@ -41,8 +43,7 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
             seal: arguments.seal,
             progress: progress.clone(),
             ..WriteOptions::default()
-        },
-    };
+        });
     let total = model.nbytes();
     progress::cancel_when_asked(&progress)?;
     let out = at(&arguments.output)?;

@@ -24,13 +24,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let b = open(&arguments.b, arguments.params_b.as_deref())?;
     let progress = Progress::default();
     progress::cancel_when_asked(&progress)?;
-    let options = DiffOptions {
-        renames: arguments.rename.as_deref().map(Renames::load).transpose()?.unwrap_or_default(),
-        transpose: arguments.transpose.clone(),
-        rtol: arguments.rtol,
-        atol: arguments.atol,
-        progress: progress.clone(),
-    };
+    let options = DiffOptions::default()
+        .with_renames(
+            arguments.rename.as_deref().map(Renames::load).transpose()?.unwrap_or_default(),
+        )
+        .with_transpose(arguments.transpose.clone())
+        .with_rtol(arguments.rtol)
+        .with_atol(arguments.atol)
+        .with_progress(progress.clone());
     let [of_a, of_b] =
         [(&arguments.a, &a), (&arguments.b, &b)].map(|(path, model)| title(path, model));
     let found = progress::show(&progress, None, || lodstone::diff(a, &b, &options))?;

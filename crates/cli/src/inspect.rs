@@ -21,11 +21,8 @@ pub(crate) fn run(arguments: &Inspect) -> Result<(), Failure> {
     if arguments.layers {
         return by_layer(&lodstone::layers(&model), arguments.json);
     }
-    let options = InspectOptions {
-        hash: arguments.hash,
-        operators: arguments.json,
-        ..InspectOptions::default()
-    };
+    let options =
+        InspectOptions::default().with_hash(arguments.hash).with_operators(arguments.json);
     let inspection = lodstone::inspect(&model, &options)?;
     if arguments.json {
         return say::json(&inspection);

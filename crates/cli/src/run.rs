@@ -14,11 +14,10 @@ use crate::stores::at;
 /// Runs a model once.
 pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let inputs = inputs(&arguments.input, &arguments.lod)?;
-    let options = RunOptions {
-        dirs: dirs(arguments)?,
-        max_memory: arguments.max_memory,
-        max_steps: arguments.max_steps,
-    };
+    let options = RunOptions::default()
+        .with_dirs(dirs(arguments)?)
+        .with_max_memory(arguments.max_memory)
+        .with_max_steps(arguments.max_steps);
     let model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
     model.report.warnings.iter().for_each(|warning| say::warning(warning));
     let outputs = lodstone::run(&model, inputs, &options)?;
@@ -33,7 +32,7 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     };
     let made = Model { parameters: outputs, ..Model::default() };
     // Who asks for a format without names has seen them on the command line.
-    let options = ConvertOptions { allow: vec![Loss::Names], ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_allow(vec![Loss::Names]);
     let done = lodstone::convert(made, at(path)?, &options)?;
     done.report.warnings.iter().for_each(|warning| say::warning(warning));
     Ok(())

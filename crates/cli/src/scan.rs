@@ -13,11 +13,10 @@ use crate::{Answer, Failure, progress};
 pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Failure> {
     let progress = Progress::default();
     progress::cancel_when_asked(&progress)?;
-    let options = ScanOptions {
-        open: arguments.files.options(None)?,
-        ignore: arguments.ignore.clone(),
-        progress: progress.clone(),
-    };
+    let options = ScanOptions::default()
+        .with_open(arguments.files.options(None)?)
+        .with_ignore(arguments.ignore.clone())
+        .with_progress(progress.clone());
     let path = at(&arguments.path)?;
     let scan = || lodstone::scan(&path, &options);
     let found = progress::show(&progress, None, scan)?;

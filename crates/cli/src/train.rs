@@ -32,16 +32,21 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
         || ["main_program", "__model__"].iter().any(|name| arguments.path.ends_with(name));
     let open = |dir: &Path| Checkpoints::open(dir, arguments);
     let mut checkpoints = arguments.checkpoint.as_deref().map(open).transpose()?;
-    let options = TrainOptions {
-        loss: arguments.loss.clone(),
-        watch: arguments.watch.clone(),
-        samples: SampleOptions { batch: arguments.batch_size, shuffle: arguments.shuffle },
-        check_finite: arguments.check_finite,
-        dirs,
-        resume: checkpoints.as_mut().and_then(|checkpoints| checkpoints.newest.take()),
-        partial: arguments.partial,
-        renames: arguments.rename.as_deref().map(Renames::load).transpose()?.unwrap_or_default(),
-    };
+    let options = TrainOptions::default()
+        .with_loss(arguments.loss.clone())
+        .with_watch(arguments.watch.clone())
+        .with_samples(
+            SampleOptions::default()
+                .with_batch(arguments.batch_size)
+                .with_shuffle(arguments.shuffle),
+        )
+        .with_check_finite(arguments.check_finite)
+        .with_dirs(dirs)
+        .with_resume(checkpoints.as_mut().and_then(|checkpoints| checkpoints.newest.take()))
+        .with_partial(arguments.partial)
+        .with_renames(
+            arguments.rename.as_deref().map(Renames::load).transpose()?.unwrap_or_default(),
+        );
     let mut training = Training::new(&model, inputs(&arguments.data, &arguments.lod)?, options)?;
     if let Some(restored) = training.restored() {
         say::note(&format!("goes on after step {}", restored.step));
@@ -87,7 +92,7 @@ struct Checkpoints {
 
 impl Checkpoints {
     fn open(dir: &Path, arguments: &Train) -> Result<Self, Failure> {
-        let options = ManagerOptions { keep: arguments.keep, ..ManagerOptions::default() };
+        let options = ManagerOptions::default().with_keep(arguments.keep);
         let manager = Manager::open(dir, options)?;
         let newest = lodstone::checkpoint::latest(dir)?;
         if let Some(serial) = newest.as_ref().filter(|_| !arguments.resume) {

@@ -18,7 +18,7 @@ fn interrupt(directory: &Path) {
     });
     let write = WriteOptions { progress, ..WriteOptions::default() };
     let model = lodstone::open(root().join(DIGITS)).expect("a model");
-    let options = ConvertOptions { write, ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_write(write);
     lodstone::convert(model, directory.join("m.pdmodel"), &options).expect_err("interrupted");
 }
 

@@ -188,7 +188,7 @@ struct Compared {
 impl Compared {
     fn compare(&mut self, case: &Case, model: &Model) {
         self.count += 1;
-        let folded = Options { inputs: given(model, case), ..Options::default() };
+        let folded = Options::default().with_inputs(given(model, case));
         let ways =
             [("plain", &case.inferred, Options::default()), ("folded", &case.folded, folded)];
         for (what, theirs, options) in ways.into_iter().filter(|(_, theirs, _)| !theirs.is_empty())

@@ -175,7 +175,7 @@ fn a_scan_says_where_it_gave_up() {
     for content in [many, pickles] {
         assert!(found(&content).iter().any(|(how, _)| *how == "limit"));
     }
-    let limits = Limits { nodes: 10, ..Limits::default() };
+    let limits = Limits::default().with_nodes(10);
     let content = [b"\x80\x02".as_slice(), &b"N0".repeat(20), CALL].concat();
     let findings = pickle::scan(&blob(&content), &limits).expect("a scan");
     assert_eq!(findings.iter().map(|finding| finding.how).collect::<Vec<_>>(), ["limit"]);

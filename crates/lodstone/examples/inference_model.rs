@@ -42,7 +42,7 @@ fn learn(out: &Path) -> Result<(), Failure> {
     let own: HashSet<&str> = inferring.vars().map(|var| var.name.as_str()).collect();
     let is_own = |var: &Var| own.contains(var.name.as_str());
     let (checkpoint, options) =
-        (out.join("checkpoint"), CheckpointOptions { every: 50, ..CheckpointOptions::default() });
+        (out.join("checkpoint"), CheckpointOptions::default().with_every(50));
     make_checkpoint(&checkpoint, Some(&is_own), &mut net.startup, &mut net.main, &options)?;
     save_program(&inferring, out.join("program"), Form::Binary)?;
 

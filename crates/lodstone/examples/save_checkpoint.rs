@@ -26,7 +26,7 @@ fn main() -> Result<(), Failure> {
     let rate = layers::exponential_decay(&mut net, 0.004, 100, 0.9, false)?;
     Optimizer::new(Adam::default(), &rate).minimize(&mut net, &loss)?;
     // Behind the optimizer, so that all that it needs to go on is saved, and as it is after each step.
-    let options = CheckpointOptions { every: 20, ..CheckpointOptions::default() };
+    let options = CheckpointOptions::default().with_every(20);
     make_checkpoint(&checkpoint, None, &mut net.startup, &mut net.main, &options)?;
     save_program(&net.main, out.join("main"), Form::Binary)?;
     save_program(&net.startup, out.join("startup"), Form::Binary)?;

@@ -51,7 +51,7 @@ fn learn(out: &Path) -> Result<(), Failure> {
     println!();
 
     let placement = Placement::Combined("__params__".to_owned());
-    let options = SaveOptions { placement, ..SaveOptions::default() };
+    let options = SaveOptions::default().with_placement(placement);
     let mut saver = inferring.clone();
     saver.blocks.iter_mut().for_each(|block| block.ops.clear());
     save(&mut saver, &persistables(&inferring, |_| true), "", &options)?;

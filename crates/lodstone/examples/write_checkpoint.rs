@@ -32,7 +32,7 @@ fn main() -> Result<(), Failure> {
         return check(out);
     }
     let (mut net, checkpoint) = (network()?, out.join("checkpoint"));
-    let options = CheckpointOptions { every: STEPS, ..CheckpointOptions::default() };
+    let options = CheckpointOptions::default().with_every(STEPS);
     make_checkpoint(&checkpoint, None, &mut net.startup, &mut net.main, &options)?;
     save_program(&net.main, out.join("main"), Form::Binary)?;
 

@@ -18,6 +18,7 @@ use crate::{Error, Result};
 
 /// What to convert to, and what of a model.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ConvertOptions {
     /// The format; by the name of the output if not given.
     pub to: Option<Target>,
@@ -44,6 +45,21 @@ pub struct ConvertOptions {
     /// How to write; whether to keep what files were like follows from `to`.
     pub write: WriteOptions,
 }
+
+lodstone_model::with_fields!(ConvertOptions {
+    with_to(to: Option<Target>),
+    with_include(include: Vec<String>),
+    with_exclude(exclude: Vec<String>),
+    with_renames(renames: Renames),
+    with_transpose(transpose: Vec<String>),
+    with_cast(cast: Option<DType>),
+    with_opset(opset: Option<i64>),
+    with_input_shapes(input_shapes: Vec<(String, Vec<u64>)>),
+    with_allow(allow: Vec<Loss>),
+    with_weights_only(weights_only: bool),
+    with_strip_source(strip_source: bool),
+    with_write(write: WriteOptions),
+});
 
 /// A format to convert to.
 #[derive(Clone, Debug, PartialEq, Eq)]

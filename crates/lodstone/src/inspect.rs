@@ -160,6 +160,7 @@ pub struct OperatorInfo {
 
 /// How much to say about a model.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct InspectOptions {
     /// Whether to hash the elements of tensors, for which all of them are read.
     pub hash: bool,
@@ -168,6 +169,12 @@ pub struct InspectOptions {
     /// Told of every piece that is hashed.
     pub progress: Progress,
 }
+
+lodstone_model::with_fields!(InspectOptions {
+    with_hash(hash: bool),
+    with_operators(operators: bool),
+    with_progress(progress: Progress),
+});
 
 /// Says what is in a model.
 ///

@@ -81,6 +81,7 @@ pub fn dirs_beside(path: impl Into<Location>) -> Dirs {
 
 /// What a run may do.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct RunOptions {
     /// Where operators of the program may load and save.
     pub dirs: Dirs,
@@ -89,6 +90,12 @@ pub struct RunOptions {
     /// Operators that the run may take, those in loops each time; any number by default.
     pub max_steps: Option<u64>,
 }
+
+lodstone_model::with_fields!(RunOptions {
+    with_dirs(dirs: Dirs),
+    with_max_memory(max_memory: Option<u64>),
+    with_max_steps(max_steps: Option<u64>),
+});
 
 /// Runs the program of a model once; gives its outputs by name, in their order.
 ///

@@ -37,11 +37,9 @@ fn unrelated(dir: &Path, name: &str) {
     }
     model.programs = lodstone::Programs::default();
     model.residual.clear();
-    let options = lodstone::ConvertOptions {
-        to: Some(lodstone::Target::Format("paddle-params".to_owned())),
-        allow: lodstone::Loss::ALL.to_vec(),
-        ..lodstone::ConvertOptions::default()
-    };
+    let options = lodstone::ConvertOptions::default()
+        .with_to(Some(lodstone::Target::Format("paddle-params".to_owned())))
+        .with_allow(lodstone::Loss::ALL.to_vec());
     lodstone::convert(model, dir.join(name), &options).expect("written");
 }
 
@@ -155,7 +153,7 @@ fn a_file_beside_shards_that_is_none_of_them_is_told_or_refused() {
     let model = open(root().join("examples/digits/paddle")).expect("a model");
     let write =
         lodstone::WriteOptions { max_shard_size: Some(9000), ..lodstone::WriteOptions::default() };
-    let options = lodstone::ConvertOptions { weights_only: true, write, ..Default::default() };
+    let options = lodstone::ConvertOptions::default().with_weights_only(true).with_write(write);
     let first = lodstone::convert(model, dir.path().join("model.safetensors"), &options);
     let shard = first
         .expect("written")

@@ -65,15 +65,13 @@ fn what_a_format_can_hold_comes_back_from_it_and_the_rest_is_a_named_loss() {
             if model.parameters.is_empty() && format.name == "mxnet-npz" {
                 continue;
             }
-            let options = ConvertOptions {
-                to: Some(Target::Format(format.name.to_owned())),
-                ..ConvertOptions::default()
-            };
+            let options =
+                ConvertOptions::default().with_to(Some(Target::Format(format.name.to_owned())));
             let mut done = convert(model.clone(), &out, &options);
             // Without a way between the two frameworks, the tensors alone are kept.
             if matches!(done, Err(Error::NoLowering { .. })) {
                 assert!(!out.exists(), "{name} to {}", format.name);
-                let alone = ConvertOptions { weights_only: true, ..options.clone() };
+                let alone = options.clone().with_weights_only(true);
                 done = convert(model.clone(), &out, &alone);
             }
             match done {
@@ -126,8 +124,7 @@ fn tensor(values: &[f64]) -> Model {
 fn cast_to(model: Model, dtype: DType, allow: &[Loss]) -> Result<Tensor, Error> {
     let scratch = tempfile::tempdir().expect("a directory");
     let out = scratch.path().join("out.safetensors");
-    let options =
-        ConvertOptions { cast: Some(dtype), allow: allow.to_vec(), ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_cast(Some(dtype)).with_allow(allow.to_vec());
     convert(model, &out, &options)?;
     let mut tensor = open(&out)?.parameters.remove(0).tensor;
     tensor.data = Blob::memory(tensor.data.bytes()?);
@@ -229,7 +226,7 @@ fn a_model_of_2017_becomes_one_that_is_loaded_today() {
     // Each file keeps its own layout in a write-back, and gets today's otherwise.
     let write = |name: &str, to| {
         let out = scratch.path().join(name);
-        let options = ConvertOptions { to: Some(to), ..ConvertOptions::default() };
+        let options = ConvertOptions::default().with_to(Some(to));
         convert(open(&old).expect("a model"), &out, &options).expect("converted");
         out
     };
@@ -254,8 +251,7 @@ fn what_a_file_says_about_itself_is_lost_only_with_leave() {
     let refused = convert(model(), &out, &ConvertOptions::default());
     assert!(matches!(refused, Err(Error::Lossy(losses)) if losses.contains_key(&Loss::Metadata)));
     let allow = vec![Loss::Metadata];
-    convert(model(), &out, &ConvertOptions { allow, ..ConvertOptions::default() })
-        .expect("allowed");
+    convert(model(), &out, &ConvertOptions::default().with_allow(allow)).expect("allowed");
 }
 
 #[test]
@@ -268,12 +264,10 @@ fn a_pickle_keeps_what_it_says_in_its_own_format_and_loses_it_by_name_elsewhere(
 
     // Cast and chosen, it is the same objects.
     let out = scratch.path().join("out.pdopt");
-    let options = ConvertOptions {
-        to: Some(Target::Same),
-        exclude: vec!["*beta*".to_owned()],
-        cast: Some(DType::Float64),
-        ..ConvertOptions::default()
-    };
+    let options = ConvertOptions::default()
+        .with_to(Some(Target::Same))
+        .with_exclude(vec!["*beta*".to_owned()])
+        .with_cast(Some(DType::Float64));
     convert(model(), &out, &options).expect("converted");
     let back = open(&out).expect("a model");
     assert_eq!(back.metadata["LR_Scheduler"], model().metadata["LR_Scheduler"]);
@@ -303,8 +297,7 @@ fn bits_that_a_pickle_has_no_name_for_are_a_named_loss() {
         let refused = convert(model.clone(), &out, &ConvertOptions::default());
         assert!(matches!(refused, Err(Error::Lossy(losses)) if losses.contains_key(&Loss::DType)));
         let allow = vec![Loss::DType];
-        convert(model, &out, &ConvertOptions { allow, ..ConvertOptions::default() })
-            .expect("allowed");
+        convert(model, &out, &ConvertOptions::default().with_allow(allow)).expect("allowed");
         let back = open(&out).expect("a model");
         assert_eq!(back.parameters[0].tensor.dtype, becomes);
         assert!(!back.report.warnings.is_empty(), "it says what they may be");
@@ -361,7 +354,7 @@ fn sparse_tensors_are_taken_apart_only_with_leave() {
     let refused = convert(model.clone(), &out, &ConvertOptions::default());
     assert!(matches!(refused, Err(Error::Lossy(_))));
     let allow = vec![Loss::SelectedRows];
-    convert(model, &out, &ConvertOptions { allow, ..ConvertOptions::default() }).expect("allowed");
+    convert(model, &out, &ConvertOptions::default().with_allow(allow)).expect("allowed");
     let back = open(&out).expect("a model");
     let kept = back.parameter("0.rows").expect("rows");
     assert_eq!(kept.data.bytes().expect("bytes"), rows.bytes().expect("bytes"));
@@ -372,10 +365,10 @@ fn sparse_tensors_are_taken_apart_only_with_leave() {
 fn row_sparse_tensors_and_selected_rows_are_the_same_where_rows_ascend() {
     let scratch = tempfile::tempdir().expect("a directory");
     let out = |name: &str| scratch.path().join(name);
-    let to = |format: &str| ConvertOptions {
-        to: Some(Target::Format(format.to_owned())),
-        include: vec!["rows".to_owned(), "no rows".to_owned()],
-        ..ConvertOptions::default()
+    let to = |format: &str| {
+        ConvertOptions::default()
+            .with_to(Some(Target::Format(format.to_owned())))
+            .with_include(vec!["rows".to_owned(), "no rows".to_owned()])
     };
     let there = open(golden().join("mxnet/1.9.1/sparse.params")).expect("a model");
     convert(there.clone(), out("paddle"), &to("paddle-vars")).expect("lossless");
@@ -400,7 +393,7 @@ fn row_sparse_tensors_and_selected_rows_are_the_same_where_rows_ascend() {
     }
     // Rows that repeat mean their sum: MXNet has no such thing.
     let repeated = open(golden().join("paddle/1.8.5/repeated_rows.selectedrows")).expect("a model");
-    let options = ConvertOptions { include: Vec::new(), ..to("mxnet-params") };
+    let options = to("mxnet-params").with_include(Vec::new());
     let refused = convert(repeated, out("repeated.params"), &options);
     assert!(
         matches!(refused, Err(Error::Lossy(losses)) if losses.contains_key(&Loss::SelectedRows))
@@ -415,7 +408,7 @@ fn parts_of_sparse_tensors_have_names_of_their_own() {
     let refused = convert(model.clone(), &out, &ConvertOptions::default());
     assert!(matches!(refused, Err(Error::Lossy(losses)) if losses[&Loss::Sparse].len() == 5));
     let allow = vec![Loss::Sparse];
-    convert(model, &out, &ConvertOptions { allow, ..ConvertOptions::default() }).expect("allowed");
+    convert(model, &out, &ConvertOptions::default().with_allow(allow)).expect("allowed");
     let back = open(&out).expect("a model");
     let shape = |name: &str| back.parameter(name).map(|tensor| tensor.shape.clone());
     assert_eq!(shape("csr"), Some(vec![5]));
@@ -441,16 +434,13 @@ fn a_program_of_another_framework_is_refused_unless_the_weights_alone_are_wanted
     ] {
         let model = open(source).expect("a model");
         let out = scratch.path().join(format);
-        let options = ConvertOptions {
-            to: Some(Target::Format(format.to_owned())),
-            ..ConvertOptions::default()
-        };
+        let options = ConvertOptions::default().with_to(Some(Target::Format(format.to_owned())));
         let error = convert(model.clone(), &out, &options).expect_err(format);
         assert!(matches!(error, Error::NoLowering { .. }), "{format}: {error}");
         assert!(!out.exists(), "{format}");
         // A bundle is a program with its parameters, and cannot be without one.
         let has_place = matches!(format, "onnx" | "onnx-glow" | "paddle-vars");
-        let alone = ConvertOptions { weights_only: true, ..options };
+        let alone = options.with_weights_only(true);
         let done = convert(model.clone(), &out, &alone);
         assert_eq!(done.is_ok(), has_place, "{format}: {done:?}");
         if has_place {
@@ -473,11 +463,9 @@ fn parameters_are_not_cast_below_a_program() {
         (onnx, "half.onnx"),
     ] {
         let out = scratch.path().join(out);
-        let options = ConvertOptions {
-            cast: Some(DType::Float16),
-            allow: vec![Loss::Rounding],
-            ..ConvertOptions::default()
-        };
+        let options = ConvertOptions::default()
+            .with_cast(Some(DType::Float16))
+            .with_allow(vec![Loss::Rounding]);
         let model = open(&source).expect("a model");
         assert!(model.main().is_some());
         let error = convert(model.clone(), &out, &options).expect_err("refused");
@@ -486,11 +474,8 @@ fn parameters_are_not_cast_below_a_program() {
     }
     // Without the program there is nothing that they would not fit.
     let out = scratch.path().join("half.safetensors");
-    let options = ConvertOptions {
-        cast: Some(DType::Float16),
-        allow: vec![Loss::Rounding],
-        ..ConvertOptions::default()
-    };
+    let options =
+        ConvertOptions::default().with_cast(Some(DType::Float16)).with_allow(vec![Loss::Rounding]);
     convert(open(digits.join("paddle")).expect("a model"), &out, &options).expect("converted");
     let half = open(&out).expect("a model");
     assert_eq!(half.parameters[0].tensor.dtype, DType::Float16);

@@ -34,7 +34,7 @@ fn options(params: &Path) -> OpenOptions {
 fn written(model: Model, out: &Path, format: &str, sealed: bool) -> Vec<String> {
     let to = Some(Target::Format(format.to_owned()));
     let write = WriteOptions { seal: sealed, ..WriteOptions::default() };
-    let options = ConvertOptions { to, write, ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_to(to).with_write(write);
     let told = convert(model, out, &options).expect("written").report.warnings;
     told.into_iter().filter(|warning| warning.contains("lodstone.seal")).collect()
 }

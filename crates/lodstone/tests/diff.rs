@@ -49,8 +49,7 @@ fn only(diff: &Diff) -> (&[Change], Option<&Values>) {
 
 fn converted(model: Model, dir: &Path, name: &str, options: ConvertOptions) -> Model {
     let out = dir.join(name);
-    convert(model, &out, &ConvertOptions { allow: Loss::ALL.to_vec(), ..options })
-        .expect("written");
+    convert(model, &out, &options.with_allow(Loss::ALL.to_vec())).expect("written");
     open(out).expect("a model")
 }
 
@@ -63,7 +62,7 @@ fn a_model_is_the_same_in_every_format_that_keeps_names() {
         let name = PathBuf::from(format.name).join("m").with_extension(format.extension);
         std::fs::create_dir(dir.path().join(format.name)).expect("a directory");
         let to = Some(Target::Format(format.name.to_owned()));
-        let options = ConvertOptions { to, ..ConvertOptions::default() };
+        let options = ConvertOptions::default().with_to(to);
         let other = converted(digits(), dir.path(), name.to_str().expect("UTF-8"), options);
         for (a, b) in [(digits(), other.clone()), (other, digits())] {
             let found = compared(a, &b);
@@ -95,7 +94,7 @@ fn a_renamed_tensor_is_found_by_its_content() {
     let dir = tempfile::tempdir().expect("a directory");
     let options = ConvertOptions::default();
     let b = model(vec![counted("linear.w", &[2, 3], 0.0)]);
-    let transposed = ConvertOptions { transpose: vec!["*".to_owned()], ..options };
+    let transposed = options.with_transpose(vec!["*".to_owned()]);
     let t = converted(b.clone(), dir.path(), "t.npz", transposed);
     assert_eq!(only(&compared(b, &t)), (&[Change::Transposed][..], None));
     let mut t = t;
@@ -130,7 +129,7 @@ fn every_order_of_four_dimensions_is_found() {
 fn a_cast_is_told_from_a_change() {
     let dir = tempfile::tempdir().expect("a directory");
     for dtype in [DType::Float16, DType::BFloat16, DType::Float64] {
-        let options = ConvertOptions { cast: Some(dtype), ..ConvertOptions::default() };
+        let options = ConvertOptions::default().with_cast(Some(dtype));
         let name = format!("{dtype}.safetensors");
         let cast = converted(digits(), dir.path(), &name, options);
         for (a, b) in [(digits(), cast.clone()), (cast, digits())] {
@@ -177,7 +176,7 @@ fn what_is_within_the_tolerance_is_the_same() {
     let a = || model(vec![floats("w", &[3], &[1.0, 100.0, 0.0])]);
     let b = model(vec![floats("w", &[3], &[1.0, 100.5, 0.001])]);
     let with = |rtol, atol| {
-        let options = DiffOptions { rtol, atol, ..DiffOptions::default() };
+        let options = DiffOptions::default().with_rtol(rtol).with_atol(atol);
         diff(a(), &b, &options).expect("compared")
     };
     assert!(!with(0.0, 0.0).same && !with(0.01, 0.0).same && !with(0.0, 0.1).same);
@@ -193,7 +192,7 @@ fn numbers<const N: usize>(dtype: DType, bytes: &[[u8; N]]) -> Model {
 
 #[test]
 fn infinity_is_near_nothing() {
-    let options = DiffOptions { rtol: 0.1, atol: 0.1, ..DiffOptions::default() };
+    let options = DiffOptions::default().with_rtol(0.1).with_atol(0.1);
     let with = |values: &[f32]| model(vec![floats("w", &[1], values)]);
     let same = |a, b| diff(with(&[a]), &with(&[b]), &options).expect("compared").same;
     assert!(!same(1.0, f32::INFINITY) && !same(f32::INFINITY, 1.0));
@@ -267,21 +266,17 @@ fn names_and_layouts_of_the_other_model_can_be_given() {
     let dir = tempfile::tempdir().expect("a directory");
     let map =
         "# names of the other framework\nencoder.layers.*.linear.* bert.*.dense.*\nnorm\tln\n";
-    let options = ConvertOptions {
-        renames: Renames::parse(map).expect("a map"),
-        transpose: vec!["*.linear.weight".to_owned()],
-        ..ConvertOptions::default()
-    };
+    let options = ConvertOptions::default()
+        .with_renames(Renames::parse(map).expect("a map"))
+        .with_transpose(vec!["*.linear.weight".to_owned()]);
     let b = converted(a(), dir.path(), "b.safetensors", options);
     let mut names: Vec<_> = b.parameters.iter().map(|p| p.name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["bert.0.dense.weight", "bert.1.dense.weight", "ln"]);
     assert_eq!(b.parameter("bert.0.dense.weight").expect("renamed").shape, [3, 2]);
-    let options = DiffOptions {
-        renames: Renames::parse(map).expect("a map"),
-        transpose: vec!["*.linear.weight".to_owned()],
-        ..DiffOptions::default()
-    };
+    let options = DiffOptions::default()
+        .with_renames(Renames::parse(map).expect("a map"))
+        .with_transpose(vec!["*.linear.weight".to_owned()]);
     let found = diff(a(), &b, &options).expect("compared");
     assert!(found.same && found.equal == 3, "{found:?}");
     // What is not exact is measured after that.
@@ -321,11 +316,9 @@ fn maps_that_cannot_be_meant_are_errors_that_say_where() {
 #[test]
 fn a_renamed_parameter_is_renamed_in_the_program_too() {
     let dir = tempfile::tempdir().expect("a directory");
-    let options = ConvertOptions {
-        to: Some(Target::Same),
-        renames: Renames::parse("conv2d_0.* first.*").expect("a map"),
-        ..ConvertOptions::default()
-    };
+    let options = ConvertOptions::default()
+        .with_to(Some(Target::Same))
+        .with_renames(Renames::parse("conv2d_0.* first.*").expect("a map"));
     let renamed = converted(digits(), dir.path(), "m.pdmodel", options);
     assert!(renamed.parameter("first.w_0").is_some());
     let program = renamed.main().expect("a program");
@@ -335,14 +328,11 @@ fn a_renamed_parameter_is_renamed_in_the_program_too() {
     assert!(found.tensors.iter().all(|change| change.changes.contains(&Change::Renamed)));
     assert_eq!(found.program.map(|program| program.same), Some(false));
     // To a variable that is there already it is not.
-    let options = ConvertOptions {
-        renames: Renames::parse("conv2d_0.w_0 image").expect("a map"),
-        ..ConvertOptions::default()
-    };
+    let options = ConvertOptions::default()
+        .with_renames(Renames::parse("conv2d_0.w_0 image").expect("a map"));
     let refused = convert(digits(), dir.path().join("n.pdmodel"), &options);
     assert!(refused.is_err(), "{refused:?}");
-    let transposed =
-        ConvertOptions { transpose: vec!["*".to_owned()], ..ConvertOptions::default() };
+    let transposed = ConvertOptions::default().with_transpose(vec!["*".to_owned()]);
     let refused = convert(digits(), dir.path().join("n.pdmodel"), &transposed);
     assert!(refused.expect_err("no").to_string().contains("would not fit the program"));
 }

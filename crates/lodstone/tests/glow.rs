@@ -126,8 +126,7 @@ fn found(model: &Model) -> Vec<String> {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("m.onnx");
     let to = Some(Target::Format("onnx-glow".to_owned()));
-    convert(model.clone(), &path, &ConvertOptions { to, ..ConvertOptions::default() })
-        .expect("written");
+    convert(model.clone(), &path, &ConvertOptions::default().with_to(to)).expect("written");
     let found = checked(&path);
     assert!(found.findings.iter().all(|defect| defect.kind == DefectKind::Rule));
     found.findings.into_iter().map(|defect| defect.message).collect()
@@ -144,7 +143,7 @@ fn every_kind_of_node_goes_through_every_container() {
         for format in ["onnx-glow", "onnx-glow-text", "onnx-glow-zip"] {
             let path = dir.path().join("m");
             let to = Some(Target::Format(format.to_owned()));
-            let options = ConvertOptions { to, ..ConvertOptions::default() };
+            let options = ConvertOptions::default().with_to(to);
             convert(model.clone(), &path, &options).expect("written");
             let mut again = open(&path).expect("a model");
             assert_eq!(again.format, format);
@@ -311,11 +310,9 @@ fn what_glow_wrote_is_what_it_takes() {
 fn every_kind_is_said_in_operators_of_onnx_or_refused_with_its_place() {
     let scratch = tempfile::tempdir().expect("a directory");
     let out = scratch.path().join("model.onnx");
-    let options = ConvertOptions {
-        to: Some(Target::Format("onnx".to_owned())),
-        allow: lodstone::Loss::ALL.to_vec(),
-        ..ConvertOptions::default()
-    };
+    let options = ConvertOptions::default()
+        .with_to(Some(Target::Format("onnx".to_owned())))
+        .with_allow(lodstone::Loss::ALL.to_vec());
     let (mut said, mut refused) = (0, 0);
     for node in nodes() {
         for kind in [ElemKind::Float, ElemKind::Int8Q, ElemKind::Int64I, ElemKind::UInt8FusedQ] {

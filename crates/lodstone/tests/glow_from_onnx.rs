@@ -52,11 +52,9 @@ const OTHERS: &[(&str, &str)] = &[
 fn converted(source: &Path, dir: &Path, format: &str) -> Result<Model, String> {
     let model = open(source).map_err(|error| error.to_string())?;
     let out = dir.join("out.onnx");
-    let options = ConvertOptions {
-        to: Some(Target::Format(format.to_owned())),
-        allow: vec![Loss::Metadata],
-        ..ConvertOptions::default()
-    };
+    let options = ConvertOptions::default()
+        .with_to(Some(Target::Format(format.to_owned())))
+        .with_allow(vec![Loss::Metadata]);
     convert(model, &out, &options).map_err(|error| error.to_string())?;
     open(&out).map_err(|error| error.to_string())
 }

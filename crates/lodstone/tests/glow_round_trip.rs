@@ -210,7 +210,7 @@ fn quantized_nodes_come_back_with_types_members_names_and_storage() {
         for format in ["onnx", "onnx-glow-text"] {
             let out = dir.path().join(format!("{format}.onnx"));
             let to = Some(Target::Format(format.to_owned()));
-            convert(model, &out, &ConvertOptions { to, ..ConvertOptions::default() }).unwrap();
+            convert(model, &out, &ConvertOptions::default().with_to(to)).unwrap();
             model = open(&out).unwrap();
         }
         let mut known = HashMap::new();

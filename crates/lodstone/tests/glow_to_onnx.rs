@@ -50,7 +50,7 @@ fn converted(model: &Model, allow: &[Loss]) -> Result<Model, Error> {
     let directory = TempDir::new().expect("a directory");
     let out = directory.path().join("model.onnx");
     let to = Some(Target::Format("onnx".to_owned()));
-    let options = ConvertOptions { to, allow: allow.to_vec(), ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_to(to).with_allow(allow.to_vec());
     convert(model.clone(), &out, &options)?;
     let found = verify(&out, &OpenOptions::default(), &Progress::default()).expect("opens");
     // Constants that a file of Glow leaves out are not there, in ONNX either.
@@ -242,7 +242,7 @@ fn constants_without_elements_are_told() {
     let warned = |name: &str| {
         let directory = TempDir::new().expect("a directory");
         let to = Some(Target::Format("onnx".to_owned()));
-        let options = ConvertOptions { to, ..ConvertOptions::default() };
+        let options = ConvertOptions::default().with_to(to);
         let out = directory.path().join("model.onnx");
         let model = load(&golden("glow").join(name));
         let done = convert(model, &out, &options).expect("a model");

@@ -38,7 +38,7 @@ fn a_directory_in_memory_is_the_model_that_it_is_in_files() {
             assert!(a.tensor.data.bytes().unwrap() == b.tensor.data.bytes().unwrap(), "{}", a.name);
         }
         // Written back, file by file, into another directory of the store.
-        let same = ConvertOptions { to: Some(Target::Same), ..ConvertOptions::default() };
+        let same = ConvertOptions::default().with_to(Some(Target::Same));
         let done = convert(in_memory, store.location("copy"), &same).unwrap();
         for file in done.files {
             let name = Path::new("model").join(file.file_name().unwrap());

@@ -8,7 +8,7 @@ use lodstone::{Error, FormatError, InspectOptions, StoreError, inspect, open};
 fn hashing_can_be_cancelled() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits/paddle");
     let model = open(path).expect("a model");
-    let options = InspectOptions { hash: true, ..InspectOptions::default() };
+    let options = InspectOptions::default().with_hash(true);
     inspect(&model, &options).expect("hashed");
     assert!(options.progress.done() > 0);
     options.progress.cancel();

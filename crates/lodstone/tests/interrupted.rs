@@ -64,7 +64,7 @@ fn write(case: &Case, other: bool, directory: &Path, progress: Progress) -> lods
     let max_shard_size = case.max_shard_size;
     let write = WriteOptions { progress, max_shard_size, ..WriteOptions::default() };
     let (to, allow) = (Some(Target::Format(case.format.to_owned())), Loss::ALL.to_vec());
-    let options = ConvertOptions { to, write, allow, ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_to(to).with_write(write).with_allow(allow);
     convert(model, directory.join(case.name), &options).map(drop)
 }
 

@@ -47,20 +47,18 @@ fn models() -> BTreeMap<String, Model> {
 /// refused.
 fn ways(format: &str) -> Vec<ConvertOptions> {
     let allow = Loss::ALL.to_vec();
-    let plain = ConvertOptions {
-        to: Some(Target::Format(format.to_owned())),
-        allow,
-        ..ConvertOptions::default()
-    };
-    let written = |write| ConvertOptions { write, ..plain.clone() };
+    let plain = ConvertOptions::default()
+        .with_to(Some(Target::Format(format.to_owned())))
+        .with_allow(allow);
+    let written = |write| plain.clone().with_write(write);
     vec![
         plain.clone(),
-        ConvertOptions { allow: Vec::new(), ..plain.clone() },
-        ConvertOptions { weights_only: true, ..plain.clone() },
-        ConvertOptions { weights_only: true, cast: Some(DType::Float16), ..plain.clone() },
-        ConvertOptions { strip_source: true, ..plain.clone() },
-        ConvertOptions { opset: Some(21), ..plain.clone() },
-        ConvertOptions { include: vec!["*w*".to_owned()], ..plain.clone() },
+        plain.clone().with_allow(Vec::new()),
+        plain.clone().with_weights_only(true),
+        plain.clone().with_weights_only(true).with_cast(Some(DType::Float16)),
+        plain.clone().with_strip_source(true),
+        plain.clone().with_opset(Some(21)),
+        plain.clone().with_include(vec!["*w*".to_owned()]),
         written(WriteOptions { seal: true, ..WriteOptions::default() }),
         written(WriteOptions { align: 64, ..WriteOptions::default() }),
         written(WriteOptions { max_shard_size: Some(1000), ..WriteOptions::default() }),
@@ -78,9 +76,9 @@ fn ways(format: &str) -> Vec<ConvertOptions> {
 
 /// The same model, in its own format.
 fn same() -> Vec<ConvertOptions> {
-    let plain = ConvertOptions { to: Some(Target::Same), ..ConvertOptions::default() };
+    let plain = ConvertOptions::default().with_to(Some(Target::Same));
     let seal = WriteOptions { seal: true, ..WriteOptions::default() };
-    vec![plain.clone(), ConvertOptions { write: seal, ..plain }]
+    vec![plain.clone(), plain.with_write(seal)]
 }
 
 /// All files below a directory, by name.
@@ -148,7 +146,7 @@ fn checkpoint(container: Container) -> String {
     let contents = Contents::of(main, startup, None).expect("contents");
     let snapshot = contents.snapshot(&scope).expect("values").with("epoch", 2);
     let dir = scratch();
-    let options = ManagerOptions { container, ..ManagerOptions::default() };
+    let options = ManagerOptions::default().with_container(container);
     let mut manager = Manager::open(dir.path(), options).expect("a manager");
     let serial = manager.save(7, &snapshot).expect("saved").serial;
     let mut found = BTreeMap::new();

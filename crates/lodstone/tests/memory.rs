@@ -101,7 +101,7 @@ fn write_model(path: &Path) {
     };
     let shapes = std::iter::once(LARGEST).chain((0..120).map(|_| [96, 1024]));
     let parameters = shapes.enumerate().map(tensor).collect();
-    let options = ConvertOptions { allow: Loss::ALL.to_vec(), ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_allow(Loss::ALL.to_vec());
     convert(Model { parameters, ..Model::default() }, path, &options).expect("written");
 }
 
@@ -145,17 +145,17 @@ fn what_moves_a_model_holds_a_constant_of_it() {
     write_model(&at("model.pdiparams"));
     let to = |input: &str, out: &str, options: &ConvertOptions| {
         let allow = Loss::ALL.to_vec();
-        let options = ConvertOptions { allow, ..options.clone() };
+        let options = options.clone().with_allow(allow);
         convert(open(at(input)).expect("a model"), at(out), &options).expect("converted");
     };
     let usual = ConvertOptions::default();
-    let same = ConvertOptions { to: Some(Target::Same), ..usual.clone() };
+    let same = usual.clone().with_to(Some(Target::Same));
     let shards = WriteOptions { max_shard_size: Some(100 * MIB), ..WriteOptions::default() };
     let (options, progress) = (OpenOptions::default(), Progress::default());
     let works: [(&str, &dyn Fn()); 18] = [
         ("to safetensors", &|| to("model.pdiparams", "a.safetensors", &usual)),
         ("to shards", &|| {
-            let shards = ConvertOptions { write: shards.clone(), ..usual.clone() };
+            let shards = usual.clone().with_write(shards.clone());
             to("model.pdiparams", "shards.safetensors", &shards);
         }),
         ("as it is", &|| to("model.pdiparams", "b.pdiparams", &same)),
@@ -165,15 +165,11 @@ fn what_moves_a_model_holds_a_constant_of_it() {
         ("to a pickle", &|| to("a.safetensors", "f.pdparams", &usual)),
         ("from a pickle", &|| to("f.pdparams", "c.safetensors", &usual)),
         ("cast", &|| {
-            to(
-                "a.safetensors",
-                "c.safetensors",
-                &ConvertOptions { cast: Some(DType::Float16), ..usual.clone() },
-            );
+            to("a.safetensors", "c.safetensors", &usual.clone().with_cast(Some(DType::Float16)));
         }),
         ("sealed", &|| {
             let write = WriteOptions { seal: true, ..WriteOptions::default() };
-            let sealed = ConvertOptions { write, ..usual.clone() };
+            let sealed = usual.clone().with_write(write);
             to("model.pdiparams", "g.safetensors", &sealed);
         }),
         ("from what is sealed", &|| to("g.safetensors", "c.safetensors", &usual)),
@@ -192,7 +188,7 @@ fn what_moves_a_model_holds_a_constant_of_it() {
         ("ONNX with external data", &|| {
             let external_data = Some(ExternalData::One);
             let write = WriteOptions { external_data, ..WriteOptions::default() };
-            to("h.onnx", "j.onnx", &ConvertOptions { write, ..usual.clone() });
+            to("h.onnx", "j.onnx", &usual.clone().with_write(write));
         }),
         ("ONNX as it is, with external data", &|| to("j.onnx", "k.onnx", &same)),
         ("diff", &|| {
@@ -214,7 +210,7 @@ fn what_moves_a_model_holds_a_constant_of_it() {
     });
     assert!(peak <= 4 * LARGEST[0] * LARGEST[1] / 20, "opened and checked: {peak}");
     // A tensor whose elements change their places may be held.
-    let transpose = ConvertOptions { transpose: vec!["*".to_owned()], ..usual };
+    let transpose = usual.with_transpose(vec!["*".to_owned()]);
     let peak = peak_of(|| to("a.safetensors", "c.safetensors", &transpose));
     assert!(peak <= 64 * MIB + 4 * LARGEST[0] * LARGEST[1], "transposed: {peak}");
 }

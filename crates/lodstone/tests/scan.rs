@@ -31,8 +31,7 @@ fn written(dir: &Path, name: &str, bytes: &[u8]) -> PathBuf {
 fn a_model_that_does_nothing_and_tells_nothing_is_clean() {
     let dir = tempfile::tempdir().expect("a directory");
     let model = open(root().join("examples/digits/paddle")).expect("a model");
-    let options =
-        ConvertOptions { to: Some(Target::Same), strip_source: true, ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_to(Some(Target::Same)).with_strip_source(true);
     let out = dir.path().join("stripped");
     convert(model, &out, &options).expect("written");
     for path in [out.clone(), out.join("inference"), out.join("inference.pdmodel")] {

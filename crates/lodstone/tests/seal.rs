@@ -42,12 +42,12 @@ fn source(format: &Format) -> PathBuf {
 fn written(format: &Format, dir: &Path, sealed: bool) -> PathBuf {
     let out = dir.join("m").with_extension(format.extension);
     let model = open(source(format)).expect("a model");
-    let options = |include: &[&str]| ConvertOptions {
-        to: Some(Target::Format(format.name.to_owned())),
-        include: include.iter().map(ToString::to_string).collect(),
-        allow: Loss::ALL.to_vec(),
-        write: WriteOptions { seal: sealed, ..WriteOptions::default() },
-        ..ConvertOptions::default()
+    let options = |include: &[&str]| {
+        ConvertOptions::default()
+            .with_to(Some(Target::Format(format.name.to_owned())))
+            .with_include(include.iter().map(ToString::to_string).collect())
+            .with_allow(Loss::ALL.to_vec())
+            .with_write(WriteOptions { seal: sealed, ..WriteOptions::default() })
     };
     if convert(model.clone(), &out, &options(&[])).is_err() {
         convert(model, &out, &options(&["conv2d_0.w_0"])).expect("one tensor");
@@ -331,7 +331,7 @@ fn a_model_and_its_seal_are_published_together() {
                 Err(_) => Err(StoreError::Cancelled),
             });
         let write = WriteOptions { seal: true, progress, ..WriteOptions::default() };
-        let options = ConvertOptions { write, ..ConvertOptions::default() };
+        let options = ConvertOptions::default().with_write(write);
         let done = convert(model.clone(), &path, &options);
         recover(dir.path()).expect("recovered");
         let found = checked(&path);
@@ -356,12 +356,10 @@ fn writers_of_one_directory_leave_each_others_seals_alone() {
     let dir = tempfile::tempdir().expect("a directory");
     let model = open(digits()).expect("a model");
     let write = |name: &str, seal: bool, include: &[&str]| {
-        let options = ConvertOptions {
-            include: include.iter().map(ToString::to_string).collect(),
-            allow: Loss::ALL.to_vec(),
-            write: WriteOptions { seal, ..WriteOptions::default() },
-            ..ConvertOptions::default()
-        };
+        let options = ConvertOptions::default()
+            .with_include(include.iter().map(ToString::to_string).collect())
+            .with_allow(Loss::ALL.to_vec())
+            .with_write(WriteOptions { seal, ..WriteOptions::default() });
         convert(model.clone(), dir.path().join(name), &options).expect("written");
     };
     let is_sealed = |name: &str| {
@@ -430,7 +428,7 @@ fn what_is_written_through_a_link_is_known_to_the_seals_on_both_sides() {
         assert!(found.whole && !found.sealed && found.tensors == 1, "{found:?}");
     }
     let write = WriteOptions { seal: true, ..WriteOptions::default() };
-    convert(model, &link, &ConvertOptions { write, ..ConvertOptions::default() }).expect("sealed");
+    convert(model, &link, &ConvertOptions::default().with_write(write)).expect("sealed");
     assert!(checked(&link).sealed && std::fs::read_link(&link).is_ok());
 }
 
@@ -463,7 +461,7 @@ fn a_crash_while_a_model_is_replaced_through_a_link_leaves_it_with_its_seal() {
                 false => Ok(()),
             });
             let write = WriteOptions { seal: true, progress, ..WriteOptions::default() };
-            let options = ConvertOptions { write, ..ConvertOptions::default() };
+            let options = ConvertOptions::default().with_write(write);
             let done = convert(model, &link, &options).is_ok();
             // A write of several files that was interrupted is refused by name, until it is finished.
             recover(dir.path().join("store")).expect("recovered");
@@ -496,7 +494,7 @@ fn a_model_that_is_replaced_while_it_is_verified_is_not_damaged() {
         let model = lodstone::Model { parameters, ..lodstone::Model::default() };
         let write = WriteOptions { seal: true, ..WriteOptions::default() };
         let to = Some(Target::Format("paddle-vars".to_owned()));
-        convert(model, path, &ConvertOptions { to, write, ..ConvertOptions::default() })
+        convert(model, path, &ConvertOptions::default().with_to(to).with_write(write))
             .expect("written");
     }
     let progress = Progress::default();

@@ -29,7 +29,7 @@ fn model() -> Model {
 fn convert_to(model: Model, out: &Path, to: &str, progress: Progress) -> lodstone::Result<()> {
     let write = WriteOptions { progress, ..WriteOptions::default() };
     let to = Some(Target::Format(to.to_owned()));
-    convert(model, out, &ConvertOptions { to, write, ..ConvertOptions::default() }).map(drop)
+    convert(model, out, &ConvertOptions::default().with_to(to).with_write(write)).map(drop)
 }
 
 fn same(one: &Model, other: &Model) -> bool {

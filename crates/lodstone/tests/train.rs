@@ -24,8 +24,8 @@ fn data() -> Inputs {
 }
 
 fn options() -> TrainOptions {
-    let samples = SampleOptions { batch: Some(4), shuffle: None };
-    TrainOptions { samples, ..TrainOptions::default() }
+    let samples = SampleOptions::default().with_batch(Some(4)).with_shuffle(None);
+    TrainOptions::default().with_samples(samples)
 }
 
 /// Two steps of a model with a program that somebody changed: what went wrong, if anything did. Where the first
@@ -196,7 +196,7 @@ fn the_first_number_that_is_none_is_named_with_its_operator() {
     let mut bytes = weight.tensor.data.bytes().unwrap().to_vec();
     bytes[..4].copy_from_slice(&f32::NAN.to_le_bytes());
     weight.tensor.data = lodstone::Blob::memory(bytes);
-    let checked = TrainOptions { check_finite: true, ..options() };
+    let checked = options().with_check_finite(true);
     let said = Training::new(&model, data(), checked).unwrap().step().unwrap_err().to_string();
     assert!(said.contains("conv2d") && said.contains("NaN"), "{said}");
     // Unchecked it goes on: `relu` gives 0 for what is no number, as in PaddlePaddle 2.6.2.
@@ -226,8 +226,8 @@ fn what_is_saved_goes_on_with_the_same_random_numbers_and_samples() {
     let net = random_network();
     let mut model = Model { programs: net.main.into(), ..Model::default() };
     model.programs.insert(Programs::STARTUP, net.startup);
-    let samples = SampleOptions { batch: Some(7), shuffle: Some(5) };
-    let options = TrainOptions { samples, ..TrainOptions::default() };
+    let samples = SampleOptions::default().with_batch(Some(7)).with_shuffle(Some(5));
+    let options = TrainOptions::default().with_samples(samples);
     let mut training = Training::new(&model, data(), options.clone()).unwrap();
     for _ in 0..3 {
         training.step().unwrap();
@@ -240,7 +240,7 @@ fn what_is_saved_goes_on_with_the_same_random_numbers_and_samples() {
     let mut manager = Manager::open(dir.path().join("serials"), ManagerOptions::default()).unwrap();
     let serial = manager.save(training.done(), &training.snapshot().unwrap()).unwrap().serial;
     // What the model begins with does not count.
-    let again = TrainOptions { resume: Some(serial), ..options };
+    let again = options.with_resume(Some(serial));
     let mut resumed = Training::new(&model, data(), again.clone()).unwrap();
     assert_eq!(resumed.done(), 3);
     let reopened = lodstone::open_training(&saved, None, &OpenOptions::default()).unwrap();
@@ -250,8 +250,8 @@ fn what_is_saved_goes_on_with_the_same_random_numbers_and_samples() {
         let [whole, resumed, reopened] = runs.map(|one| one.step().unwrap());
         assert_eq!([&resumed, &reopened], [&whole, &whole]);
     }
-    let other = SampleOptions { batch: Some(8), ..samples };
-    let said = Training::new(&model, data(), TrainOptions { samples: other, ..again }).unwrap_err();
+    let other = samples.with_batch(Some(8));
+    let said = Training::new(&model, data(), again.with_samples(other)).unwrap_err();
     assert!(said.to_string().contains(r#"{"batch":7,"shuffle":5}"#), "{said}");
 }
 
@@ -307,7 +307,7 @@ fn a_startup_program_that_a_format_has_no_place_for_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     for (format, held) in [("paddle", "one program"), ("safetensors", "tensors")] {
         let to = Some(lodstone::Target::Format(format.to_owned()));
-        let options = lodstone::ConvertOptions { to, ..Default::default() };
+        let options = lodstone::ConvertOptions::default().with_to(to);
         let done = lodstone::convert(model.clone(), &dir.path().join(format), &options).unwrap();
         let is_told = |warning: &String| {
             warning.starts_with("the program `startup` (")

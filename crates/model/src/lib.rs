@@ -14,6 +14,7 @@ mod limits;
 mod lod;
 mod model;
 mod nested;
+mod options;
 mod program;
 mod programs;
 mod report;

@@ -7,6 +7,7 @@ use lodstone_store::{Progress, Result};
 /// Lengths and counts are always checked against the bytes that are there; these bounds are for
 /// what is small in a file and large in memory.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Limits {
     /// Bytes of a structured file (a program, a header, an index) that is read as a whole.
     pub structure_bytes: u64,
@@ -19,6 +20,14 @@ pub struct Limits {
     /// Stops a reader that takes too long.
     pub progress: Progress,
 }
+
+crate::with_fields!(Limits {
+    with_structure_bytes(structure_bytes: u64),
+    with_tensors(tensors: usize),
+    with_nodes(nodes: usize),
+    with_depth(depth: usize),
+    with_progress(progress: Progress),
+});
 
 impl Limits {
     /// No bounds, for what is our own.

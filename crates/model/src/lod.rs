@@ -12,6 +12,7 @@ pub struct Lod(pub Vec<Vec<u64>>);
 
 /// Why offsets are not a LoD of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LodError {
     level: usize,
     rule: &'static str,

@@ -90,6 +90,7 @@ pub enum Paths {
 
 /// How variables are saved.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SaveOptions {
     /// Which files they are in.
     pub placement: Placement,
@@ -99,6 +100,12 @@ pub struct SaveOptions {
     pub paths: Paths,
 }
 
+lodstone_model::with_fields!(SaveOptions {
+    with_placement(placement: Placement),
+    with_overwrite(overwrite: bool),
+    with_paths(paths: Paths),
+});
+
 impl Default for SaveOptions {
     fn default() -> Self {
         Self { placement: Placement::Each, overwrite: true, paths: Paths::default() }
@@ -107,6 +114,7 @@ impl Default for SaveOptions {
 
 /// How variables are loaded.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LoadOptions {
     /// Which files they are in.
     pub placement: Placement,
@@ -116,6 +124,12 @@ pub struct LoadOptions {
     /// Which file names are allowed.
     pub paths: Paths,
 }
+
+lodstone_model::with_fields!(LoadOptions {
+    with_placement(placement: Placement),
+    with_records(records: Option<Vec<String>>),
+    with_paths(paths: Paths),
+});
 
 impl Default for LoadOptions {
     fn default() -> Self {

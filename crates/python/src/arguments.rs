@@ -47,16 +47,14 @@ impl<'py> Arguments<'py> {
 
     /// What of a model to write, and how.
     pub(crate) fn converting(&self) -> PyResult<ConvertOptions> {
-        let mut options = ConvertOptions {
-            include: self.get("include")?,
-            exclude: self.get("exclude")?,
-            renames: renames(self.0.py(), &self.get("rename")?)?,
-            transpose: self.get("transpose")?,
-            opset: self.get("opset")?,
-            weights_only: self.get("weights_only")?,
-            strip_source: self.get("strip_source")?,
-            ..ConvertOptions::default()
-        };
+        let mut options = ConvertOptions::default()
+            .with_include(self.get("include")?)
+            .with_exclude(self.get("exclude")?)
+            .with_renames(renames(self.0.py(), &self.get("rename")?)?)
+            .with_transpose(self.get("transpose")?)
+            .with_opset(self.get("opset")?)
+            .with_weights_only(self.get("weights_only")?)
+            .with_strip_source(self.get("strip_source")?);
         options.to = self.get::<Option<String>>("to")?.map(|name| match name.as_str() {
             "same" => Target::Same,
             _ => Target::Format(name),

@@ -62,7 +62,7 @@ impl Manager {
             "safetensors" => Container::Safetensors,
             other => return Err(PyValueError::new_err(format!("`{other}` is no container"))),
         };
-        let options = ManagerOptions { keep, container, ..ManagerOptions::default() };
+        let options = ManagerOptions::default().with_keep(keep).with_container(container);
         let opened = py.detach(|| lodstone::checkpoint::Manager::open(&directory, options));
         let manager = opened.map_err(|error| raise_checkpoint(py, error))?;
         Ok(Self(Mutex::new(Some(manager))))

@@ -178,7 +178,12 @@ pub(crate) fn diff<'py>(
 ) -> Found<'py> {
     let (a, b, renames) = (a.ready(), b.ready(), renames(py, &rename)?);
     let found = run(py, progress.as_ref(), move |progress| {
-        let options = DiffOptions { renames, transpose, rtol, atol, progress: progress.clone() };
+        let options = DiffOptions::default()
+            .with_renames(renames)
+            .with_transpose(transpose)
+            .with_rtol(rtol)
+            .with_atol(atol)
+            .with_progress(progress.clone());
         let opening = OpenOptions::default().stopped_by(progress);
         lodstone::diff(a.open(&opening)?, &b.open(&opening)?, &options)
     })?;
@@ -194,7 +199,13 @@ pub(crate) fn scan<'py>(
 ) -> Found<'py> {
     let found = run(py, progress.as_ref(), |progress| {
         let open = OpenOptions::default().stopped_by(progress);
-        lodstone::scan(path, &ScanOptions { open, ignore, progress: progress.clone() })
+        lodstone::scan(
+            path,
+            &ScanOptions::default()
+                .with_open(open)
+                .with_ignore(ignore)
+                .with_progress(progress.clone()),
+        )
     })?;
     json(py, &found.map_err(|error| raise(py, error))?)
 }

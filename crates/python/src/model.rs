@@ -78,7 +78,13 @@ impl Model {
     ) -> PyResult<Bound<'py, PyAny>> {
         let model = Arc::clone(&self.model);
         let found = run(py, None, |progress| {
-            inspect(&model, &InspectOptions { hash, operators, progress: progress.clone() })
+            inspect(
+                &model,
+                &InspectOptions::default()
+                    .with_hash(hash)
+                    .with_operators(operators)
+                    .with_progress(progress.clone()),
+            )
         })?;
         json(py, &found.map_err(|error| raise(py, error))?)
     }

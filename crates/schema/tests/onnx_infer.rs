@@ -122,7 +122,7 @@ fn unknown_extents_get_symbols_only_if_asked() {
     let ops = vec![op("NonZero", &["x"], &["n"], &[]), op("Relu", &["x"], &["y"], &[])];
     let mut model = model(vars, Vec::new(), ops, &["n"]);
     assert_eq!(shown(&inferred(&model), "n"), "int64[1, ?]");
-    let options = Options { fresh_symbols: true, ..Options::default() };
+    let options = Options::default().with_fresh_symbols(true);
     assert_eq!(shown(&infer(&model, &options), "n"), "int64[1, unknown_0]");
     // One that is taken is not given again.
     let taken = tensor(DType::Float32, &[Dim::Symbol(Arc::from("unknown_0"))]);
@@ -135,7 +135,7 @@ fn inputs_that_are_given_count_instead_of_what_is_declared() {
     let vars = vec![var("x", tensor(DType::Float32, &known(&[1, 3])))];
     let model = model(vars, Vec::new(), vec![op("Relu", &["x"], &["y"], &[])], &["y"]);
     let given = ValueInfo::tensor(DType::Float32, Some(known(&[8, 3])));
-    let options = Options { inputs: [("x".to_owned(), given)].into(), ..Options::default() };
+    let options = Options::default().with_inputs([("x".to_owned(), given)].into());
     let inference = infer(&model, &options);
     assert_eq!(
         (shown(&inference, "y"), inference.findings.told),

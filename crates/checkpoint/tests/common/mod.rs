@@ -155,7 +155,7 @@ pub(crate) fn state(scope: &Scope) -> Vec<(String, Vec<u8>)> {
 }
 
 pub(crate) fn manager(dir: &Path, keep: usize) -> Manager {
-    Manager::open(dir, ManagerOptions { keep: Some(keep), ..ManagerOptions::default() }).unwrap()
+    Manager::open(dir, ManagerOptions::default().with_keep(Some(keep))).unwrap()
 }
 
 /// All containers.
@@ -164,7 +164,7 @@ pub(crate) const CONTAINERS: [Container; 4] =
 
 /// A manager that saves into a container.
 pub(crate) fn of(container: Container, dir: &Path) -> Manager {
-    Manager::open(dir, ManagerOptions { container, ..ManagerOptions::default() }).unwrap()
+    Manager::open(dir, ManagerOptions::default().with_container(container)).unwrap()
 }
 
 /// A tensor of bytes that a number decides.

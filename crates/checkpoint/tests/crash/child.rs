@@ -72,7 +72,7 @@ fn save(dir: &Path, from: u64, to: u64, last: Option<usize>) {
         }
         Ok(())
     });
-    let options = ManagerOptions { keep: Some(KEEP), progress, ..ManagerOptions::default() };
+    let options = ManagerOptions::default().with_keep(Some(KEEP)).with_progress(progress);
     let mut manager = Manager::open(dir, options).unwrap();
     say(BEGUN);
     begins.store(true, Ordering::Relaxed);

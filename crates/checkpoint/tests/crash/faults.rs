@@ -31,7 +31,7 @@ fn failing(dir: &Path, last: usize, errno: Errno) -> (Manager, Arc<Mutex<Vec<Ste
             false => Ok(()),
         }
     });
-    let options = ManagerOptions { keep: Some(KEEP), progress, ..ManagerOptions::default() };
+    let options = ManagerOptions::default().with_keep(Some(KEEP)).with_progress(progress);
     (Manager::open(dir, options).unwrap(), seen)
 }
 

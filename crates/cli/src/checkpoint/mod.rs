@@ -196,11 +196,9 @@ fn restore(arguments: &Restore) -> Result<(), Failure> {
     let serial = Serial::find(at(&arguments.directory)?, arguments.step)?;
     let model = Model { parameters: serial.tensors()?, ..Model::default() };
     let (total, progress) = (model.nbytes(), Progress::default());
-    let options = ConvertOptions {
-        to: arguments.to.clone().map(Target::Format),
-        write: WriteOptions { progress: progress.clone(), ..WriteOptions::default() },
-        ..ConvertOptions::default()
-    };
+    let options = ConvertOptions::default()
+        .with_to(arguments.to.clone().map(Target::Format))
+        .with_write(WriteOptions { progress: progress.clone(), ..WriteOptions::default() });
     progress::cancel_when_asked(&progress)?;
     let out = at(&arguments.output)?;
     let convert = || lodstone::convert(model, out, &options);

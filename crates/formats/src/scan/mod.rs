@@ -106,7 +106,7 @@ pub fn pickles(
 ) -> Result<Pickles> {
     let values = usize::try_from(blob.len().saturating_mul(VALUES_RATIO)).unwrap_or(usize::MAX);
     let values = values.saturating_add(VALUES);
-    let limits = Limits { nodes: limits.nodes.min(values), ..limits.clone() };
+    let limits = limits.clone().with_nodes(limits.nodes.min(values));
     let steps = effort.steps.left.saturating_add(pickle::steps_of(blob));
     let left = Effort {
         inflated: effort.inflated.saturating_add(blob.len().saturating_mul(RATIO)),

@@ -77,7 +77,7 @@ fn loaded(files: &Files) -> Snapshot {
 }
 
 fn manager(files: &Files, directory: &str, container: Container) -> Manager {
-    let options = ManagerOptions { container, ..ManagerOptions::default() };
+    let options = ManagerOptions::default().with_container(container);
     Manager::open(files.at(directory), options).expect("a directory")
 }
 

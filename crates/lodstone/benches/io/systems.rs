@@ -308,7 +308,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
             ("onnx to external data", &[ONNX], |files| {
                 let external_data = Some(ExternalData::One);
                 let write = WriteOptions { external_data, ..WriteOptions::default() };
-                convert_to(files, ONNX, ONNX, &ConvertOptions { write, ..plain() })
+                convert_to(files, ONNX, ONNX, &plain().with_write(write))
             }),
         ],
         asked: None,
@@ -322,7 +322,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         })],
         ours: &[("paddle to safetensors", &[PADDLE], |files| {
             let write = WriteOptions { seal: true, ..WriteOptions::default() };
-            convert_to(files, PADDLE, SAFETENSORS, &ConvertOptions { write, ..plain() })
+            convert_to(files, PADDLE, SAFETENSORS, &plain().with_write(write))
         })],
         asked: None,
     },
@@ -444,11 +444,11 @@ pub(crate) fn save(path: &Path, out: &Path) -> Duration {
 }
 
 fn plain() -> ConvertOptions {
-    ConvertOptions { allow: Loss::ALL.to_vec(), ..ConvertOptions::default() }
+    ConvertOptions::default().with_allow(Loss::ALL.to_vec())
 }
 
 fn same() -> ConvertOptions {
-    ConvertOptions { to: Some(Target::Same), ..plain() }
+    plain().with_to(Some(Target::Same))
 }
 
 fn convert_to(files: &Files, from: &str, to: &str, options: &ConvertOptions) -> Duration {

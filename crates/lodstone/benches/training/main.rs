@@ -104,7 +104,7 @@ impl Ours {
         let mut saver = main.clone();
         saver.blocks.iter_mut().for_each(|block| block.ops.clear());
         let placement = Placement::Combined("__params__".to_owned());
-        let options = SaveOptions { placement, ..SaveOptions::default() };
+        let options = SaveOptions::default().with_placement(placement);
         save(&mut saver, &persistables(main, |_| true), "", &options).unwrap();
         std::fs::create_dir_all(dir).unwrap();
         Executor::default().run(&saver, &mut self.scope, &[], &[], &Dirs::one(dir)).unwrap();

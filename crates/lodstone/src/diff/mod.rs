@@ -21,6 +21,7 @@ use pair::Pairing;
 
 /// How to compare.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct DiffOptions {
     /// What tensors of the first model are called in the second.
     pub renames: Renames,
@@ -34,6 +35,14 @@ pub struct DiffOptions {
     /// Counts the bytes, and cancels.
     pub progress: Progress,
 }
+
+lodstone_model::with_fields!(DiffOptions {
+    with_renames(renames: Renames),
+    with_transpose(transpose: Vec<String>),
+    with_rtol(rtol: f64),
+    with_atol(atol: f64),
+    with_progress(progress: Progress),
+});
 
 /// What is different.
 #[derive(Clone, Debug, Serialize)]

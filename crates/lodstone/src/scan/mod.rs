@@ -105,6 +105,7 @@ pub enum DangerKind {
 
 /// How to scan.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ScanOptions {
     /// How files are opened.
     pub open: OpenOptions,
@@ -114,6 +115,12 @@ pub struct ScanOptions {
     /// Counts the bytes of the files, and cancels.
     pub progress: Progress,
 }
+
+lodstone_model::with_fields!(ScanOptions {
+    with_open(open: OpenOptions),
+    with_ignore(ignore: Vec<String>),
+    with_progress(progress: Progress),
+});
 
 /// Version of [`Scan`].
 const SCHEMA: u32 = 2;

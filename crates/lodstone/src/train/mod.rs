@@ -31,6 +31,7 @@ const PARAMS: &str = "__params__";
 
 /// How a model is trained.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct TrainOptions {
     /// The variable that is the loss; what the program begins its gradients with if not given.
     pub loss: Option<String>,
@@ -50,8 +51,20 @@ pub struct TrainOptions {
     pub renames: Renames,
 }
 
+lodstone_model::with_fields!(TrainOptions {
+    with_loss(loss: Option<String>),
+    with_watch(watch: Vec<String>),
+    with_samples(samples: SampleOptions),
+    with_check_finite(check_finite: bool),
+    with_dirs(dirs: Dirs),
+    with_resume(resume: Option<Serial>),
+    with_partial(partial: bool),
+    with_renames(renames: Renames),
+});
+
 /// Which samples a step is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SampleOptions {
     /// How many; as many as the program declares, or all, if not given.
     pub batch: Option<u64>,
@@ -59,6 +72,11 @@ pub struct SampleOptions {
     /// given.
     pub shuffle: Option<u64>,
 }
+
+lodstone_model::with_fields!(SampleOptions {
+    with_batch(batch: Option<u64>),
+    with_shuffle(shuffle: Option<u64>),
+});
 
 /// A model while it is trained.
 #[derive(Debug)]
@@ -251,7 +269,8 @@ fn resume(
 ) -> Result<Restored> {
     let names = serial.manifest()?.variables.into_iter().map(|variable| variable.name);
     let renamed = names.filter_map(|name| options.renames.of(&name).map(|new| (name, new)));
-    let how = RestoreOptions { partial: options.partial, renames: renamed.collect() };
+    let how =
+        RestoreOptions::default().with_partial(options.partial).with_renames(renamed.collect());
     let restored = serial.restore_for(program, scope, &how)?;
     let (now, then) = (said(options.samples), restored.metadata.get(SAMPLES));
     match then.filter(|then| **then != now) {

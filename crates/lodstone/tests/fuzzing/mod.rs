@@ -323,7 +323,7 @@ fn use_file(target: &Target, path: &Path, out: &Path, bytes: usize) {
         serde_json::to_string(&found).expect("JSON");
     }
     if target.scans || !models.is_empty() {
-        let options = ScanOptions { open: options, ..ScanOptions::default() };
+        let options = ScanOptions::default().with_open(options);
         match bounded("scan", bytes, || scan(path, &options)) {
             Ok(found) => drop(serde_json::to_string(&found).expect("JSON")),
             Err(error) => says_enough(&error),
@@ -357,7 +357,7 @@ fn use_checkpoint(directory: &Path, bytes: usize) {
         }
     }
     let none = Program::new(Dialect::Paddle);
-    let partial = RestoreOptions { partial: true, ..RestoreOptions::default() };
+    let partial = RestoreOptions::default().with_partial(true);
     bounded("fit", bytes, || serial.restore_for(&none, &mut scope, &partial))
         .err()
         .map(says_enough);
@@ -379,8 +379,7 @@ fn is_small(model: &Model) -> bool {
 }
 
 fn read(model: &Model) {
-    let options =
-        InspectOptions { hash: is_small(model), operators: true, ..InspectOptions::default() };
+    let options = InspectOptions::default().with_hash(is_small(model)).with_operators(true);
     if let Ok(found) = inspect(model, &options) {
         serde_json::to_string(&found).expect("JSON");
     }
@@ -404,7 +403,7 @@ fn write_back(model: &Model, path: &Path, out: &Path) {
     }
     let name = path.file_name().filter(|_| path.is_file()).unwrap_or("model".as_ref());
     let target = out.join(name);
-    let options = ConvertOptions { to: Some(To::Same), ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_to(Some(To::Same));
     let written = match convert(model.clone(), &target, &options) {
         Ok(conversion) => conversion.files,
         Err(error) => return says_enough(&error),
@@ -460,7 +459,7 @@ fn write_as(model: &Model, path: &Path, out: &Path, format: &Format) {
     let stem = path.file_stem().unwrap_or("model".as_ref());
     let target = out.join(stem).with_extension(format.extension);
     let to = Some(To::Format(format.name.to_owned()));
-    let options = ConvertOptions { to, allow: Loss::ALL.to_vec(), ..ConvertOptions::default() };
+    let options = ConvertOptions::default().with_to(to).with_allow(Loss::ALL.to_vec());
     match convert(model.clone(), &target, &options) {
         Ok(conversion) => {
             let back = (format.read)(&Location::from(&target), &OpenOptions::default());

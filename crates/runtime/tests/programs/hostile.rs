@@ -226,7 +226,7 @@ fn damaged_parameter_files_change_nothing() {
     for placement in placements {
         let dir = tempfile::tempdir().unwrap();
         let dirs = Dirs::one(dir.path());
-        let options = SaveOptions { placement, ..SaveOptions::default() };
+        let options = SaveOptions::default().with_placement(placement);
         let mut saver = Program::from(Topology {
             blocks: vec![Block { ops: Vec::new(), ..net.main.blocks[0].clone() }],
             ..net.main.clone().into_topology()
@@ -235,7 +235,7 @@ fn damaged_parameter_files_change_nothing() {
         Executor::default().run(&saver, &mut started(&net), &[], &[], &dirs).unwrap();
         let mut loader = Network::new().main;
         let placement = options.placement.clone();
-        let loads = LoadOptions { placement, ..LoadOptions::default() };
+        let loads = LoadOptions::default().with_placement(placement);
         load(&mut loader, &vars, &saver, "p", &loads).unwrap();
         let check = |what: &str| {
             let mut scope = Scope::default();

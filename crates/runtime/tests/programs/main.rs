@@ -117,7 +117,7 @@ fn what_is_saved_is_loaded_again() {
         let (net, shares, _) = digits();
         let mut scope = started(&net);
         let before = run(&net.main, &mut scope, &[&shares]);
-        let options = SaveOptions { placement, ..SaveOptions::default() };
+        let options = SaveOptions::default().with_placement(placement);
         let vars = persistables(&net.main, |_| true);
         let mut saver = empty(&net.main);
         save(&mut saver, &vars, "model/parameters", &options).unwrap();
@@ -128,14 +128,14 @@ fn what_is_saved_is_loaded_again() {
         let main = load_program(dir.path().join("model")).unwrap();
         let mut loader = Network::new().main;
         let placement = options.placement.clone();
-        let loads = LoadOptions { placement, ..LoadOptions::default() };
+        let loads = LoadOptions::default().with_placement(placement);
         load(&mut loader, &vars, &saver, "model/parameters", &loads).unwrap();
         let mut scope = Scope::default();
         Executor::default().run(&loader, &mut scope, &[], &[], &dirs).unwrap();
         let after = run(&main, &mut scope, &[&shares]);
         assert_eq!(values(&before[0]), values(&after[0]), "{:?}", options.placement);
 
-        let refused = SaveOptions { overwrite: false, ..options };
+        let refused = options.with_overwrite(false);
         let mut saver = empty(&net.main);
         save(&mut saver, &vars, "model/parameters", &refused).unwrap();
         let error = Executor::default().run(&saver, &mut scope, &[], &[], &dirs).unwrap_err();
@@ -165,7 +165,7 @@ fn files_stay_in_their_directory() {
         let mut program = empty(&net.main);
         save(&mut program, &vars, path, &SaveOptions::default()).expect_err(path);
         // What such a program would do that somebody else has made.
-        let options = SaveOptions { paths: Paths::Anywhere, ..SaveOptions::default() };
+        let options = SaveOptions::default().with_paths(Paths::Anywhere);
         save(&mut program, &vars, path, &options).unwrap();
         let dirs = Dirs::one(dir.path());
         let error = Executor::default().run(&program, &mut started(&net), &[], &[], &dirs);
@@ -178,14 +178,13 @@ fn files_stay_in_their_directory() {
 fn a_file_that_does_not_fit_names_the_first_tensor() {
     let (dir, (net, ..)) = (tempfile::tempdir().unwrap(), digits());
     let dirs = Dirs::one(dir.path());
-    let options =
-        SaveOptions { placement: Placement::Combined("all".to_owned()), ..SaveOptions::default() };
+    let options = SaveOptions::default().with_placement(Placement::Combined("all".to_owned()));
     let mut saver = empty(&net.main);
     save(&mut saver, &persistables(&net.main, |_| true), "", &options).unwrap();
     Executor::default().run(&saver, &mut started(&net), &[], &[], &dirs).unwrap();
     let without = persistables(&net.main, |var| var.name != "conv2d_0.w_0");
     let mut loader = Network::new().main;
-    let loads = LoadOptions { placement: options.placement, ..LoadOptions::default() };
+    let loads = LoadOptions::default().with_placement(options.placement);
     load(&mut loader, &without, &net.main, "", &loads).unwrap();
     let mut scope = Scope::default();
     let error = Executor::default().run(&loader, &mut scope, &[], &[], &dirs).unwrap_err();

@@ -54,7 +54,7 @@ fn every_choice_of_variables_is_loaded_with_its_own_values() {
         let dir = tempfile::tempdir().unwrap();
         let dirs = Dirs::one(dir.path());
         let mut saver = program.clone();
-        let options = SaveOptions { placement: placement.clone(), ..SaveOptions::default() };
+        let options = SaveOptions::default().with_placement(placement.clone());
         // Two groups in one file, so that its records need not be sorted.
         let (first, rest) =
             saved.split_at(if matches!(placement, Placement::Merged(_)) { 1 } else { 0 });
@@ -64,7 +64,7 @@ fn every_choice_of_variables_is_loaded_with_its_own_values() {
         Executor::default().run(&saver, &mut scope.clone(), &[], &[], &dirs).unwrap();
 
         for chosen in choices(&vars) {
-            let loads = LoadOptions { placement: placement.clone(), ..LoadOptions::default() };
+            let loads = LoadOptions::default().with_placement(placement.clone());
             let what = format!("{chosen:?} of {saved:?}, {placement:?}");
             let mut loader = Network::new().main;
             let is_there = chosen.iter().all(|var| saved.contains(var));
@@ -100,9 +100,8 @@ fn every_choice_of_variables_is_loaded_with_its_own_values() {
 #[test]
 fn an_ambiguous_order_of_records_is_refused() {
     let (program, _, vars) = alike();
-    let options =
-        SaveOptions { placement: Placement::Merged("m".into()), ..SaveOptions::default() };
-    let loads = LoadOptions { placement: Placement::Merged("m".into()), ..LoadOptions::default() };
+    let options = SaveOptions::default().with_placement(Placement::Merged("m".into()));
+    let loads = LoadOptions::default().with_placement(Placement::Merged("m".into()));
     let refused = |saver: &Program, loads: &LoadOptions, what: &str| {
         let error = load(&mut Network::new().main, &vars[..1], saver, "", loads).unwrap_err();
         assert!(error.to_string().contains(what), "{error}");
@@ -114,10 +113,10 @@ fn an_ambiguous_order_of_records_is_refused() {
 
     let mut over = program.clone();
     save(&mut over, &vars, "", &options).unwrap();
-    let combined = SaveOptions { placement: Placement::Combined("m".into()), ..options };
+    let combined = options.with_placement(Placement::Combined("m".into()));
     save(&mut over, &vars, ".", &combined).unwrap();
     refused(&over, &loads, "overwrite");
 
     let records = Some(vec!["a".to_owned(), "b".to_owned(), "a".to_owned()]);
-    refused(&program, &LoadOptions { records, ..loads }, "several records of the variable `a`");
+    refused(&program, &loads.with_records(records), "several records of the variable `a`");
 }

@@ -22,12 +22,18 @@ use crate::{Finding, FindingKind, Findings};
 
 /// What inference is told beside the model.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Options {
     /// What is known of inputs of the graph, instead of what it declares.
     pub inputs: HashMap<String, ValueInfo>,
     /// Whether extents that are unknown get symbols of their own, so that it is seen where they go.
     pub fresh_symbols: bool,
 }
+
+lodstone_model::with_fields!(Options {
+    with_inputs(inputs: HashMap<String, ValueInfo>),
+    with_fresh_symbols(fresh_symbols: bool),
+});
 
 /// What was found of a program.
 #[derive(Clone, Debug, Default)]
