@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use lodstone_formats::{OpenOptions, onnx};
-use lodstone_model::{Attribute, AttributeValue, Block, DType, MAX_DEPTH, Op, Program};
+use lodstone_model::{Attribute, AttributeValue, Block, DType, Limits, MAX_DEPTH, Op, Program};
 use lodstone_schema::onnx::{check, newest_opset, operators, upgrade};
-use lodstone_store::Location;
+use lodstone_store::{Blob, Location};
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -122,9 +122,9 @@ fn blocks_inside_themselves_do_not_keep_an_upgrade_from_ending() {
 
 /// A field of protobuf that holds bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(bytes.len()).unwrap();
     // A varint of two bytes.
-    let length = [(length & 0x7f) as u8 | 0x80, (length >> 7) as u8];
+    let [low, high] = [bytes.len() % 128 + 128, bytes.len() / 128];
+    let length = [low, high].map(|part| u8::try_from(part).unwrap());
     [&[number << 3 | 2], length.as_slice(), bytes].concat()
 }
 
@@ -138,14 +138,8 @@ fn sequences(levels: usize) -> Vec<u8> {
 
 #[test]
 fn types_nested_deeper_than_the_model_allows_are_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("model.onnx");
-    let mut options = OpenOptions::default();
-    options.limits.depth = 1000;
-    let open = |levels| {
-        std::fs::write(&path, sequences(levels)).unwrap();
-        (onnx::BINARY.read)(&Location::from(&path), &options)
-    };
+    let limits = Limits::default().with_depth(1000);
+    let open = |levels| onnx::read_blob(&Blob::memory(sequences(levels)), "a model", &limits);
     let model = open(MAX_DEPTH).unwrap();
     let value = &model.programs.into_main().unwrap().blocks[0].vars[0].value;
     assert_eq!(value.tensor_type().unwrap().dtype, DType::Float32);

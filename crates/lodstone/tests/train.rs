@@ -308,7 +308,7 @@ fn a_startup_program_that_a_format_has_no_place_for_is_reported() {
     for (format, held) in [("paddle", "one program"), ("safetensors", "tensors")] {
         let to = Some(lodstone::Target::Format(format.to_owned()));
         let options = lodstone::ConvertOptions::default().with_to(to);
-        let done = lodstone::convert(model.clone(), &dir.path().join(format), &options).unwrap();
+        let done = lodstone::convert(model.clone(), dir.path().join(format), &options).unwrap();
         let is_told = |warning: &String| {
             warning.starts_with("the program `startup` (")
                 && warning.ends_with(&format!("was not written: {format} holds {held} only"))

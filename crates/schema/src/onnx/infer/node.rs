@@ -293,7 +293,6 @@ pub(super) fn optional_of(element: ValueType) -> Checked<ValueType> {
     ValueType::optional(element).map_err(too_deep)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "what `map_err` gives")]
 fn too_deep(error: TooDeep) -> String {
     error.to_string()
 }
