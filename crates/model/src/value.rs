@@ -10,7 +10,7 @@ use crate::{DType, Layout, Nested, TensorType, TooDeep};
 /// Types in types are [`Nested`], which bounds their depth: [`list`](Self::list) and its neighbours build them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ValueType {
-    /// Whatever it turns out to be: its program does not say.
+    /// Not declared: the type follows from the operators, if at all.
     #[default]
     Unspecified,
     /// A dense tensor, with or without LoD.
