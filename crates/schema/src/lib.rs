@@ -14,5 +14,5 @@ pub mod paddle;
 mod risk;
 
 pub use conventions::{Conventions, Interface, conventions};
-pub use finding::{Finding, FindingKind, Findings};
+pub use finding::{Code, Finding, Findings, Located, Operand};
 pub use risk::Risk;

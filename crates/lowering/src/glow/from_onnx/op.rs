@@ -1,6 +1,7 @@
 //! An operator of ONNX that becomes nodes of Glow, and what is known around it.
 
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Storage, Type};
 use lodstone_schema::onnx::infer::ValueInfo;
 
@@ -20,6 +21,12 @@ pub(super) enum Fault {
 impl From<String> for Fault {
     fn from(what: String) -> Self {
         Self::What(what)
+    }
+}
+
+impl From<Finding> for Fault {
+    fn from(finding: Finding) -> Self {
+        Self::What(finding.message)
     }
 }
 

@@ -408,7 +408,7 @@ impl<'p> Walk<'p> {
     fn infer(&self, op: &Op, inputs: &[Option<usize>]) -> Result<Vec<ValueInfo>, String> {
         let info = |entry: &Option<usize>| entry.and_then(|e| self.entries.get(e)).map(|e| &e.info);
         let inputs: Vec<_> = inputs.iter().map(info).collect();
-        infer::infer_op(op, self.opset, &inputs, &mut NoBodies)
+        Ok(infer::infer_op(op, self.opset, &inputs, &mut NoBodies)?)
     }
 
     /// What an operator gives, by position.
@@ -576,7 +576,7 @@ impl<'p> Walk<'p> {
         let told = self.failures.iter().zip(seen).filter(|(_, seen)| *seen);
         for (failure, _) in told {
             if let Some(what) = &failure.what {
-                self.findings.add(&failure.place, what);
+                self.findings.add(&failure.place, what.as_str());
             }
         }
     }

@@ -296,7 +296,7 @@ impl<'m> Work<'m> {
             let like = like.and_then(|like| kind.inputs.iter().position(|input| *input == like));
             let ty = match like.and_then(|like| inputs.get(like)) {
                 Some(input) => Ok(input.ty.clone()),
-                None => Type::of(op, &format!("o{index}")),
+                None => Type::of(op, &format!("o{index}")).map_err(String::from),
             };
             Wanted { name: name.clone(), ty, given: None }
         });

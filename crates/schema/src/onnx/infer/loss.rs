@@ -31,14 +31,14 @@ fn likelihood(node: &mut Node<'_>) -> Outcome {
     if let (Some([_, classes, ..]), Some([weights])) = (scores, node.ranked(2, 1)?)
         && merged(classes, weights).is_none()
     {
-        return Err(format!("expected weights for {classes} classes, found {weights}"));
+        return Err(format!("expected weights for {classes} classes, found {weights}").into());
     }
     let shape = match node.text("reduction") {
         Some(b"none") => each,
         Some(b"mean" | b"sum") | None => Some(Vec::new()),
         Some(other) => {
             let found = String::from_utf8_lossy(other);
-            return Err(format!("expected a known `reduction`, found `{found}`"));
+            return Err(format!("expected a known `reduction`, found `{found}`").into());
         }
     };
     node.tensor(0, node.dtype(0), shape);

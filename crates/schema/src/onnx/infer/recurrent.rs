@@ -16,7 +16,7 @@ fn recurrent(node: &mut Node<'_>) -> Outcome {
         Some(b"bidirectional") => 2,
         Some(other) => {
             let found = String::from_utf8_lossy(other);
-            return Err(format!("expected a known `direction`, found `{found}`"));
+            return Err(format!("expected a known `direction`, found `{found}`").into());
         }
     };
     let directions = Dim::Known(directions);
@@ -26,7 +26,8 @@ fn recurrent(node: &mut Node<'_>) -> Outcome {
         {
             return Err(format!(
                 "expected {directions} directions of input {index}, found {found}"
-            ));
+            )
+            .into());
         }
     }
     // Weights of the recurrence are [directions, gates of hidden, hidden].

@@ -84,7 +84,7 @@ fn insert(node: &mut Node<'_>) -> Outcome {
             let dtypes = |value: &ValueType| value.tensors.first().map_or(UNDEFINED, |t| t.dtype);
             let (expected, found) = (dtypes(&element), dtypes(&new.value));
             if expected != found && expected != UNDEFINED && found != UNDEFINED {
-                return Err(format!("expected {expected} in input 1, found {found}"));
+                return Err(format!("expected {expected} in input 1, found {found}").into());
             }
             common_type(&element, &new.value).ok_or_else(|| {
                 let (expected, found) = (show_type(&element), show_type(&new.value));
@@ -145,12 +145,14 @@ fn split(node: &mut Node<'_>) -> Outcome {
                         Some(even.map_or(Dim::Unknown, Dim::Known))
                     }
                     ([size], _) if *size <= 0 => {
-                        return Err("expected parts of 1 or more".to_owned());
+                        return Err("expected parts of 1 or more".into());
                     }
                     _ => Some(Dim::Unknown),
                 },
                 (true, Some(sizes), _) if !makes_up(&sizes, &whole) => {
-                    return Err(format!("expected sizes that make up {whole}, found {sizes:?}"));
+                    return Err(
+                        format!("expected sizes that make up {whole}, found {sizes:?}").into()
+                    );
                 }
                 (true, Some(sizes), _) => match sizes.split_first() {
                     Some((first, rest)) if rest.iter().all(|size| size == first) => {
@@ -197,7 +199,7 @@ fn optional(node: &mut Node<'_>) -> Outcome {
         })?,
         (Some(input), None) => input.value.clone(),
         (None, Some(said)) => (**said).clone(),
-        (None, None) => return Err("expected an input or a `type`, found neither".to_owned()),
+        (None, None) => return Err("expected an input or a `type`, found neither".into()),
     };
     if element.kind != VarKind::Unspecified {
         node.set(0, around(VarKind::Optional, &element).into());
@@ -207,12 +209,13 @@ fn optional(node: &mut Node<'_>) -> Outcome {
 
 /// What is in an optional value; another value is taken as it is.
 fn get(node: &mut Node<'_>) -> Outcome {
-    let Some(input) = node.input(0) else { return Err("expected an input".to_owned()) };
+    let Some(input) = node.input(0) else { return Err("expected an input".into()) };
     match inside(Some(input), VarKind::Optional) {
         Ok(Some(element)) => node.set(0, element.into()),
         Ok(None) => {}
         Err(found) if node.opset < 18 => {
-            return Err(format!("expected an optional value, found {found}"));
+            let found = show_type(found);
+            return Err(format!("expected an optional value, found {found}").into());
         }
         Err(_) => node.like(0, 0),
     }
