@@ -6,7 +6,7 @@ use lodstone_lowering::paddle::{Given, lod_source, lower_op, native_outputs};
 use lodstone_model::{AttributeValue, Block, DType, Dialect, Dim, Op, Program, Var, VarKind};
 use lodstone_schema::onnx::infer::ValueInfo;
 
-use crate::error::{Error, Result, variable};
+use crate::error::{self, Error, Result, variable};
 use crate::initializers::Initializer;
 use crate::known::{Known, forget, merge, written};
 use crate::operator::Operator;
@@ -281,7 +281,7 @@ impl Network {
                 self.info(&Variable::named(name))?;
             } else if !is_told {
                 let what = format!("nothing tells the type of `{name}`, which it writes");
-                return Err(Error::Operator { kind: op.kind.clone(), what });
+                return error::operator(&op.kind, what);
             }
         }
         let output = op.outputs.first().map_or("", |operand| &operand.slot);
@@ -314,7 +314,7 @@ impl Network {
         match merge(&mut known.info, told) {
             Ok(is_new) if is_new => self.redeclare(name),
             Ok(_) => {}
-            Err(what) => return variable(name, what),
+            Err(finding) => return variable(name, finding),
         }
         // One member with a gradient is enough for an array.
         if told.value.kind == VarKind::TensorArray && !stops {
@@ -352,7 +352,7 @@ impl Network {
     }
 
     fn outputs(&self, op: &Op) -> Result<Vec<(String, ValueInfo)>> {
-        let wrong = |what: String| Error::Operator { kind: op.kind.clone(), what };
+        let wrong = |finding| Error::Operator { kind: op.kind.clone(), finding };
         if let Some(told) = native_outputs(op, self) {
             return told.map_err(wrong);
         }

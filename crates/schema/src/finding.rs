@@ -189,6 +189,11 @@ impl Findings {
         self.more > 0 || self.told.iter().any(breaks)
     }
 
+    /// Whether a finding has this code.
+    pub fn has(&self, code: Code) -> bool {
+        self.told.iter().any(|located| located.finding.code == code)
+    }
+
     /// How much was found.
     pub fn count(&self) -> usize {
         self.told.len() + self.more + self.more_inconsistent

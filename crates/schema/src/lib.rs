@@ -6,7 +6,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod conventions;
-mod finding;
+pub mod finding;
 pub mod glow;
 pub mod mxnet;
 pub mod onnx;

@@ -214,7 +214,9 @@ pub(super) fn slopes(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
             if behind.is_empty() { alpha } else { op.unsqueeze(&alpha, &behind)? }
         }
         "element" => alpha,
-        other => return Err(format!("expected `all`, `channel` or `element`, found `{other}`")),
+        other => {
+            return Err(format!("expected `all`, `channel` or `element`, found `{other}`").into());
+        }
     })
 }
 

@@ -135,7 +135,7 @@ fn top_k(op: &mut Operator<'_>, any_axis: bool) -> Outcome {
     };
     let attributes = [int("axis", axis), int("largest", i64::from(largest))];
     let made = op.emit("TopK", &[Some(&x), Some(&k)], attributes, 2)?;
-    let [values, numbers] = made.as_slice() else { return Err("it gives too little".to_owned()) };
+    let [values, numbers] = made.as_slice() else { return Err("it gives too little".into()) };
     op.put("Out", values)?;
     op.put("Indices", numbers)
 }
@@ -147,7 +147,7 @@ fn sort(op: &mut Operator<'_>) -> Outcome {
     let count = op.extent(&x, axis)?;
     let attributes = [int("axis", axis), int("largest", i64::from(op.flag("descending")?))];
     let made = op.emit("TopK", &[Some(&x), Some(&count)], attributes, 2)?;
-    let [values, numbers] = made.as_slice() else { return Err("it gives too little".to_owned()) };
+    let [values, numbers] = made.as_slice() else { return Err("it gives too little".into()) };
     op.put("Out", values)?;
     op.put("Indices", numbers)
 }
@@ -180,7 +180,7 @@ fn logsumexp(op: &mut Operator<'_>) -> Outcome {
 fn p_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, order, keep) = (op.input("X")?, op.float("porder")?, op.flag("keepdim")?);
     if !x.dtype().is_float() {
-        return Err(format!("expected numbers with fractions as `X`, found {}", x.dtype()));
+        return Err(format!("expected numbers with fractions as `X`, found {}", x.dtype()).into());
     }
     let axis = op.int("axis")?;
     let (value, axis) = match op.flag("asvector")? {

@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use lodstone_model::{AttributeValue, DType, Function, Model, Op, Parameter, Program, VarKind};
-use lodstone_schema::Findings;
 use lodstone_schema::glow::Storage;
 use lodstone_schema::onnx::infer::{self, NoBodies, ValueInfo, Work};
 use lodstone_schema::onnx::{domain_name, formal_inputs, newest_opset, place_of, quoted};
+use lodstone_schema::{Finding, Findings};
 
 use crate::glow::kinds;
 
@@ -30,7 +30,7 @@ pub(super) type Given<'p> = HashMap<&'p str, AttributeValue>;
 struct Failure {
     place: String,
     /// Nothing if it is only because of what is before it.
-    what: Option<String>,
+    what: Option<Finding>,
     needs: Vec<usize>,
 }
 
@@ -124,7 +124,7 @@ pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
         Err(fault) => {
             let what = match fault {
                 Fault::What(what) => what,
-                Fault::Before(_) => "cannot be said".to_owned(),
+                Fault::Before(_) => "cannot be said".into(),
             };
             walk.findings.add("the graph", what);
             return Err(walk.findings);
@@ -135,7 +135,7 @@ pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
     for ((original, name), entry) in main.outputs.iter().zip(names).zip(outputs) {
         let value = match entry {
             Some(entry) => value_of(&mut walk.graph, &mut walk.entries, entry),
-            None => Err(Fault::What("there is no such value".to_owned())),
+            None => Err(Fault::from("there is no such value")),
         };
         match value {
             Ok(value) => saved.push(Saved { original: original.clone(), name, value }),
@@ -229,7 +229,7 @@ impl<'p> Walk<'p> {
         self.entries.len() - 1
     }
 
-    fn fail(&mut self, place: String, what: Option<String>, needs: Vec<usize>) -> usize {
+    fn fail(&mut self, place: String, what: Option<Finding>, needs: Vec<usize>) -> usize {
         self.failures.push(Failure { place, what, needs });
         self.failures.len() - 1
     }
@@ -368,7 +368,7 @@ impl<'p> Walk<'p> {
         }
         let needs: Vec<usize> = inputs.iter().copied().flatten().collect();
         let outputs = match absent {
-            Some(what) => Err(Fault::What(what)),
+            Some(what) => Err(Fault::What(what.into())),
             None => self.outputs(&op, &place, &inputs),
         };
         let names = original.output("");
@@ -405,10 +405,10 @@ impl<'p> Walk<'p> {
     }
 
     /// What comes out by the rules of ONNX.
-    fn infer(&self, op: &Op, inputs: &[Option<usize>]) -> Result<Vec<ValueInfo>, String> {
+    fn infer(&self, op: &Op, inputs: &[Option<usize>]) -> Result<Vec<ValueInfo>, Finding> {
         let info = |entry: &Option<usize>| entry.and_then(|e| self.entries.get(e)).map(|e| &e.info);
         let inputs: Vec<_> = inputs.iter().map(info).collect();
-        Ok(infer::infer_op(op, self.opset, &inputs, &mut NoBodies)?)
+        infer::infer_op(op, self.opset, &inputs, &mut NoBodies)
     }
 
     /// What an operator gives, by position.
@@ -576,7 +576,7 @@ impl<'p> Walk<'p> {
         let told = self.failures.iter().zip(seen).filter(|(_, seen)| *seen);
         for (failure, _) in told {
             if let Some(what) = &failure.what {
-                self.findings.add(&failure.place, what.as_str());
+                self.findings.add(&failure.place, what.clone());
             }
         }
     }

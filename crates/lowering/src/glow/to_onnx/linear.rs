@@ -202,7 +202,7 @@ fn pairwise(n: &mut Node<'_>) -> Outcome {
     let other = n.transpose(&vectors, &[0, 2, 1])?;
     let products = n.call("MatMul", &[&vectors, &other], [])?;
     let many = i64::try_from(count).unwrap_or(0);
-    let pairs = many.checked_mul(many).ok_or_else(|| "there are too many vectors".to_owned())?;
+    let pairs = many.checked_mul(many).ok_or("there are too many vectors")?;
     let products = n.reshape(&products, &[batch, pairs])?;
     // Row by row, what is below the diagonal.
     let ones = n.filled(DType::Int64, 1.0, &[many, many])?;
@@ -222,7 +222,7 @@ fn lstm_unit(n: &mut Node<'_>) -> Outcome {
     let [_, hidden] = n.ranked::<2>(1)?;
     let mut gate = |number: i64, kind: &str| -> Outcome<Value> {
         let ends = hidden.checked_mul(number).zip(hidden.checked_mul(number + 1));
-        let (start, end) = ends.ok_or_else(|| "the gates have no such extent".to_owned())?;
+        let (start, end) = ends.ok_or("the gates have no such extent")?;
         let gate = n.slice(&gates, 1, start, end)?;
         Ok(n.call(kind, &[&gate], [])?)
     };

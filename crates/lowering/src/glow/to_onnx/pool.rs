@@ -49,7 +49,7 @@ fn greatest(n: &mut Node<'_>) -> Outcome {
 fn renumbered(n: &mut Node<'_>, places: &Value) -> Outcome<Value> {
     let [_, height, width, channels] = n.ranked::<4>(0)?;
     let Some(area) = height.checked_mul(width) else {
-        return Err("the extents are too large".to_owned().into());
+        return Err("the extents are too large".into());
     };
     let (area, channels) = (n.long(area), n.long(channels));
     let within = n.call("Mod", &[places, &area], [])?;
@@ -94,7 +94,7 @@ fn adaptive(n: &mut Node<'_>) -> Outcome {
 /// large.
 pub(super) fn weights(n: &mut Node<'_>, parts: i64, many: i64) -> Outcome<Value> {
     if parts < 1 {
-        return Err("expected parts, found none".to_owned().into());
+        return Err("expected parts, found none".into());
     }
     let (count, all) = (n.long(parts), n.long(many));
     let part = n.range(parts)?;

@@ -44,7 +44,7 @@ pub(super) fn by_offsets(
     let many = *offsets.dims()?.first().unwrap_or(&0);
     let groups = many - i64::from(has_end);
     if groups < 0 {
-        return Err("expected an offset where the last group ends".to_owned().into());
+        return Err("expected an offset where the last group ends".into());
     }
     // A group ends where the next begins.
     let starts = n.slice(&offsets, 0, 0, groups)?;

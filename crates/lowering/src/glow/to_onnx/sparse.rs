@@ -70,7 +70,7 @@ fn fused_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
     };
     let elements = width - 2 * size;
     if elements < 0 {
-        return Err("the rows are too short for a scale and an offset".to_owned().into());
+        return Err("the rows are too short for a scale and an offset".into());
     }
     let data = n.raw(0)?;
     let rows = n.gather(&data, numbers, 0)?;
@@ -110,7 +110,7 @@ fn number_of(n: &mut Node<'_>, bytes: &Value) -> Outcome<Value> {
     let (count, fraction_bits, bias) = match dims[..] {
         [_, 4] => (4, 23, 127.0),
         [_, 2] => (2, 10, 15.0),
-        _ => return Err("expected two or four bytes".to_owned().into()),
+        _ => return Err("expected two or four bytes".into()),
     };
     let places: Vec<f32> = (0..count).map(|byte| 256f32.powi(byte)).collect();
     let places = n.singles(&places);
@@ -227,7 +227,7 @@ fn gather_ranges(n: &mut Node<'_>) -> Outcome {
     let [examples, each, _] = n.ranked::<3>(1)?;
     let [many] = n.out_ranked::<1>(0)?;
     let (data, ranges) = (n.raw(0)?, n.raw(1)?);
-    let count = examples.checked_mul(each).ok_or_else(|| "there are too many ranges".to_owned())?;
+    let count = examples.checked_mul(each).ok_or("there are too many ranges")?;
     let ranges = n.cast(&ranges, DType::Int64)?;
     let lengths = n.slice(&ranges, 2, 1, 2)?;
     let starts = n.slice(&ranges, 2, 0, 1)?;
@@ -288,7 +288,7 @@ fn dense_mask(n: &mut Node<'_>) -> Outcome {
     let has_place = n.call("And", &[&has_column, &inside], [])?;
     // What has no place is written behind all.
     let all = segments.groups.checked_mul(columns).and_then(|all| all.checked_add(1));
-    let all = all.ok_or_else(|| "the result is too large".to_owned())?;
+    let all = all.ok_or("the result is too large")?;
     let (wide, nowhere) = (n.long(columns), n.long(all - 1));
     let row = n.mul(&segments.number, &wide)?;
     let place = n.add(&row, &column)?;
@@ -310,7 +310,7 @@ fn permuted(n: &mut Node<'_>) -> Outcome {
     let offsets = n.cast(&offsets, DType::Int64)?;
     let many = *offsets.dims()?.first().unwrap_or(&0);
     if many < 1 {
-        return Err("expected offsets of blocks".to_owned().into());
+        return Err("expected offsets of blocks".into());
     }
     let starts = n.slice(&offsets, 0, 0, many - 1)?;
     let ends = n.slice(&offsets, 0, 1, many)?;
@@ -329,7 +329,7 @@ fn unary_bags(n: &mut Node<'_>) -> Outcome {
     let weights = n.real_as(0, DType::Float32)?;
     let size =
         weights.dims()?.iter().skip(1).try_fold(1i64, |all, extent| all.checked_mul(*extent));
-    let size = size.ok_or_else(|| "the tables are too large".to_owned())?;
+    let size = size.ok_or("the tables are too large")?;
     let weights = n.reshape(&weights, &[tasks, size])?;
     let (table_offsets, offsets, numbers) = (n.raw(1)?, n.raw(2)?, n.raw(3)?);
     let [many] = n.ranked::<1>(3)?;

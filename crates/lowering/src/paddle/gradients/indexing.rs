@@ -33,7 +33,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 fn pairs(paddings: &[i64]) -> Outcome<Vec<[i64; 2]>> {
     match paddings.as_chunks::<2>() {
         (pairs, []) => Ok(pairs.to_vec()),
-        _ => Err(format!("expected pairs of paddings, found {paddings:?}")),
+        _ => Err(format!("expected pairs of paddings, found {paddings:?}").into()),
     }
 }
 
@@ -41,7 +41,7 @@ fn pairs(paddings: &[i64]) -> Outcome<Vec<[i64; 2]>> {
 fn cut(op: &mut Operator<'_>, pairs: &[[i64; 2]]) -> Outcome {
     let given = op.gradient("Out")?;
     if pairs.len() != given.rank()? {
-        return Err(format!("expected {} pairs of paddings, found {pairs:?}", given.rank()?));
+        return Err(format!("expected {} pairs of paddings, found {pairs:?}", given.rank()?).into());
     }
     let (begins, ends): (Vec<i64>, Vec<i64>) =
         pairs.iter().map(|[begin, end]| (begin.saturating_neg(), end.saturating_neg())).unzip();
@@ -75,10 +75,10 @@ fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
     let last = op.channels_last("data_format")?;
     let given = if last { op.channels_to_front(&given)? } else { given };
     let [batch, channels, rows, columns] = given.dims()?[..] else {
-        return Err(format!("expected pictures, found {} extents", given.rank()?));
+        return Err(format!("expected pictures, found {} extents", given.rank()?).into());
     };
     let (Some(down), Some(across)) = (rows.checked_div(factor), columns.checked_div(factor)) else {
-        return Err(format!("expected 1 or more as `upscale_factor`, found {factor}"));
+        return Err(format!("expected 1 or more as `upscale_factor`, found {factor}").into());
     };
     // [batch, channels, rows, row of a block, columns, column of a block]
     let split = op.reshape(&given, &[batch, channels, down, factor, across, factor])?;
