@@ -12,6 +12,7 @@ use burn_flex::Flex;
 use lodstone_lowering::paddle::{self, Given, lod_source};
 use lodstone_model::{DType, Op, Tensor};
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
+use lodstone_schema::{Code, Finding};
 
 use crate::budget;
 use crate::fused::{self, Chain};
@@ -119,7 +120,7 @@ impl Given for Seen<'_> {
 
 impl Lowered {
     /// Computes an operator.
-    pub(crate) fn run(&self, frame: &mut Frame<'_>, step: &Step, op: &Op) -> Result<(), String> {
+    pub(crate) fn run(&self, frame: &mut Frame<'_>, step: &Step, op: &Op) -> Result<(), Finding> {
         let compiled = self.compiled(frame, step, op)?;
         frame.reserve(compiled.bytes)?;
         for (slot, tensor) in compiled.run(frame)? {
@@ -128,7 +129,7 @@ impl Lowered {
         Ok(())
     }
 
-    fn compiled(&self, frame: &Frame<'_>, step: &Step, op: &Op) -> Result<Arc<Compiled>, String> {
+    fn compiled(&self, frame: &Frame<'_>, step: &Step, op: &Op) -> Result<Arc<Compiled>, Finding> {
         let mut key = Key::new();
         for name in op.reads() {
             if let Some(tensor) = step.slot(name).and_then(|slot| frame.tensor(slot).ok()) {
@@ -160,7 +161,7 @@ impl Compiled {
         op: &Op,
         step: &Step,
         frame: &Frame<'_>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Finding> {
         let mut numbers: HashMap<String, usize> = HashMap::new();
         let mut register = |name: &str| match numbers.get(name) {
             Some(number) => (*number, false),
@@ -181,7 +182,7 @@ impl Compiled {
                 let slot = step.slot(name).ok_or_else(|| format!("`{name}` is no variable"))?;
                 inputs.push((slot, number));
             }
-            Ok::<usize, String>(number)
+            Ok::<usize, Finding>(number)
         };
         let mut nodes = Vec::new();
         for (number, op) in lowered.ops.into_iter().enumerate() {
@@ -226,7 +227,7 @@ impl Compiled {
         Ok(Self { parts: parts(nodes), constants, inputs, outputs, bytes: lowered.bytes })
     }
 
-    fn run(&self, frame: &Frame<'_>) -> Result<Vec<(Slot, Tensor)>, String> {
+    fn run(&self, frame: &Frame<'_>) -> Result<Vec<(Slot, Tensor)>, Finding> {
         let mut registers = self.constants.clone();
         for (slot, number) in &self.inputs {
             put(&mut registers, *number, Item::enter(frame.tensor(*slot)?)?);
@@ -243,7 +244,7 @@ impl Compiled {
                 Some(register) => register.take(),
                 None => None,
             };
-            let item = item.ok_or_else(|| "it has not been computed".to_owned())?;
+            let item = item.ok_or("it has not been computed")?;
             let mut tensor = item.leave()?;
             let sequences = output.sequences.and_then(|slot| frame.tensor(slot).ok());
             if let Some(like) = sequences.filter(|like| like.shape.first() == tensor.shape.first())
@@ -281,7 +282,7 @@ fn parts(nodes: Vec<Node>) -> Vec<Part> {
 }
 
 impl Part {
-    fn run(&self, registers: &mut Registers, frame: &Frame<'_>) -> Result<(), String> {
+    fn run(&self, registers: &mut Registers, frame: &Frame<'_>) -> Result<(), Finding> {
         let Some(made) = self.chain.as_ref().and_then(|chain| chain.run(registers)) else {
             return self.nodes.iter().try_for_each(|node| node.run(registers, frame));
         };
@@ -305,11 +306,11 @@ fn put(registers: &mut Registers, number: usize, item: Item<Flex>) {
 }
 
 impl Node {
-    fn run(&self, registers: &mut Registers, frame: &Frame<'_>) -> Result<(), String> {
+    fn run(&self, registers: &mut Registers, frame: &Frame<'_>) -> Result<(), Finding> {
         let input = |number: &Option<usize>| registers.get((*number)?)?.clone();
         let call = Call { op: &self.op, inputs: self.inputs.iter().map(input).collect() };
         if self.is_unsized {
-            frame.reserve(size(&call).map_err(|what| format!("as `{}`: {what}", self.op.kind))?)?;
+            frame.reserve(size(&call).map_err(|finding| self.within(finding))?)?;
         }
         if COPYING.contains(&self.op.kind.as_str()) {
             let read = call.inputs.iter().flatten().map(Item::nbytes);
@@ -320,8 +321,7 @@ impl Node {
                 *register = None;
             }
         }
-        let made = guarded(|| (self.run)(&call))
-            .map_err(|what| format!("as `{}`: {what}", self.op.kind))?;
+        let made = guarded(|| (self.run)(&call)).map_err(|finding| self.within(finding))?;
         for (number, item) in self.outputs.iter().zip(made) {
             if !self.last.contains(number) {
                 put(registers, *number, item);
@@ -330,9 +330,14 @@ impl Node {
         Ok(())
     }
 
+    /// A finding of the operator of ONNX as one of the operator that it computes.
+    fn within(&self, finding: Finding) -> Finding {
+        finding.within(format!("as `{}`", self.op.kind))
+    }
+
     /// Computes it now if it reads constants alone and gives little: what is large is made anew at each run, so
     /// that it takes memory only then.
-    fn fold(&self, constants: &mut Registers, frame: &Frame<'_>) -> Result<bool, String> {
+    fn fold(&self, constants: &mut Registers, frame: &Frame<'_>) -> Result<bool, Finding> {
         let is_there = |number: &usize| constants.get(*number).is_some_and(Option::is_some);
         if !self.inputs.iter().flatten().all(is_there) {
             return Ok(false);
@@ -351,7 +356,7 @@ impl Node {
 }
 
 /// How many bytes an operator's results will take, as its rule tells for what it is given.
-fn size(call: &Call<'_, Flex>) -> Result<u64, String> {
+fn size(call: &Call<'_, Flex>) -> Result<u64, Finding> {
     let info = |item: &Option<Item<Flex>>| item.as_ref().map(Item::info).transpose();
     let infos = call.inputs.iter().map(info).collect::<Result<Vec<_>, _>>()?;
     let infos: Vec<Option<&ValueInfo>> = infos.iter().map(Option::as_ref).collect();
@@ -360,10 +365,11 @@ fn size(call: &Call<'_, Flex>) -> Result<u64, String> {
 }
 
 /// What a kernel gives; one that panics has an error of this program, not of the user's.
-fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+fn guarded<T>(work: impl FnOnce() -> Result<T, Finding>) -> Result<T, Finding> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(format!("internal error: {}", text.unwrap_or("a panic")))
+        let message = format!("internal error: {}", text.unwrap_or("a panic"));
+        Err(Finding::new(Code::Internal, message))
     })
 }

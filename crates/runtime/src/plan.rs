@@ -131,7 +131,7 @@ impl Plan {
     /// If it is no program of PaddlePaddle, its blocks run each other in a circle, an operator names a variable
     /// that no block declares, or nothing computes an operator: all of those are told at once.
     pub(crate) fn new(program: &Program, fetch: &[String]) -> Result<Self> {
-        let wrong = |what: String| Err(Error::Program(what));
+        let wrong = |what: String| Err(Error::Program(what.into()));
         if program.dialect != Dialect::Paddle {
             return wrong(format!("it is one of {}", program.dialect.name()));
         }
@@ -162,7 +162,7 @@ impl Plan {
         for name in fetch {
             if !plan.names.contains_key(name) {
                 let what = "the program has no such variable".to_owned();
-                return Err(Error::Variable { name: name.clone(), what });
+                return Err(Error::Variable { name: name.clone(), finding: what.into() });
             }
         }
         plan.check_loops()?;
@@ -180,7 +180,7 @@ impl Plan {
                 Some(parent) if parent < number => scopes.get(parent).cloned().unwrap_or_default(),
                 Some(parent) => {
                     let what = format!("block {number} lies in block {parent}, which is behind it");
-                    return Err(Error::Program(what));
+                    return Err(Error::Program(what.into()));
                 }
             };
             // Gradients see what the block left that they are of.
@@ -196,7 +196,7 @@ impl Plan {
             for var in &block.vars {
                 if !own.insert(&var.name) {
                     let what = format!("block {number} declares `{}` twice", var.name);
-                    return Err(Error::Program(what));
+                    return Err(Error::Program(what.into()));
                 }
                 names.insert(var.name.clone(), self.vars.len());
                 self.vars.push(Variable {
@@ -226,7 +226,7 @@ impl Plan {
                 "" | EMPTY => Ok(None),
                 known => names.get(known).copied().map(Some).ok_or_else(|| {
                     let what = format!("it names `{known}`, which no block declares");
-                    Error::Operator { place: place.clone(), what }
+                    Error::Operator { place: place.clone(), finding: what.into() }
                 }),
             };
             let slots = |operands: &[lodstone_model::Operand]| {
@@ -308,7 +308,9 @@ impl Plan {
     /// Fails if a loop has no block, or never changes its condition.
     fn check_loops(&self) -> Result<()> {
         for step in self.blocks.iter().flat_map(|block| &block.steps) {
-            let wrong = |what: String| Err(Error::Operator { place: step.place.clone(), what });
+            let wrong = |what: String| {
+                Err(Error::Operator { place: step.place.clone(), finding: what.into() })
+            };
             if step.place.kind != "while" {
                 continue;
             }
@@ -368,7 +370,9 @@ fn check_nesting(program: &Program) -> Result<()> {
                 let place = Place::of(number, at, op);
                 let inner =
                     usize::try_from(inner).ok().filter(|inner| *inner < program.blocks.len());
-                let wrong = |what: String| Err(Error::Operator { place: place.clone(), what });
+                let wrong = |what: String| {
+                    Err(Error::Operator { place: place.clone(), finding: what.into() })
+                };
                 let Some(inner) = inner else {
                     return wrong("it runs a block that is not there".to_owned());
                 };
@@ -394,7 +398,8 @@ fn check_nesting(program: &Program) -> Result<()> {
     };
     match (0..program.blocks.len()).find(|block| depth(*block) > DEEPEST) {
         Some(block) => {
-            Err(Error::Program(format!("block {block} lies deeper than {DEEPEST} blocks")))
+            let wrong = format!("block {block} lies deeper than {DEEPEST} blocks");
+            Err(Error::Program(wrong.into()))
         }
         None => Ok(()),
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lodstone_model::{Kind, Op, Program, Tensor};
 use lodstone_program::{Variable, append_backward};
 use lodstone_schema::paddle::{gradient_of, interface};
+use lodstone_schema::{Code, Finding};
 
 use crate::budget::{Budget, Charge};
 use crate::error::{Error, Result};
@@ -89,13 +90,12 @@ impl Prepared {
         let vars = program.blocks.iter_mut().flat_map(|block| &mut block.vars);
         vars.filter(|var| by.contains(&var.name.as_str()))
             .for_each(|var| var.stop_gradient = false);
-        append_backward(&mut program, &Variable::named(value), &[])
-            .map_err(|error| Error::Program(error.to_string()))?;
+        append_backward(&mut program, &Variable::named(value), &[]).map_err(Error::Gradients)?;
         let gradients: Vec<String> = by.iter().map(|name| gradient_of(name)).collect();
         for (name, gradient) in by.iter().zip(&gradients) {
             if !program.ops().any(|op| op.writes().any(|written| written == gradient)) {
                 let what = format!("`{value}` does not depend on it");
-                return Err(Error::Variable { name: (*name).to_owned(), what });
+                return Err(Error::Variable { name: (*name).to_owned(), finding: what.into() });
             }
         }
         let fetch = std::iter::once(value).chain(gradients.iter().map(String::as_str));
@@ -159,7 +159,7 @@ impl Prepared {
         for (name, tensor) in feed {
             let slot = plan.names.get(*name).copied().ok_or_else(|| Error::Variable {
                 name: (*name).to_owned(),
-                what: "it is fed, and the program has no such variable".to_owned(),
+                finding: "it is fed, and the program has no such variable".into(),
             })?;
             check_fed(&plan.program, name, tensor)?;
             frame.fill(slot, Value::Tensor(tensor.clone()));
@@ -170,9 +170,9 @@ impl Prepared {
             let found = slot.and_then(|slot| frame.values.get(slot)?.as_ref());
             match found {
                 Some(value) => value.tensor().cloned(),
-                None => Err("it was not computed".to_owned()),
+                None => Err("it was not computed".into()),
             }
-            .map_err(|what| Error::Variable { name: name.clone(), what })
+            .map_err(|finding| Error::Variable { name: name.clone(), finding })
         };
         let fetched = self.fetch.iter().map(fetched).collect::<Result<Vec<_>>>()?;
         frame.random.keep(scope);
@@ -190,7 +190,7 @@ impl Prepared {
 
 /// Fails if what is fed is not of the type that the program declares.
 fn check_fed(program: &Program, name: &str, tensor: &Tensor) -> Result<()> {
-    let wrong = |what: String| Err(Error::Variable { name: name.to_owned(), what });
+    let wrong = |what: String| Err(Error::Variable { name: name.to_owned(), finding: what.into() });
     if let Err(broken) = tensor.lod.check(tensor.shape.first().copied().unwrap_or(0)) {
         return wrong(broken.to_string());
     }
@@ -228,18 +228,18 @@ impl Frame<'_> {
     }
 
     /// The value of a variable.
-    pub(crate) fn value(&self, slot: Slot) -> std::result::Result<&Value, String> {
+    pub(crate) fn value(&self, slot: Slot) -> std::result::Result<&Value, Finding> {
         self.values.get(slot).and_then(Option::as_ref).ok_or_else(|| {
             let name = self.plan.vars.get(slot).map_or("", |var| &var.name);
-            format!("`{name}` has no value")
+            format!("`{name}` has no value").into()
         })
     }
 
     /// The tensor that a variable is.
-    pub(crate) fn tensor(&self, slot: Slot) -> std::result::Result<&Tensor, String> {
-        self.value(slot)?.tensor().map_err(|what| {
+    pub(crate) fn tensor(&self, slot: Slot) -> std::result::Result<&Tensor, Finding> {
+        self.value(slot)?.tensor().map_err(|finding| {
             let name = self.plan.vars.get(slot).map_or("", |var| &var.name);
-            format!("`{name}`: {what}")
+            finding.within(format!("`{name}`"))
         })
     }
 
@@ -264,7 +264,7 @@ impl Frame<'_> {
     }
 
     /// Fails if so many more bytes are more than the tensors of the scope may take.
-    pub(crate) fn reserve(&self, bytes: u64) -> std::result::Result<(), String> {
+    pub(crate) fn reserve(&self, bytes: u64) -> std::result::Result<(), Finding> {
         self.budget.check(bytes)
     }
 
@@ -272,18 +272,18 @@ impl Frame<'_> {
     ///
     /// # Errors
     /// If they are more than the tensors of the scope may take.
-    pub(crate) fn charge(&self, bytes: u64) -> std::result::Result<Charge, String> {
+    pub(crate) fn charge(&self, bytes: u64) -> std::result::Result<Charge, Finding> {
         self.budget.check(bytes)?;
         Ok(self.budget.charge(bytes))
     }
 
     /// A tensor that has just been made.
-    pub(crate) fn charged(&self, tensor: Tensor) -> std::result::Result<Tensor, String> {
+    pub(crate) fn charged(&self, tensor: Tensor) -> std::result::Result<Tensor, Finding> {
         self.budget.charged(tensor)
     }
 
     /// Gives a variable a tensor that has just been made.
-    pub(crate) fn make(&mut self, slot: Slot, tensor: Tensor) -> std::result::Result<(), String> {
+    pub(crate) fn make(&mut self, slot: Slot, tensor: Tensor) -> std::result::Result<(), Finding> {
         let tensor = self.charged(tensor)?;
         self.set(slot, Value::Tensor(tensor));
         Ok(())
@@ -321,10 +321,10 @@ impl Frame<'_> {
     fn step(&mut self, step: &Step) -> Result<()> {
         let plan = self.plan;
         let Some(op) = op_of(&plan.program, &step.place) else { return Ok(()) };
-        let failed = |what: String| Error::Operator { place: step.place.clone(), what };
+        let failed = |finding| Error::Operator { place: step.place.clone(), finding };
         if self.steps == self.max_steps {
             let what = format!("the run has taken {} steps, which is the most it may", self.steps);
-            return Err(failed(what));
+            return Err(failed(Finding::new(Code::Limit, what)));
         }
         self.steps += 1;
         let random = self.random;
@@ -341,7 +341,10 @@ impl Frame<'_> {
         };
         match outcome {
             Ok(()) => {}
-            Err(Failure::Here(what)) => return Err(failed(what)),
+            Err(Failure::Here(finding)) => return Err(failed(finding)),
+            Err(Failure::File(error)) => {
+                return Err(Error::File { place: step.place.clone(), error });
+            }
             Err(Failure::Inside(error)) => return Err(error),
         }
         self.follow_random(random);
@@ -373,23 +376,23 @@ impl Frame<'_> {
     }
 
     /// Fails if an operator that has run gave numbers that are not finite.
-    fn check_finite(&self, op: &Op, step: &Step) -> std::result::Result<(), String> {
+    fn check_finite(&self, op: &Op, step: &Step) -> std::result::Result<(), Finding> {
         for name in op.writes() {
             let tensor = step.slot(name).and_then(|slot| self.tensor(slot).ok());
             if let Some(what) = tensor.and_then(not_finite) {
-                return Err(format!("`{name}`: {what}"));
+                return Err(format!("`{name}`: {what}").into());
             }
         }
         Ok(())
     }
 
     /// Whether a variable of one element is true.
-    pub(crate) fn is_true(&self, slot: Slot) -> std::result::Result<bool, String> {
+    pub(crate) fn is_true(&self, slot: Slot) -> std::result::Result<bool, Finding> {
         let tensor = self.tensor(slot)?;
         let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
         let elements = tensor.shape.iter().product::<u64>();
         if elements != 1 {
-            return Err(format!("expected one truth value, found {elements} elements"));
+            return Err(format!("expected one truth value, found {elements} elements").into());
         }
         Ok(bytes.iter().any(|byte| *byte != 0))
     }
@@ -399,20 +402,40 @@ impl Frame<'_> {
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Because of this.
-    Here(String),
+    Here(Finding),
+    /// Because files that it loads or saves cannot be read or written.
+    File(lodstone_formats::Error),
     /// Because one that it runs did.
     Inside(Error),
 }
 
 impl From<String> for Failure {
-    fn from(what: String) -> Self {
-        Self::Here(what)
+    fn from(message: String) -> Self {
+        Self::Here(message.into())
     }
 }
 
 impl From<&str> for Failure {
-    fn from(what: &str) -> Self {
-        Self::Here(what.to_owned())
+    fn from(message: &str) -> Self {
+        Self::Here(message.into())
+    }
+}
+
+impl From<Finding> for Failure {
+    fn from(finding: Finding) -> Self {
+        Self::Here(finding)
+    }
+}
+
+impl From<lodstone_formats::Error> for Failure {
+    fn from(error: lodstone_formats::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+impl From<lodstone_store::Error> for Failure {
+    fn from(error: lodstone_store::Error) -> Self {
+        Self::File(error.into())
     }
 }
 

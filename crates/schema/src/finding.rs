@@ -211,9 +211,3 @@ impl Findings {
         self.more_inconsistent += others.more_inconsistent;
     }
 }
-
-impl From<Finding> for String {
-    fn from(finding: Finding) -> Self {
-        finding.message
-    }
-}

@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use lodstone_model::{Dim, Lod, Program, Tensor};
+use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use super::{SampleOptions, wrong};
@@ -152,7 +153,7 @@ fn samples(tensor: &Tensor) -> u64 {
 }
 
 /// Some samples of a tensor, in the order that they are asked for.
-fn pick(tensor: &Tensor, chosen: &[u64]) -> Result<Tensor, String> {
+fn pick(tensor: &Tensor, chosen: &[u64]) -> Result<Tensor, Finding> {
     let (lod, rows) = descend(&tensor.lod, chosen);
     let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
     let all = tensor.shape.first().copied().and_then(|rows| usize::try_from(rows).ok());

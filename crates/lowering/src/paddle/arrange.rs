@@ -1,6 +1,7 @@
 //! Elements in another place: turned, rolled, repeated, surrounded, cut out.
 
 use lodstone_model::Dim;
+use lodstone_schema::Finding;
 
 use super::conv::fitted;
 use super::operator::{Operator, Outcome, Rule};
@@ -345,7 +346,9 @@ pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
             .checked_mul(dilation)
             .and_then(|reach| extent.checked_sub(reach)?.checked_sub(1));
         let count = reach.filter(|reach| *reach >= 0).map(|reach| reach / stride + 1);
-        count.ok_or_else(|| format!("expected windows that fit in an extent of {extent}"))
+        count.ok_or_else(|| {
+            Finding::from(format!("expected windows that fit in an extent of {extent}"))
+        })
     };
     let ([high, wide], [down, right], [below, beside]) =
         (pair(&size)?, pair(&strides)?, pair(&dilations)?);

@@ -22,7 +22,7 @@ pub(super) fn places<B: Backend>(numbers: &Item<B>, dim: usize) -> Outcome<Vec<i
     let mut places = numbers.to_longs()?;
     for place in &mut places {
         if !(-whole..whole).contains(place) {
-            return Err(format!("expected a number below {dim}, found {place}"));
+            return Err(format!("expected a number below {dim}, found {place}").into());
         }
         if *place < 0 {
             *place += whole;
@@ -68,6 +68,6 @@ pub(super) fn check_inside(over: &[usize], shape: &[usize], at: usize) -> Outcom
     let mut sides = over.iter().zip(shape).enumerate();
     match over.len() == shape.len() && sides.all(|(side, (one, dim))| side == at || one <= dim) {
         true => Ok(()),
-        false => Err(format!("numbers of {over:?} do not lie in {shape:?}")),
+        false => Err(format!("numbers of {over:?} do not lie in {shape:?}").into()),
     }
 }

@@ -5,6 +5,7 @@ use burn_backend::Backend;
 use super::tensor::{bounded, long};
 use super::{Call, Run, axis};
 use crate::item::{Item, Outcome};
+use lodstone_schema::Finding;
 
 type One<B> = Outcome<Vec<Item<B>>>;
 
@@ -25,7 +26,7 @@ impl<B: Backend> Item<B> {
             let cut = |pad: &i64| usize::try_from(pad.saturating_neg()).unwrap_or(0);
             let (first, last) = (cut(begin), dim.saturating_sub(cut(end)));
             if first > last {
-                return Err(format!("{begin} and {end} cut more off {dim} than there is"));
+                return Err(format!("{begin} and {end} cut more off {dim} than there is").into());
             }
             if (first, last) != (0, dim) {
                 y = y.narrowed(at, first, last);
@@ -38,7 +39,7 @@ impl<B: Backend> Item<B> {
                 }
                 bounded(&shape)?;
                 let one = with.clone().reshaped(vec![1; shape.len()]);
-                Ok::<_, String>((extra > 0).then(|| one.expanded(&shape)))
+                Ok::<_, Finding>((extra > 0).then(|| one.expanded(&shape)))
             };
             let (before, behind) = (around(begin)?, around(end)?);
             if before.is_none() && behind.is_none() {
@@ -68,7 +69,9 @@ fn pad<B: Backend>(call: &Call<'_, B>) -> One<B> {
         None => (0..rank).collect(),
     };
     if numbers.len() != 2 * axes.len() {
-        return Err(format!("{} numbers are not those of {} axes", numbers.len(), axes.len()));
+        return Err(
+            format!("{} numbers are not those of {} axes", numbers.len(), axes.len()).into()
+        );
     }
     let (begins, ends) = numbers.split_at(axes.len());
     let mut pads = vec![(0, 0); rank];
@@ -84,7 +87,7 @@ fn pad<B: Backend>(call: &Call<'_, B>) -> One<B> {
                 None => Item::filled(0.0, x.kind()?, &[1])?,
             };
             if with.shape().iter().product::<usize>() != 1 {
-                return Err("expected one number to pad with".to_owned());
+                return Err("expected one number to pad with".into());
             }
             return Ok(vec![x.padded(&pads, &with)?]);
         }
@@ -95,7 +98,7 @@ fn pad<B: Backend>(call: &Call<'_, B>) -> One<B> {
             if place < dim { place } else { period - place }
         },
         Some("wrap") => i64::rem_euclid,
-        Some(other) => return Err(format!("there is no mode `{other}`")),
+        Some(other) => return Err(format!("there is no mode `{other}`").into()),
     };
     for (at, (begin, end)) in pads.into_iter().enumerate() {
         if (begin, end) == (0, 0) {
@@ -108,7 +111,7 @@ fn pad<B: Backend>(call: &Call<'_, B>) -> One<B> {
         let kept = last - first;
         let (before, behind) = (begin.max(0), end.max(0));
         if kept < 0 || (kept == 0 && before.max(behind) > 0) {
-            return Err(format!("there is nothing of {dim} to pad with"));
+            return Err(format!("there is nothing of {dim} to pad with").into());
         }
         let length = kept.saturating_add(before).saturating_add(behind);
         let mut whole = shape.clone();
@@ -133,7 +136,7 @@ fn center<B: Backend>(call: &Call<'_, B>) -> One<B> {
         None => (0..shape.len()).collect(),
     };
     if axes.len() != sizes.len() {
-        return Err(format!("{} extents are not those of {} axes", sizes.len(), axes.len()));
+        return Err(format!("{} extents are not those of {} axes", sizes.len(), axes.len()).into());
     }
     let mut pads = vec![(0, 0); shape.len()];
     for (at, size) in axes.iter().zip(&sizes) {

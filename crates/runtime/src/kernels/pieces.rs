@@ -61,7 +61,7 @@ fn reshape<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (shape, dims) = (x.shape(), call.longs(1)?.unwrap_or_default());
     let keeps = call.int("allowzero", 0) == 0;
     let known = |(place, dim): (usize, &i64)| match dim {
-        0 if keeps => shape.get(place).copied().ok_or("there is no extent to keep".to_owned()),
+        0 if keeps => shape.get(place).copied().ok_or_else(|| "there is no extent to keep".into()),
         -1 => Ok(1),
         dim => count(*dim),
     };
@@ -76,7 +76,7 @@ fn reshape<B: Backend>(call: &Call<'_, B>) -> One<B> {
         }
     }
     if dims_now.iter().product::<usize>() != whole {
-        return Err(format!("{shape:?} has other elements than {dims:?}"));
+        return Err(format!("{shape:?} has other elements than {dims:?}").into());
     }
     Ok(vec![x.reshaped(dims_now)])
 }
@@ -106,7 +106,7 @@ fn slice<B: Backend>(call: &Call<'_, B>) -> One<B> {
         let place = |number: i64| if number < 0 { number.saturating_add(dim) } else { number };
         let (mut start, mut end) = (place(*start), place(*end));
         if *step == 0 {
-            return Err("it does not advance".to_owned());
+            return Err("it does not advance".into());
         }
         // Larger steps lead as far.
         let step = (*step).clamp(-dim - 1, dim + 1);
@@ -147,7 +147,7 @@ fn split<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let piece = |size: &usize| {
         let end = size.saturating_add(start);
         if end > dim {
-            return Err(format!("{sizes:?} are more than {dim}"));
+            return Err(format!("{sizes:?} are more than {dim}").into());
         }
         let piece = x.clone().narrowed(at, start, end);
         start = end;
@@ -164,7 +164,7 @@ fn squeeze<B: Backend>(call: &Call<'_, B>) -> One<B> {
         None => (0..shape.len()).filter(|at| shape.get(*at) == Some(&1)).collect(),
     };
     if gone.iter().any(|at| shape.get(*at) != Some(&1)) {
-        return Err(format!("{gone:?} of {shape:?} are not all 1"));
+        return Err(format!("{gone:?} of {shape:?} are not all 1").into());
     }
     let rest = shape.iter().enumerate().filter(|(at, _)| !gone.contains(at));
     let rest = rest.map(|(_, dim)| *dim).collect();

@@ -68,7 +68,7 @@ fn top_k<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let k = call.longs(1)?.and_then(|k| k.first().copied()).ok_or("it has no number")?;
     let (k, dim) = (count(k)?, shape.get(at).copied().unwrap_or(0));
     if k > dim {
-        return Err(format!("expected at most {dim} elements, found {k}"));
+        return Err(format!("expected at most {dim} elements, found {k}").into());
     }
     let greatest = call.int("largest", 1) != 0;
     // [before, axis, behind]

@@ -5,6 +5,7 @@ use burn_backend::Backend;
 use super::tensor::{bounded, elements, long, whole};
 use super::{Call, Run, count};
 use crate::item::{Item, Outcome};
+use lodstone_schema::Finding;
 
 type One<B> = Outcome<Vec<Item<B>>>;
 
@@ -129,14 +130,14 @@ fn grid_sample<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let ([examples, channels, dims @ ..], [_, steps_to @ .., _]) =
         (shape.as_slice(), grid.as_slice())
     else {
-        return Err("expected examples and channels".to_owned());
+        return Err("expected examples and channels".into());
     };
     let over = [&[*examples, *channels], steps_to].concat();
     if bounded(&over)? == 0 {
         return Ok(vec![Item::filled(0.0, x.kind()?, &over)?]);
     }
     if shape.contains(&0) {
-        return Err(format!("{shape:?} has nothing to sample"));
+        return Err(format!("{shape:?} has nothing to sample").into());
     }
     let mode = match call.text("mode").as_deref() {
         Some("nearest") => "nearest",
@@ -151,7 +152,7 @@ fn grid_sample<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let mut taps: Taps = Vec::new();
     for (point, numbers) in places.to_doubles()?.chunks_exact(rank.max(1)).enumerate() {
         if numbers.iter().any(|number| !number.is_finite()) {
-            return Err("a place is no number".to_owned());
+            return Err("a place is no number".into());
         }
         // Extents are told from the last one on.
         let mut corners = vec![(Some(0), 1.0)];
@@ -206,7 +207,7 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (x, regions) = (call.input(0)?, call.input(1)?);
     let shape = x.shape();
     let [examples, channels, rows, columns] = *shape.as_slice() else {
-        return Err(format!("expected images, found {shape:?}"));
+        return Err(format!("expected images, found {shape:?}").into());
     };
     let number = |name: &str| count(call.int(name, 1));
     let (high, wide) = (number("output_height")?, number("output_width")?);
@@ -221,7 +222,7 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let cells = bounded(&[images.len(), high, wide])?;
     bounded(&[cells, channels])?;
     if shape.contains(&0) || boxes.len() != 4 * images.len() {
-        return Err("expected images and a box for each region".to_owned());
+        return Err("expected images and a box for each region".into());
     }
     if cells == 0 {
         return Ok(vec![Item::filled(0.0, x.kind()?, &[images.len(), channels, high, wide])?]);
@@ -231,7 +232,7 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
         let image = count(*number)?;
         let [left, top, right, bottom] = *region else { continue };
         if image >= examples || region.iter().any(|side| !side.is_finite()) {
-            return Err(format!("there is no region {region:?} of image {image}"));
+            return Err(format!("there is no region {region:?} of image {image}").into());
         }
         let [left, top, right, bottom] = [left, top, right, bottom].map(|at| at * scale - moved);
         let least = if aligned { f64::NEG_INFINITY } else { 1.0 };
@@ -243,7 +244,7 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
         };
         let (down, aside) = (samples(cell_high), samples(cell_wide));
         if bounded(&[down, aside, cells])? > MOST_SAMPLES {
-            return Err(format!("region {region:?} has too many samples"));
+            return Err(format!("region {region:?} has too many samples").into());
         }
         for cell in 0..high * wide {
             let (row, column) = ((cell / wide) as f64, (cell % wide) as f64);
@@ -293,13 +294,13 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn choose_boxes<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (boxes, scores) = (call.input(0)?, call.input(1)?);
     let [_, classes, many] = *scores.shape().as_slice() else {
-        return Err(format!("expected scores of classes, found {:?}", scores.shape()));
+        return Err(format!("expected scores of classes, found {:?}", scores.shape()).into());
     };
     let most = call.longs(2)?.and_then(|one| one.first().copied()).unwrap_or(0);
     let most = count(most.max(0))?.min(many);
     let number = |at: usize| {
         let list = call.optional(at).map(Item::to_doubles).transpose()?;
-        Ok::<_, String>(list.and_then(|list| list.first().copied()))
+        Ok::<_, Finding>(list.and_then(|list| list.first().copied()))
     };
     let (overlap, least) = (number(3)?.unwrap_or(0.0), number(4)?);
     let centred = call.int("center_point_box", 0) != 0;

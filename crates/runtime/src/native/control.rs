@@ -81,7 +81,7 @@ fn increment(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         _ => 1.0,
     };
     let tensor = frame.tensor(from)?;
-    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+    let bytes = tensor.data.bytes()?;
     #[expect(clippy::cast_possible_truncation, reason = "a step of integers is a whole number")]
     let more = match (tensor.dtype, &*bytes) {
         (DType::Int32, &[a, b, c, d]) => {

@@ -12,11 +12,12 @@ use std::sync::Arc;
 
 use lodstone_model::{AttributeValue, Kind, Op};
 use lodstone_schema::paddle::gradient_of;
+use lodstone_schema::{Code, Finding};
 
 use super::sums::{total, zeros_like_value};
 use super::{Outcome, Run, flag, input, output};
 use crate::plan::{Slot, Step};
-use crate::run::{Failure, Frame};
+use crate::run::Frame;
 use crate::value::{Round, Rounds, Value};
 
 /// Most times that a loop goes round.
@@ -76,7 +77,8 @@ fn run_while(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             keep(frame, &mut rounds, values)?;
         }
     }
-    Err(Failure::Here(format!("it goes round more than {MOST_ROUNDS} times")))
+    let wrong = format!("it goes round more than {MOST_ROUNDS} times");
+    Err(Finding::new(Code::Limit, wrong).into())
 }
 
 /// What a loop reads and writes, without what an operator of its block changes in place: that is changed back by its

@@ -5,6 +5,7 @@
 //! variable of the scope. PaddlePaddle's own numbers are others.
 
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_schema::paddle::codes;
 use lodstone_store::Blob;
 
@@ -168,7 +169,7 @@ fn extents(frame: &Frame<'_>, step: &Step, op: &Op) -> Outcome<Vec<u64>> {
     };
     let known = |slot| {
         let info = lodstone_schema::onnx::infer::ValueInfo::of(frame.tensor(slot)?);
-        info.ints().ok_or_else(|| "expected extents".to_owned())
+        info.ints().ok_or_else(|| Finding::from("expected extents"))
     };
     let parts = step.inputs("ShapeTensorList");
     if !parts.is_empty() {

@@ -78,7 +78,7 @@ struct Rows<'t> {
 
 impl<'t> Rows<'t> {
     fn of(tensor: &'t Tensor) -> Outcome<Self> {
-        let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+        let bytes = tensor.data.bytes()?;
         let rows = usize::try_from(tensor.shape.first().copied().unwrap_or(0)).unwrap_or(0);
         let size = bytes.len().checked_div(rows).unwrap_or(0);
         Ok(Self { tensor, bytes, size })
@@ -179,8 +179,8 @@ fn shrink_back(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let mut made = zeros_like(x)?;
     if let Ok(given) = input(step, "Out@GRAD") {
         let given = frame.tensor(given)?;
-        let bytes = given.data.bytes().map_err(|error| error.to_string())?;
-        let mut all = made.data.bytes().map_err(|error| error.to_string())?.to_vec();
+        let bytes = given.data.bytes()?;
+        let mut all = made.data.bytes()?.to_vec();
         let fits = given.dtype == x.dtype && given.shape.get(1..) == x.shape.get(1..);
         let first = all.get_mut(..bytes.len()).filter(|_| fits);
         first.ok_or("`Out@GRAD` is not of the first rows of `X`")?.copy_from_slice(&bytes);

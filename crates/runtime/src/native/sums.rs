@@ -50,7 +50,7 @@ fn of_tensors(frame: &Frame<'_>, tensors: &[&Tensor]) -> Outcome<Tensor> {
         (_, Some(dense)) => *dense,
         _ => return merged(frame, tensors),
     };
-    let bytes = first.data.bytes().map_err(|error| error.to_string())?;
+    let bytes = first.data.bytes()?;
     frame.reserve(bytes.len() as u64)?;
     let mut sums = bytes.to_vec();
     for tensor in tensors.iter().filter(|tensor| !std::ptr::eq(**tensor, first)) {
@@ -59,7 +59,7 @@ fn of_tensors(frame: &Frame<'_>, tensors: &[&Tensor]) -> Outcome<Tensor> {
         }
         match &tensor.kind {
             Kind::Dense if tensor.shape == first.shape => {
-                let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+                let bytes = tensor.data.bytes()?;
                 add(first.dtype, &mut sums, &bytes)?;
             }
             Kind::Dense => {
@@ -119,14 +119,14 @@ impl<'t> SomeRows<'t> {
             return Err(format!("expected rows of a tensor, found {}", tensor.kind.name()).into());
         };
         let height = usize::try_from(*height).map_err(|_| "its height is below 0")?;
-        let rows = rows.bytes().map_err(|error| error.to_string())?;
+        let rows = rows.bytes()?;
         let number = |bytes: &[u8; 8]| {
             let number = i64::from_le_bytes(*bytes);
             let place = usize::try_from(number).ok().filter(|number| *number < height);
             place.ok_or_else(|| format!("it has a row {number} of {height}"))
         };
         let numbers = rows.as_chunks().0.iter().map(number).collect::<Result<Vec<_>, _>>()?;
-        let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+        let bytes = tensor.data.bytes()?;
         let size = bytes.len().checked_div(numbers.len()).unwrap_or(0);
         match tensor.shape.first() == Some(&(numbers.len() as u64)) {
             true => Ok(Self { tensor, numbers, height, bytes, size }),

@@ -55,7 +55,7 @@ impl Gradient {
 impl Merged {
     /// Adds up rows of one number, in their order.
     fn of<T: Number>(values: &[u8], numbers: &Blob, shape: &[u64], count: u64) -> Outcome<Self> {
-        let numbers = numbers.bytes().map_err(|error| error.to_string())?;
+        let numbers = numbers.bytes()?;
         let numbers = numbers.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes));
         let stored = shape.first().copied().unwrap_or(0);
         if numbers.len() as u64 != stored {

@@ -104,7 +104,7 @@ impl Call<'_, '_> {
     /// The number that a variable of one element is.
     fn one<T: Number>(&self, slot: &str) -> Outcome<T> {
         let tensor = self.frame.tensor(input(self.step, slot)?)?;
-        let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+        let bytes = tensor.data.bytes()?;
         let found = match (tensor.dtype, &tensor.kind) {
             (DType::Float32, Kind::Dense) => {
                 f32::all(&bytes).map(|value| T::nearest(f64::from(value))).next()
@@ -248,7 +248,7 @@ fn elements<T: Number>(tensor: &Tensor, slot: &str, shape: &[u64]) -> Outcome<by
     if (tensor.dtype, tensor.shape.as_slice()) != (T::DTYPE, shape) {
         return Err(wrong(format!("{}{:?}", tensor.dtype, tensor.shape)).into());
     }
-    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+    let bytes = tensor.data.bytes()?;
     match T::DTYPE.size_of(shape) == Some(bytes.len() as u64) {
         true => Ok(bytes),
         false => Err(wrong(format!("{} bytes", bytes.len())).into()),

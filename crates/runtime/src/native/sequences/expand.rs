@@ -41,7 +41,7 @@ pub(super) fn expand(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let x = frame.tensor(input(step, "X")?)?;
     let y = frame.tensor(input(step, "Y")?)?;
     let size = width(x) * x.dtype.bits().map_or(0, |bits| bits.div_ceil(8) as usize);
-    let bytes = x.data.bytes().map_err(|error| error.to_string())?;
+    let bytes = x.data.bytes()?;
     let (mut made, mut count, mut offsets) = (Vec::new(), 0_u64, vec![0_u64]);
     for (range, times) in repeated(x, y, op)? {
         let piece = bytes.get(range.start * size..range.end * size).unwrap_or_default();

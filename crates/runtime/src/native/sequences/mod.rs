@@ -11,6 +11,7 @@ mod softmax;
 use std::ops::Range;
 
 use lodstone_model::{AttributeValue, DType, Lod, Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use super::{Outcome, Run, input};
@@ -50,9 +51,9 @@ impl Rows {
         })?;
         let ends = last.windows(2).map(|pair| match pair {
             [start, end] => Ok(place(*start)..place(*end)),
-            _ => Err("it has no ends".to_owned()),
+            _ => Err(Finding::internal("a window of two ends has another length")),
         });
-        let sequences = ends.collect::<Result<_, String>>()?;
+        let sequences = ends.collect::<Result<_, Finding>>()?;
         let width = width(tensor);
         let values = singles(tensor)?;
         Ok(Self { values, width, sequences, lod: tensor.lod.clone(), shape: tensor.shape.clone() })
@@ -94,7 +95,7 @@ pub(super) fn singles(tensor: &Tensor) -> Outcome<Vec<f32>> {
     if tensor.dtype != DType::Float32 {
         return Err(format!("expected float32, found {}", tensor.dtype).into());
     }
-    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+    let bytes = tensor.data.bytes()?;
     let (numbers, _) = bytes.as_chunks::<4>();
     Ok(numbers.iter().map(|four| f32::from_le_bytes(*four)).collect())
 }
