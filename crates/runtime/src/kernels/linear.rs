@@ -1,11 +1,11 @@
 //! Products of matrices.
 
 use burn_backend::{Backend, DType as BurnType, Scalar};
+use lodstone_schema::Finding;
 
 use super::tensor::{alike, bounded, common};
 use super::{Call, Run};
 use crate::item::{Item, Outcome};
-use lodstone_schema::Finding;
 
 type One<B> = Outcome<Vec<Item<B>>>;
 

@@ -1,11 +1,11 @@
 //! What lies around a tensor.
 
 use burn_backend::Backend;
+use lodstone_schema::Finding;
 
 use super::tensor::{bounded, long};
 use super::{Call, Run, axis};
 use crate::item::{Item, Outcome};
-use lodstone_schema::Finding;
 
 type One<B> = Outcome<Vec<Item<B>>>;
 

@@ -1,11 +1,11 @@
 //! Cells that go over sequences: RNN, GRU, LSTM.
 
 use burn_backend::{Backend, Scalar};
+use lodstone_schema::Finding;
 
 use super::linear::product;
 use super::{Call, Run, count};
 use crate::item::{Item, Outcome};
-use lodstone_schema::Finding;
 
 type One<B> = Outcome<Vec<Item<B>>>;
 

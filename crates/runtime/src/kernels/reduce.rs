@@ -1,12 +1,12 @@
 //! Sums, means, lengths, extremes, and the places of these.
 
 use burn_backend::{Backend, BoolStore, DType as BurnType, IntDType, Scalar};
+use lodstone_schema::Finding;
 
 use super::integers::products;
 use super::tensor::{converted, long};
 use super::{Call, Run, axis};
 use crate::item::{Item, Outcome};
-use lodstone_schema::Finding;
 
 type One<B> = Outcome<Vec<Item<B>>>;
 

@@ -1,11 +1,11 @@
 //! Images by places that are computed: sampled on grids, pooled in regions; and boxes that are chosen.
 
 use burn_backend::Backend;
+use lodstone_schema::Finding;
 
 use super::tensor::{bounded, elements, long, whole};
 use super::{Call, Run, count};
 use crate::item::{Item, Outcome};
-use lodstone_schema::Finding;
 
 type One<B> = Outcome<Vec<Item<B>>>;
 

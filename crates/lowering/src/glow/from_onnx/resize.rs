@@ -1,8 +1,9 @@
 //! Images of other sizes.
 
+use lodstone_schema::Finding;
+
 use super::graph::Said;
 use super::op::{Cx, Fault, Outcome, Rule, from_front, narrow, one};
-use lodstone_schema::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[("Resize", resize)];
 
