@@ -31,7 +31,8 @@ const MOST_KEPT: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Lowered(Mutex<HashMap<Key, Arc<Compiled>>>);
 
-type Key = Vec<(DType, Vec<u64>)>;
+/// The types of the variables that an operator reads, in their order; nothing for one without a tensor.
+type Key = Vec<Option<(DType, Vec<u64>)>>;
 
 /// Operators of ONNX over registers.
 struct Compiled {
@@ -132,9 +133,8 @@ impl Lowered {
     fn compiled(&self, frame: &Frame<'_>, step: &Step, op: &Op) -> Result<Arc<Compiled>, Finding> {
         let mut key = Key::new();
         for name in op.reads() {
-            if let Some(tensor) = step.slot(name).and_then(|slot| frame.tensor(slot).ok()) {
-                key.push((tensor.dtype, tensor.shape.clone()));
-            }
+            let tensor = step.slot(name).and_then(|slot| frame.tensor(slot).ok());
+            key.push(tensor.map(|tensor| (tensor.dtype, tensor.shape.clone())));
         }
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&key) {
@@ -239,12 +239,9 @@ impl Compiled {
         let take = |(at, output): (usize, &Written)| {
             let mut later = self.outputs.iter().skip(at + 1);
             let is_asked_again = later.any(|other| other.register == output.register);
-            let item = match registers.get_mut(output.register) {
-                Some(register) if is_asked_again => register.clone(),
-                Some(register) => register.take(),
-                None => None,
-            };
-            let item = item.ok_or("it has not been computed")?;
+            let register = register(&mut registers, output.register)?;
+            let item = if is_asked_again { register.clone() } else { register.take() };
+            let item = item.ok_or_else(|| Finding::internal("a result has not been computed"))?;
             let mut tensor = item.leave()?;
             let sequences = output.sequences.and_then(|slot| frame.tensor(slot).ok());
             if let Some(like) = sequences.filter(|like| like.shape.first() == tensor.shape.first())
@@ -287,28 +284,42 @@ impl Part {
             return self.nodes.iter().try_for_each(|node| node.run(registers, frame));
         };
         for number in self.nodes.iter().flat_map(|node| &node.last) {
-            if let Some(register) = registers.get_mut(*number) {
-                *register = None;
-            }
+            *register(registers, *number)? = None;
         }
         made.into_iter().for_each(|(number, item)| put(registers, number, item));
         Ok(())
     }
 }
 
+/// Puts an item into a register, which is made if it is not there yet.
 fn put(registers: &mut Registers, number: usize, item: Item<Flex>) {
-    if registers.len() <= number {
-        registers.resize(number + 1, None);
+    match registers.get_mut(number) {
+        Some(register) => *register = Some(item),
+        None => {
+            registers.resize(number, None);
+            registers.push(Some(item));
+        }
     }
-    if let Some(register) = registers.get_mut(number) {
-        *register = Some(item);
-    }
+}
+
+/// A register of operators that are being run.
+fn register(registers: &mut Registers, number: usize) -> Result<&mut Option<Item<Flex>>, Finding> {
+    let register = registers.get_mut(number);
+    register.ok_or_else(|| Finding::internal(format!("there is no register {number}")))
 }
 
 impl Node {
     fn run(&self, registers: &mut Registers, frame: &Frame<'_>) -> Result<(), Finding> {
-        let input = |number: &Option<usize>| registers.get((*number)?)?.clone();
-        let call = Call { op: &self.op, inputs: self.inputs.iter().map(input).collect() };
+        let lost = |number| self.within(Finding::internal(format!("register {number} is empty")));
+        let input = |number: &Option<usize>| match *number {
+            None => Ok(None),
+            Some(number) => match registers.get(number).and_then(Option::as_ref) {
+                Some(item) => Ok(Some(item.clone())),
+                None => Err(lost(number)),
+            },
+        };
+        let inputs = self.inputs.iter().map(input).collect::<Result<_, _>>()?;
+        let call = Call { op: &self.op, inputs };
         if self.is_unsized {
             frame.reserve(size(&call).map_err(|finding| self.within(finding))?)?;
         }
@@ -317,11 +328,14 @@ impl Node {
             budget::probe(read.fold(self.bytes, u64::saturating_add))?;
         }
         for number in &self.last {
-            if let Some(register) = registers.get_mut(*number) {
-                *register = None;
-            }
+            *register(registers, *number)? = None;
         }
         let made = guarded(|| (self.run)(&call)).map_err(|finding| self.within(finding))?;
+        if made.len() < self.outputs.len() {
+            let (wanted, found) = (self.outputs.len(), made.len());
+            let wrong = Finding::internal(format!("expected {wanted} results, found {found}"));
+            return Err(self.within(wrong));
+        }
         for (number, item) in self.outputs.iter().zip(made) {
             if !self.last.contains(number) {
                 put(registers, *number, item);
@@ -347,9 +361,7 @@ impl Node {
         let is_small = |item: &Item<Flex>| item.shape().iter().product::<usize>() <= MOST_FOLDED;
         let folds = self.outputs.iter().filter_map(made).all(is_small);
         for number in self.outputs.iter().filter(|_| !folds) {
-            if let Some(register) = constants.get_mut(*number) {
-                *register = None;
-            }
+            *register(constants, *number)? = None;
         }
         Ok(folds)
     }

@@ -11,7 +11,7 @@ use crate::budget::{Budget, Charge};
 use crate::error::{Error, Result};
 use crate::files::{Dirs, Files};
 use crate::finite::not_finite;
-use crate::native::Random;
+use crate::native::{RANDOM_STATE, Random};
 use crate::plan::{Does, Plan, Slot, Step, op_of};
 use crate::scope::Scope;
 use crate::value::Value;
@@ -137,7 +137,8 @@ impl Prepared {
         dirs: &Dirs,
     ) -> Result<Vec<Tensor>> {
         let plan = &self.plan;
-        let random = Random::of(scope);
+        let variable = |name: &str, finding| Error::Variable { name: name.to_owned(), finding };
+        let random = Random::of(scope).map_err(|finding| variable(RANDOM_STATE, finding))?;
         let mut frame = Frame {
             plan,
             values: Vec::new(),
@@ -153,7 +154,7 @@ impl Prepared {
         frame.changed.resize(plan.vars.len(), false);
         for (slot, var) in plan.vars.iter().enumerate().filter(|(_, var)| var.persistable) {
             if let Some(value) = scope.get(&var.name) {
-                frame.fill(slot, value.clone());
+                frame.fill(slot, value.clone()).map_err(|finding| variable(&var.name, finding))?;
             }
         }
         for (name, tensor) in feed {
@@ -162,7 +163,8 @@ impl Prepared {
                 finding: "it is fed, and the program has no such variable".into(),
             })?;
             check_fed(&plan.program, name, tensor)?;
-            frame.fill(slot, Value::Tensor(tensor.clone()));
+            let value = Value::Tensor(tensor.clone());
+            frame.fill(slot, value).map_err(|finding| variable(name, finding))?;
         }
         frame.block(0)?;
         let fetched = |name: &String| {
@@ -175,7 +177,7 @@ impl Prepared {
             .map_err(|finding| Error::Variable { name: name.clone(), finding })
         };
         let fetched = self.fetch.iter().map(fetched).collect::<Result<Vec<_>>>()?;
-        frame.random.keep(scope);
+        frame.random.keep(scope).map_err(|finding| variable(RANDOM_STATE, finding))?;
         for (slot, var) in plan.vars.iter().enumerate() {
             if frame.changed.get(slot) == Some(&true)
                 && var.persistable
@@ -243,24 +245,29 @@ impl Frame<'_> {
         })
     }
 
+    /// The place of a variable's value.
+    fn place(&mut self, slot: Slot) -> std::result::Result<&mut Option<Value>, Finding> {
+        let place = self.values.get_mut(slot);
+        place.ok_or_else(|| Finding::internal(format!("the frame has no slot {slot}")))
+    }
+
     /// Takes a variable's value away, to be changed.
-    pub(crate) fn take(&mut self, slot: Slot) -> Option<Value> {
-        self.values.get_mut(slot)?.take()
+    pub(crate) fn take(&mut self, slot: Slot) -> std::result::Result<Option<Value>, Finding> {
+        Ok(self.place(slot)?.take())
     }
 
     /// Gives a variable a value that it has had before.
-    pub(crate) fn fill(&mut self, slot: Slot, value: Value) {
-        if let Some(place) = self.values.get_mut(slot) {
-            *place = Some(value);
-        }
+    pub(crate) fn fill(&mut self, slot: Slot, value: Value) -> std::result::Result<(), Finding> {
+        *self.place(slot)? = Some(value);
+        Ok(())
     }
 
     /// Gives a variable a value.
-    pub(crate) fn set(&mut self, slot: Slot, value: Value) {
-        self.fill(slot, value);
-        if let Some(changed) = self.changed.get_mut(slot) {
-            *changed = true;
-        }
+    pub(crate) fn set(&mut self, slot: Slot, value: Value) -> std::result::Result<(), Finding> {
+        self.fill(slot, value)?;
+        let changed = self.changed.get_mut(slot);
+        *changed.ok_or_else(|| Finding::internal(format!("the frame has no slot {slot}")))? = true;
+        Ok(())
     }
 
     /// Fails if so many more bytes are more than the tensors of the scope may take.
@@ -285,26 +292,22 @@ impl Frame<'_> {
     /// Gives a variable a tensor that has just been made.
     pub(crate) fn make(&mut self, slot: Slot, tensor: Tensor) -> std::result::Result<(), Finding> {
         let tensor = self.charged(tensor)?;
-        self.set(slot, Value::Tensor(tensor));
-        Ok(())
+        self.set(slot, Value::Tensor(tensor))
     }
 
     /// Takes away what a variable is.
-    pub(crate) fn clear(&mut self, slot: Slot) {
-        if let Some(place) = self.values.get_mut(slot) {
-            *place = None;
-        }
+    pub(crate) fn clear(&mut self, slot: Slot) -> std::result::Result<(), Finding> {
+        *self.place(slot)? = None;
+        Ok(())
     }
 
     /// Runs a block.
     fn block(&mut self, number: usize) -> Result<()> {
         let plan = self.plan;
-        let Some(block) = plan.blocks.get(number) else { return Ok(()) };
+        let block = plan.block_of(number).map_err(Error::Program)?;
         for step in &block.steps {
             self.step(step)?;
-            for slot in &step.last {
-                self.clear(*slot);
-            }
+            step.last.iter().try_for_each(|slot| self.clear(*slot)).map_err(Error::Program)?;
         }
         Ok(())
     }
@@ -312,16 +315,23 @@ impl Frame<'_> {
     /// Runs the block of an operator; gives its own variables, which are gone afterwards.
     pub(crate) fn inner(&mut self, step: &Step) -> Result<Vec<(Slot, Value)>> {
         let plan = self.plan;
-        let Some(number) = step.block else { return Ok(Vec::new()) };
+        let failed = |finding| Error::Operator { place: step.place.clone(), finding };
+        let number = step.block.ok_or_else(|| failed("it has no block".into()))?;
         self.block(number)?;
-        let own = plan.blocks.get(number).map_or(&[][..], |block| &block.own).iter();
-        Ok(own.filter_map(|slot| Some((*slot, self.take(*slot)?))).collect())
+        let own = &plan.block_of(number).map_err(Error::Program)?.own;
+        let mut left = Vec::with_capacity(own.len());
+        for slot in own {
+            let value = self.take(*slot).map_err(failed)?;
+            left.extend(value.map(|value| (*slot, value)));
+        }
+        Ok(left)
     }
 
     fn step(&mut self, step: &Step) -> Result<()> {
         let plan = self.plan;
-        let Some(op) = op_of(&plan.program, &step.place) else { return Ok(()) };
         let failed = |finding| Error::Operator { place: step.place.clone(), finding };
+        let op = op_of(&plan.program, &step.place);
+        let op = op.ok_or_else(|| failed(Finding::internal("the program has no such operator")))?;
         if self.steps == self.max_steps {
             let what = format!("the run has taken {} steps, which is the most it may", self.steps);
             return Err(failed(Finding::new(Code::Limit, what)));
@@ -347,7 +357,7 @@ impl Frame<'_> {
             }
             Err(Failure::Inside(error)) => return Err(error),
         }
-        self.follow_random(random);
+        self.follow_random(random).map_err(failed)?;
         match self.checks_finite {
             true => self.check_finite(op, step).map_err(failed),
             false => Ok(()),
@@ -356,13 +366,15 @@ impl Frame<'_> {
 
     /// Brings the variable that the state of random numbers is, if the program has it, and the state together: an
     /// operator has drawn since `before`, or may have written to the variable.
-    fn follow_random(&mut self, before: Random) {
-        let Some(slot) = self.plan.random else { return };
+    fn follow_random(&mut self, before: Random) -> std::result::Result<(), Finding> {
+        let Some(slot) = self.plan.random else { return Ok(()) };
         if self.random != before {
-            self.set(slot, Value::Tensor(self.random.tensor()));
-        } else if let Some(told) = self.tensor(slot).ok().and_then(Random::told) {
-            self.random = told;
+            return self.set(slot, Value::Tensor(self.random.tensor()));
         }
+        if let Ok(tensor) = self.tensor(slot) {
+            self.random = Random::told(tensor)?;
+        }
+        Ok(())
     }
 
     /// Whether an operator reads tensors with all their elements, and nothing else.
@@ -378,8 +390,9 @@ impl Frame<'_> {
     /// Fails if an operator that has run gave numbers that are not finite.
     fn check_finite(&self, op: &Op, step: &Step) -> std::result::Result<(), Finding> {
         for name in op.writes() {
+            // Arrays and what was not written have no elements to check.
             let tensor = step.slot(name).and_then(|slot| self.tensor(slot).ok());
-            if let Some(what) = tensor.and_then(not_finite) {
+            if let Some(what) = tensor.map(not_finite).transpose()?.flatten() {
                 return Err(format!("`{name}`: {what}").into());
             }
         }

@@ -4,7 +4,7 @@ use burn_backend::{Backend, TensorData};
 
 use super::integers::cumulated;
 use super::tensor::{bounded, extents, long};
-use super::{Call, Run, axis, count};
+use super::{Call, Run, axis, count, extent};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -132,9 +132,8 @@ fn reverse_sequence<B: Backend>(call: &Call<'_, B>) -> One<B> {
     order.extend((0..shape.len()).filter(|at| *at != time && *at != batch));
     let mut back: Vec<usize> = (0..order.len()).collect();
     back.sort_by_key(|at| order.get(*at).copied());
-    let extent = |at: usize| shape.get(at).copied().unwrap_or(0);
-    let (steps, sequences) = (extent(time), extent(batch));
-    let lengths = call.longs(1)?.unwrap_or_default();
+    let (steps, sequences) = (extent(&shape, time)?, extent(&shape, batch)?);
+    let lengths = call.list(1)?;
     if time == batch || lengths.len() != sequences {
         return Err(
             format!("{} lengths are not those of {sequences} sequences", lengths.len()).into()
@@ -165,7 +164,7 @@ fn reverse_sequence<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn tile<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?.clone();
     let shape = x.shape();
-    let times = extents(&call.longs(1)?.unwrap_or_default())?;
+    let times = extents(&call.list(1)?)?;
     if times.len() != shape.len() {
         return Err(format!("{times:?} are not the times of {shape:?}").into());
     }

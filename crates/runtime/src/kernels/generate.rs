@@ -43,7 +43,7 @@ fn constant<B: Backend>(call: &Call<'_, B>) -> One<B> {
 }
 
 fn constant_of_shape<B: Backend>(call: &Call<'_, B>) -> One<B> {
-    let dims = extents(&call.longs(0)?.unwrap_or_default())?;
+    let dims = extents(&call.list(0)?)?;
     let zero = || Tensor::dense(DType::Float32, vec![1], Blob::memory(vec![0; 4]));
     let value = match call.op.attribute("value") {
         Some(AttributeValue::Tensor(value)) => Tensor::clone(value),

@@ -97,6 +97,11 @@ impl<B: Backend> Call<'_, B> {
         self.optional(number).map(Item::to_longs).transpose()
     }
 
+    /// An input that is a list of integers, and has to be there.
+    pub(crate) fn list(&self, number: usize) -> Outcome<Vec<i64>> {
+        self.input(number)?.to_longs()
+    }
+
     /// How many outputs are asked for.
     pub(crate) fn outputs(&self) -> usize {
         self.op.outputs.first().map_or(1, |operand| operand.args.len())
@@ -169,6 +174,12 @@ pub(crate) fn axis(axis: i64, rank: usize) -> Outcome<usize> {
         .ok()
         .filter(|place| *place < rank)
         .ok_or_else(|| format!("expected one of {rank} extents, found {axis}").into())
+}
+
+/// The extent at a place of a shape that has one there.
+pub(crate) fn extent(shape: &[usize], at: usize) -> Outcome<usize> {
+    let extent = shape.get(at).copied();
+    extent.ok_or_else(|| Finding::internal(format!("{shape:?} has no extent {at}")))
 }
 
 /// An integer that is a number of elements.

@@ -4,7 +4,7 @@ use burn_backend::{Backend, DType as BurnType, Scalar};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
-use super::{Call, Run, axis, count};
+use super::{Call, Run, axis, count, extent};
 use crate::item::{Item, Outcome, burn_type};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -194,7 +194,7 @@ fn lp_normalization<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn local_response<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?;
     let shape = x.shape();
-    let channels = shape.get(1).copied().unwrap_or(0);
+    let channels = extent(&shape, 1)?;
     let size = count(call.int("size", 1))?;
     if size == 0 {
         return Err("expected a number of channels above 0".into());

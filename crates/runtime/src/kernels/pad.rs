@@ -4,7 +4,7 @@ use burn_backend::Backend;
 use lodstone_schema::Finding;
 
 use super::tensor::{bounded, long};
-use super::{Call, Run, axis};
+use super::{Call, Run, axis, extent};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -22,7 +22,7 @@ impl<B: Backend> Item<B> {
     pub(super) fn padded(self, pads: &[(i64, i64)], with: &Self) -> Outcome<Self> {
         let mut y = self;
         for (at, (begin, end)) in pads.iter().enumerate() {
-            let dim = y.shape().get(at).copied().unwrap_or(0);
+            let dim = extent(&y.shape(), at)?;
             let cut = |pad: &i64| usize::try_from(pad.saturating_neg()).unwrap_or(0);
             let (first, last) = (cut(begin), dim.saturating_sub(cut(end)));
             if first > last {
@@ -49,7 +49,9 @@ impl<B: Backend> Item<B> {
             let parts: Vec<_> = [before, middle, behind].into_iter().flatten().collect();
             let mut whole = y.shape();
             if let Some(dim) = whole.get_mut(at) {
-                *dim = parts.iter().map(|part| part.shape().get(at).copied().unwrap_or(0)).sum();
+                *dim = parts
+                    .iter()
+                    .try_fold(0, |sum, part| Ok::<_, Finding>(sum + extent(&part.shape(), at)?))?;
             }
             y = match bounded(&whole)? {
                 0 => Self::filled(0.0, y.kind()?, &whole)?,
@@ -63,7 +65,7 @@ impl<B: Backend> Item<B> {
 fn pad<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let mut x = call.input(0)?.clone();
     let rank = x.shape().len();
-    let numbers = call.longs(1)?.unwrap_or_default();
+    let numbers = call.list(1)?;
     let axes: Vec<usize> = match call.longs(3)? {
         Some(axes) => axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?,
         None => (0..rank).collect(),
@@ -106,7 +108,7 @@ fn pad<B: Backend>(call: &Call<'_, B>) -> One<B> {
         }
         // What is cut off is gone before the rest is repeated.
         let shape = x.shape();
-        let dim = long(shape.get(at).copied().unwrap_or(0));
+        let dim = long(extent(&shape, at)?);
         let (first, last) = ((-begin).max(0), dim - (-end).max(0));
         let kept = last - first;
         let (before, behind) = (begin.max(0), end.max(0));
@@ -130,7 +132,7 @@ fn pad<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn center<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?.clone();
     let shape = x.shape();
-    let sizes = call.longs(1)?.unwrap_or_default();
+    let sizes = call.list(1)?;
     let axes: Vec<usize> = match call.ints("axes") {
         Some(axes) => axes.iter().map(|at| axis(*at, shape.len())).collect::<Outcome<_>>()?,
         None => (0..shape.len()).collect(),
@@ -140,7 +142,7 @@ fn center<B: Backend>(call: &Call<'_, B>) -> One<B> {
     }
     let mut pads = vec![(0, 0); shape.len()];
     for (at, size) in axes.iter().zip(&sizes) {
-        let missing = long(super::count(*size)?) - long(shape.get(*at).copied().unwrap_or(0));
+        let missing = long(super::count(*size)?) - long(extent(&shape, *at)?);
         if let Some(slot) = pads.get_mut(*at) {
             // The smaller half first.
             let begin = missing / 2;

@@ -3,7 +3,7 @@
 use burn_backend::{Backend, Slice};
 
 use super::tensor::{extents, long};
-use super::{Call, Run, axis, count};
+use super::{Call, Run, axis, count, extent};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -50,7 +50,7 @@ fn concat<B: Backend>(call: &Call<'_, B>) -> One<B> {
 }
 
 fn expand<B: Backend>(call: &Call<'_, B>) -> One<B> {
-    let dims = extents(&call.longs(1)?.unwrap_or_default())?;
+    let dims = extents(&call.list(1)?)?;
     let x = call.input(0)?.clone();
     let shape = super::tensor::common(&x.shape(), &dims)?;
     Ok(vec![x.expanded(&shape)])
@@ -58,7 +58,7 @@ fn expand<B: Backend>(call: &Call<'_, B>) -> One<B> {
 
 fn reshape<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?.clone();
-    let (shape, dims) = (x.shape(), call.longs(1)?.unwrap_or_default());
+    let (shape, dims) = (x.shape(), call.list(1)?);
     let keeps = call.int("allowzero", 0) == 0;
     let known = |(place, dim): (usize, &i64)| match dim {
         0 if keeps => shape.get(place).copied().ok_or_else(|| "there is no extent to keep".into()),
@@ -94,15 +94,18 @@ fn shape<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn slice<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?.clone();
     let shape = x.shape();
-    let starts = call.longs(1)?.unwrap_or_default();
-    let ends = call.longs(2)?.unwrap_or_default();
+    let starts = call.list(1)?;
+    let ends = call.list(2)?;
     let axes = call.longs(3)?.unwrap_or_else(|| (0..).take(starts.len()).collect());
     let steps = call.longs(4)?.unwrap_or_else(|| vec![1; starts.len()]);
+    if [ends.len(), axes.len(), steps.len()] != [starts.len(); 3] {
+        return Err(format!("{starts:?} and {ends:?} are not as many as axes and steps").into());
+    }
     let mut slices: Vec<Slice> =
         shape.iter().map(|dim| Slice::new(0, Some(dim.cast_signed()), 1)).collect();
     for (((at, start), end), step) in axes.iter().zip(&starts).zip(&ends).zip(&steps) {
         let at = axis(*at, shape.len())?;
-        let dim = long(shape.get(at).copied().unwrap_or(0));
+        let dim = long(extent(&shape, at)?);
         let place = |number: i64| if number < 0 { number.saturating_add(dim) } else { number };
         let (mut start, mut end) = (place(*start), place(*end));
         if *step == 0 {
@@ -134,7 +137,7 @@ fn split<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?;
     let shape = x.shape();
     let at = axis(call.int("axis", 0), shape.len())?;
-    let dim = shape.get(at).copied().unwrap_or(0);
+    let dim = extent(&shape, at)?;
     let sizes: Vec<usize> = match call.longs(1)? {
         Some(sizes) => sizes.iter().map(|size| count(*size)).collect::<Outcome<_>>()?,
         None => {
@@ -173,7 +176,7 @@ fn squeeze<B: Backend>(call: &Call<'_, B>) -> One<B> {
 
 fn unsqueeze<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?.clone();
-    let axes = call.longs(1)?.unwrap_or_default();
+    let axes = call.list(1)?;
     let rank = x.shape().len() + axes.len();
     let new: Vec<usize> = axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?;
     let mut old = x.shape().into_iter();

@@ -6,7 +6,7 @@ use lodstone_schema::onnx::dtype;
 
 use super::linear::product;
 use super::tensor::long;
-use super::{Call, Run, axis, count};
+use super::{Call, Run, axis, count, extent};
 use crate::item::{Item, Outcome, burn_type};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -50,7 +50,7 @@ fn spread<B: Backend>(call: &Call<'_, B>, part: &Item<B>, shape: &[usize]) -> Ou
         return Ok(part.clone().reshaped(line));
     }
     let (at, block) = (at()?, count(call.int("block_size", 0))?);
-    let (dim, blocks) = (shape.get(at).copied().unwrap_or(0), own.get(at).copied().unwrap_or(0));
+    let (dim, blocks) = (extent(&shape, at)?, extent(&own, at)?);
     if block == 0 || dim.div_ceil(block) != blocks {
         return Err(format!("{blocks} blocks of {block} are not {dim} elements").into());
     }

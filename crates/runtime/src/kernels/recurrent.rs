@@ -4,7 +4,7 @@ use burn_backend::{Backend, Scalar};
 use lodstone_schema::Finding;
 
 use super::linear::product;
-use super::{Call, Run, count};
+use super::{Call, Run, count, extent};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -210,7 +210,7 @@ fn run<B: Backend>(call: &Call<'_, B>, curves: &[&str], step: Step<B>) -> One<B>
         for number in 0..steps {
             let at = if backwards { steps - 1 - number } else { number };
             let now = x.clone().narrowed(0, at, at + 1);
-            let inputs = now.shape().last().copied().unwrap_or(0);
+            let inputs = *now.shape().last().ok_or("expected steps of inputs, found a number")?;
             let next = step(&cell, &now.reshaped(vec![batch, inputs]), &state)?;
             let shown;
             (state, shown) = within(state, next, &lengths, at)?;
@@ -275,7 +275,7 @@ fn cell<'a, B: Backend>(
     };
     let biases = call.optional(3).map(|both| {
         let both = part(both)?;
-        let half = both.shape().first().copied().unwrap_or(0) / 2;
+        let half = extent(&both.shape(), 0)? / 2;
         Ok::<_, Finding>((both.clone().narrowed(0, 0, half), both.narrowed(0, half, 2 * half)))
     });
     let biases = biases.transpose()?;

@@ -5,7 +5,7 @@ use burn_backend::tensor::IndexingUpdateOp;
 
 use super::indexing::{check_inside, places};
 use super::tensor::{bounded, long};
-use super::{Call, Run, axis, count};
+use super::{Call, Run, axis, count, extent};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -135,7 +135,7 @@ fn scatter_elements<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let at = axis(call.int("axis", 0), shape.len())?;
     check_inside(&over, &shape, at)?;
     check_updates(updates, &over)?;
-    let along = places(numbers, shape.get(at).copied().unwrap_or(0))?;
+    let along = places(numbers, extent(&shape, at)?)?;
     let (steps, own) = (steps(&shape), steps(&over));
     let target = |(place, along): (usize, &i64)| {
         let parts = steps.iter().zip(own.iter().zip(&over)).enumerate();
@@ -169,7 +169,7 @@ fn put<B: Backend>(
     updates: Item<B>,
     reduction: Reduction<B>,
 ) -> Outcome<Item<B>> {
-    let rows = table.shape().first().copied().unwrap_or(0);
+    let rows = extent(&table.shape(), 0)?;
     if targets.is_empty() || table.shape().contains(&0) {
         return Ok(table);
     }

@@ -4,7 +4,7 @@ use burn_backend::Backend;
 use lodstone_schema::Finding;
 
 use super::tensor::{bounded, elements, long, whole};
-use super::{Call, Run, count};
+use super::{Call, Run, count, extent};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -29,7 +29,7 @@ fn table<B: Backend>(x: &Item<B>) -> Outcome<Item<B>> {
     let shape = x.shape();
     let mut order: Vec<usize> = (0..shape.len()).filter(|at| *at != 1).collect();
     order.push(1);
-    let channels = shape.get(1).copied().unwrap_or(0);
+    let channels = extent(&shape, 1)?;
     let rows = bounded(&shape)?.checked_div(channels).unwrap_or(0);
     Ok(x.clone().permuted(&order).reshaped(vec![rows, channels]))
 }
@@ -217,7 +217,7 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let aligned =
         call.text("coordinate_transformation_mode").as_deref() != Some("output_half_pixel");
     let moved = if aligned { 0.5 } else { 0.0 };
-    let images = call.longs(2)?.unwrap_or_default();
+    let images = call.list(2)?;
     let boxes = regions.to_doubles()?;
     let cells = bounded(&[images.len(), high, wide])?;
     bounded(&[cells, channels])?;
@@ -228,9 +228,9 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
         return Ok(vec![Item::filled(0.0, x.kind()?, &[images.len(), channels, high, wide])?]);
     }
     let mut grouped: Vec<Vec<[(usize, f64); 4]>> = Vec::with_capacity(cells);
-    for (region, number) in boxes.chunks_exact(4).zip(&images) {
+    for (region, number) in boxes.as_chunks::<4>().0.iter().zip(&images) {
         let image = count(*number)?;
-        let [left, top, right, bottom] = *region else { continue };
+        let [left, top, right, bottom] = *region;
         if image >= examples || region.iter().any(|side| !side.is_finite()) {
             return Err(format!("there is no region {region:?} of image {image}").into());
         }
@@ -304,21 +304,21 @@ fn choose_boxes<B: Backend>(call: &Call<'_, B>) -> One<B> {
     };
     let (overlap, least) = (number(3)?.unwrap_or(0.0), number(4)?);
     let centred = call.int("center_point_box", 0) != 0;
-    let sides = |corner: &[f64]| match *corner {
+    let sides = |corner: &[f64; 4]| match *corner {
         [x, y, wide, high] if centred => {
             [y - high / 2.0, x - wide / 2.0, y + high / 2.0, x + wide / 2.0]
         }
         [top, left, bottom, right] => {
             [top.min(bottom), left.min(right), top.max(bottom), left.max(right)]
         }
-        _ => [0.0; 4],
     };
-    let boxes: Vec<[f64; 4]> = boxes.to_doubles()?.chunks_exact(4).map(sides).collect();
+    let boxes: Vec<[f64; 4]> = boxes.to_doubles()?.as_chunks().0.iter().map(sides).collect();
     let scores = scores.to_doubles()?;
     let mut chosen: Vec<i64> = Vec::new();
     for (line, scores) in scores.chunks_exact(many.max(1)).enumerate() {
         let (example, class) = (line / classes.max(1), line % classes.max(1));
-        let boxes = boxes.get(example * many..(example + 1) * many).unwrap_or_default();
+        let boxes = boxes.get(example * many..(example + 1) * many);
+        let boxes = boxes.ok_or_else(|| Finding::internal("scores without boxes"))?;
         let mut order: Vec<(f64, usize)> = scores
             .iter()
             .copied()

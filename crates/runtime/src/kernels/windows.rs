@@ -5,7 +5,7 @@ use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 use burn_backend::tensor::FloatTensor;
 
 use super::tensor::{MOST_ELEMENTS, bounded};
-use super::{Call, Run, count};
+use super::{Call, Run, count, extent};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -151,7 +151,7 @@ fn conv_transpose<B: Backend>(call: &Call<'_, B>) -> One<B> {
     };
     let mut y = Item::<B>::Float(y);
     for (at, ((begin, end), more)) in (2..).zip(windows.pads.iter().zip(&more)) {
-        let dim = y.shape().get(at).copied().unwrap_or(0);
+        let dim = extent(&y.shape(), at)?;
         let end = end.saturating_sub(*more);
         if begin + end > dim {
             return Err("more is cut off than there is".into());

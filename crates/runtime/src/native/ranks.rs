@@ -58,7 +58,7 @@ fn rank(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         sequences.iter().enumerate().map(|(number, rows)| (number, rows.len())).collect();
     // Those of one length stay in their order.
     ranks.sort_by_key(|(_, length)| Reverse(*length));
-    frame.set(output(step, "Out")?, Value::Ranks(ranks));
+    frame.set(output(step, "Out")?, Value::Ranks(ranks))?;
     Ok(())
 }
 
@@ -79,7 +79,8 @@ struct Rows<'t> {
 impl<'t> Rows<'t> {
     fn of(tensor: &'t Tensor) -> Outcome<Self> {
         let bytes = tensor.data.bytes()?;
-        let rows = usize::try_from(tensor.shape.first().copied().unwrap_or(0)).unwrap_or(0);
+        let rows = tensor.shape.first().copied().ok_or("expected rows, found one element")?;
+        let rows = usize::try_from(rows).map_err(|_| "it has too many rows")?;
         let size = bytes.len().checked_div(rows).unwrap_or(0);
         Ok(Self { tensor, bytes, size })
     }
@@ -127,7 +128,7 @@ fn split(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
         }
         array.push(Some(frame.charged(rows.with(bytes, count))?));
     }
-    frame.set(output(step, "Out")?, Value::Array(array));
+    frame.set(output(step, "Out")?, Value::Array(array))?;
     Ok(())
 }
 
