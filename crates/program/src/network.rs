@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use lodstone_lowering::paddle::{Given, lod_source, lower_op, native_outputs};
 use lodstone_model::{AttributeValue, Block, DType, Dialect, Dim, Op, Program, Var, VarKind};
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
 
 use crate::error::{self, Error, Result, variable};
@@ -200,7 +201,7 @@ impl Network {
         if let Some(block) = self.startup.blocks.first_mut() {
             block.vars.push(var.clone());
         }
-        push(&mut self.startup, op);
+        push(&mut self.startup, op)?;
         Ok(self.declare(0, var, info))
     }
 
@@ -257,8 +258,12 @@ impl Network {
     pub(crate) fn prepend(&mut self, operator: Operator) -> Result<()> {
         self.append(operator)?;
         let op = self.main.blocks.get_mut(self.current).and_then(|block| block.ops.pop());
-        if let Some((op, block)) = op.zip(self.main.blocks.first_mut()) {
-            block.ops.insert(0, op);
+        match op.zip(self.main.blocks.first_mut()) {
+            Some((op, block)) => block.ops.insert(0, op),
+            None => {
+                let finding = Finding::internal("an operator that was appended is not there");
+                return Err(Error::Operator { kind: String::new(), finding });
+            }
         }
         Ok(())
     }
@@ -301,15 +306,20 @@ impl Network {
             let var = Var { name, value, stop_gradient, ..Var::default() };
             self.declare(self.current, var, info);
         }
-        if let Some(block) = self.main.blocks.get_mut(self.current) {
-            block.ops.push(op);
+        let block = self.main.blocks.get_mut(self.current);
+        let lost = || Finding::internal("the block that is built is not there");
+        match block.ok_or_else(lost) {
+            Ok(block) => block.ops.push(op),
+            Err(finding) => return error::operator(&op.kind, finding),
         }
         Ok(())
     }
 
     /// A variable is written again: nothing is known of its elements any more, and its type stays.
     fn rewrite(&mut self, name: &str, told: &ValueInfo, stops: bool) -> Result<()> {
-        let Some(known) = self.known.get_mut(name) else { return Ok(()) };
+        let Some(known) = self.known.get_mut(name) else {
+            return variable(name, Finding::internal("what is written again is not known"));
+        };
         known.info.contents = None;
         match merge(&mut known.info, told) {
             Ok(is_new) if is_new => self.redeclare(name),
@@ -374,8 +384,14 @@ impl Given for Network {
     }
 }
 
-pub(crate) fn push(program: &mut Program, op: Op) {
-    if let Some(block) = program.blocks.first_mut() {
-        block.ops.push(op);
+/// Appends an operator to the first block.
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn push(program: &mut Program, op: Op) -> Result<()> {
+    match program.blocks.first_mut() {
+        Some(block) => block.ops.push(op),
+        None => return error::operator(&op.kind, "the program has no block to append it to"),
     }
+    Ok(())
 }

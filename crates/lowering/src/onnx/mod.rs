@@ -225,8 +225,23 @@ impl Graph {
         attributes: [Attribute; N],
     ) -> Result<Value, Finding> {
         let inputs: Vec<Option<&Value>> = inputs.iter().copied().map(Some).collect();
-        let outputs = self.emit(kind, &inputs, attributes, 1)?;
-        outputs.into_iter().next().ok_or_else(|| format!("`{kind}` gives nothing").into())
+        let [output] = self.emit_all(kind, &inputs, attributes)?;
+        Ok(output)
+    }
+
+    /// Emits an operator with `N` outputs; an input that is `None` is left out.
+    ///
+    /// # Errors
+    /// What the rule of the operator says is wrong with it.
+    pub(crate) fn emit_all<const N: usize>(
+        &mut self,
+        kind: &str,
+        inputs: &[Option<&Value>],
+        attributes: impl IntoIterator<Item = Attribute>,
+    ) -> Result<[Value; N], Finding> {
+        let outputs = self.emit(kind, inputs, attributes, N)?;
+        let lost = |_| Finding::internal(format!("`{kind}` does not give {N} results"));
+        outputs.try_into().map_err(lost)
     }
 
     /// Gives a value its final name, and the operator that writes it `op_name` if that is not empty; one

@@ -73,8 +73,7 @@ impl Operator<'_> {
         let x = self.input("X")?;
         let attribute = |(ours, theirs): &(&str, &str)| Ok(float(theirs, self.float(ours)?));
         let attributes = names.iter().map(attribute).collect::<Outcome<Vec<_>>>()?;
-        let mut made = self.emit(kind, &[Some(&x)], attributes, 1)?;
-        let y = made.pop().ok_or("it gives nothing")?;
+        let [y] = self.emit_all(kind, &[Some(&x)], attributes)?;
         self.put("Out", &y)
     }
 

@@ -77,16 +77,15 @@ fn with_places(op: &mut Operator<'_>, extents: usize) -> Outcome {
     ];
     // What is no number is never the greatest.
     let x = op.numbered(&x, f32::MIN.into())?;
-    let made = op.emit("MaxPool", &[Some(&x)], attributes, 2)?;
-    let [y, places] = made.as_slice() else { return Err("it gives too little".into()) };
+    let [y, places] = op.emit_all("MaxPool", &[Some(&x)], attributes)?;
     // ONNX counts through all pictures.
-    let places = op.call("Mod", &[places, &count], [])?;
+    let places = op.call("Mod", &[&places, &count], [])?;
     let places = op.cast(&places, DType::Int32)?;
     // Nor is the lowest number, or what is below it: then there is none.
     let lowest = op.number(y.dtype(), f32::MIN.into())?;
-    let is_none = op.call("LessOrEqual", &[y, &lowest], [])?;
+    let is_none = op.call("LessOrEqual", &[&y, &lowest], [])?;
     let none = op.number(DType::Int32, -1.0)?;
-    let (y, places) = (op.choose(&is_none, &lowest, y)?, op.choose(&is_none, &none, &places)?);
+    let (y, places) = (op.choose(&is_none, &lowest, &y)?, op.choose(&is_none, &none, &places)?);
     op.put("Out", &y)?;
     op.put("Mask", &places)
 }
@@ -148,8 +147,7 @@ fn windows(op: &mut Operator<'_>, x: &Value, size: &[i64], is_max: bool) -> Outc
         attributes.push(int("count_include_pad", i64::from(!op.flag("exclusive")?)));
     }
     let kind = if is_max { "MaxPool" } else { "AveragePool" };
-    let made = op.emit(kind, &[Some(&x)], attributes, 1)?.pop();
-    let mut y = made.ok_or("it gives nothing")?;
+    let [mut y] = op.emit_all(kind, &[Some(&x)], attributes)?;
     for (behind, factors) in factors.iter().rev().enumerate().filter(|_| !is_max) {
         let list = op.singles(factors);
         let list = op.cast(&list, y.dtype())?;

@@ -154,8 +154,8 @@ impl Resizing {
             }
         };
         let inputs = [Some(x), None, scales.as_ref(), sizes.as_ref()];
-        let made = op.emit("Resize", &inputs, self.attributes.clone(), 1)?;
-        made.into_iter().next().ok_or_else(|| "it gives nothing".into())
+        let [resized] = op.emit_all("Resize", &inputs, self.attributes.clone())?;
+        Ok(resized)
     }
 
     /// How much of each of `dim` elements along an extent is in each that comes out: `[out, dim]`.
@@ -185,8 +185,8 @@ impl Resizing {
             }
         };
         let inputs = [Some(&own), None, scales.as_ref(), sizes.as_ref()];
-        let made = op.emit("Resize", &inputs, self.attributes.clone(), 1)?;
-        made.into_iter().next().ok_or_else(|| "it gives nothing".into())
+        let [resized] = op.emit_all("Resize", &inputs, self.attributes.clone())?;
+        Ok(resized)
     }
 }
 

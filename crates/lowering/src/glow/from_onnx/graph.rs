@@ -10,7 +10,7 @@ use lodstone_store::Blob;
 use super::names::Names;
 use super::quantize::Channels;
 
-/// A value: what a node gives, or storage.
+/// A value: what a node gives, or storage. Only its graph makes one, so that the graph has every value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Value(usize);
 
@@ -126,15 +126,18 @@ impl Graph {
     }
 
     pub(super) fn source(&self, value: Value) -> Source {
+        debug_assert!(value.0 < self.values.len(), "values are those of the graph");
         self.values.get(value.0).map_or(Source::Unsaid(0), |(source, _)| *source)
     }
 
     pub(super) fn type_of(&self, value: Value) -> Type {
+        debug_assert!(value.0 < self.values.len(), "values are those of the graph");
         let nothing = || Type { shape: Vec::new(), ..plain(ElemKind::Float, Vec::new()) };
         self.values.get(value.0).map_or_else(nothing, |(_, known)| known.clone())
     }
 
     pub(super) fn shape(&self, value: Value) -> &[i64] {
+        debug_assert!(value.0 < self.values.len(), "values are those of the graph");
         self.values.get(value.0).map_or(&[], |(_, known)| &known.shape)
     }
 
@@ -150,6 +153,7 @@ impl Graph {
 
     /// Changes what a result is said to be, where its node is made another one.
     pub(super) fn retype(&mut self, value: Value, of: Type) {
+        debug_assert!(value.0 < self.values.len(), "values are those of the graph");
         if let Some((_, known)) = self.values.get_mut(value.0) {
             *known = of;
         }
@@ -195,9 +199,10 @@ impl Graph {
         bytes: Vec<u8>,
     ) -> Result<Value, Finding> {
         self.afford(bytes.len()).ok_or("its constants would become too large")?;
-        let extents = shape.iter().map(|extent| u64::try_from(*extent).unwrap_or(0)).collect();
-        let tensor = Tensor::dense(kind.dtype(), extents, Blob::memory(bytes));
         let of = checked(plain(kind, shape))?;
+        let extents: Result<_, _> = of.shape.iter().map(|extent| u64::try_from(*extent)).collect();
+        let extents = extents.map_err(|_| Finding::internal("a checked extent is below 0"))?;
+        let tensor = Tensor::dense(kind.dtype(), extents, Blob::memory(bytes));
         Ok(self.constant(name, of, Storage::default(), tensor))
     }
 

@@ -260,5 +260,6 @@ fn roi_align(cx: &mut Cx<'_>) -> Outcome {
 /// An axis of a shape.
 pub(super) fn extent(shape: &[i64], axis: i64) -> Result<i64, Finding> {
     let axis = from_front(axis, shape.len())?;
-    Ok(shape.get(axis).copied().unwrap_or(0))
+    let extent = shape.get(axis).copied();
+    extent.ok_or_else(|| Finding::internal(format!("{shape:?} has no extent {axis}")))
 }

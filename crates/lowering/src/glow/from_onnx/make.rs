@@ -17,7 +17,7 @@ impl Cx<'_> {
         result: Type,
     ) -> Result<Value, Fault> {
         let results = self.nodes(kind, suffix, inputs, members, vec![result])?;
-        results.first().copied().ok_or_else(|| "it gives nothing".into())
+        results.first().copied().ok_or_else(|| Finding::internal("a node gives nothing").into())
     }
 
     /// A node of several results.

@@ -15,8 +15,8 @@ use lodstone_schema::{Finding, Findings};
 
 use crate::glow::kinds;
 
-use super::finish::Saved;
-use super::graph::{Graph, Source, Value};
+use super::finish::{self, Saved};
+use super::graph::{Graph, Node, Source, Value};
 use super::known::{extents, is_known, known_type, value_of};
 use super::names::Names;
 use super::op::{Cx, Entry, Fault};
@@ -145,7 +145,14 @@ pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
             }
         }
     }
-    walk.tell(reached, saved.iter().map(|saved| saved.value).collect());
+    let is_reached = !reached.is_empty();
+    let acting = walk.graph.nodes.iter().filter(|node| finish::acts(node)).flat_map(Node::reads);
+    let asked = saved.iter().map(|saved| saved.value).chain(acting).collect();
+    walk.tell(reached, asked);
+    if is_reached && walk.findings.is_empty() {
+        let finding = Finding::internal("an output cannot be said, and nothing tells why");
+        walk.findings.add("the graph", finding);
+    }
     if !walk.findings.is_empty() {
         return Err(walk.findings);
     }
@@ -345,13 +352,24 @@ impl<'p> Walk<'p> {
     }
 
     fn keep(&mut self, name: &'p str, entry: usize) {
+        debug_assert!(!self.scopes.is_empty(), "operators are in a block");
         if let Some(scope) = self.scopes.last_mut() {
             scope.names.insert(name, Some(entry));
         }
     }
 
+    /// What the function that is open was given.
+    fn given(&self) -> Result<Arc<Given<'p>>, Finding> {
+        let scope = self.scopes.last();
+        let scope = scope.ok_or_else(|| Finding::internal("an operator is in no block"))?;
+        Ok(Arc::clone(&scope.given))
+    }
+
     fn operator(&mut self, place: &str, number: usize, original: &'p Op) {
-        let given = self.scopes.last().map(|scope| Arc::clone(&scope.given)).unwrap_or_default();
+        let given = match self.given() {
+            Ok(given) => given,
+            Err(finding) => return self.findings.add(place, finding),
+        };
         let op = prepare::resolved(original, &given);
         let place = place_of(place, number, &op);
         let mut inputs = Vec::new();
@@ -540,7 +558,7 @@ impl<'p> Walk<'p> {
             let (expected, found) = (inputs.len(), expected);
             return Err(format!("expected a graph of {expected} inputs, found {found}").into());
         }
-        let given = self.scopes.last().map(|scope| Arc::clone(&scope.given)).unwrap_or_default();
+        let given = self.given()?;
         self.block(number, place, inputs, false, given)
     }
 
@@ -567,6 +585,7 @@ impl<'p> Walk<'p> {
             if seen.get_mut(number).is_none_or(|seen| std::mem::replace(seen, true)) {
                 continue;
             }
+            debug_assert!(number < self.failures.len(), "failures are those of the walk");
             let Some(failure) = self.failures.get(number) else { continue };
             for entry in failure.needs.iter().filter_map(|entry| self.entries.get(*entry)) {
                 values.extend(entry.value);

@@ -286,9 +286,14 @@ impl<'m> Work<'m> {
         let kind = kind.ok_or("Glow has no such operator")?;
         let mut inputs = Vec::new();
         for name in reads(op) {
-            // What reads a value that was not understood is not told again.
-            let Some(given) = self.values.get(name.as_str()) else { return Ok(()) };
-            inputs.push(given.clone());
+            match self.values.get(name.as_str()) {
+                Some(given) => inputs.push(given.clone()),
+                None if self.findings.is_empty() => {
+                    return Err(Finding::internal(format!("`{name}` is read before it is there")));
+                }
+                // What reads a value that was not understood is not reported again.
+                None => return Ok(()),
+            }
         }
         let results = op.output("").iter().enumerate();
         let wanted = results.map(|(index, name)| {
@@ -362,13 +367,15 @@ impl<'m> Work<'m> {
                 format!("the attribute `{}` is of a type that no node has", other.name).into()
             );
         }
-        let args = reads(op).into_iter();
-        let args =
-            args.filter_map(|name| Some(self.values.get(name.as_str())?.value.name().into()));
+        let arg = |name: String| match self.values.get(name.as_str()) {
+            Some(given) => Ok(given.value.name().to_owned()),
+            None => Err(Finding::internal(format!("`{name}` is read before it is there"))),
+        };
+        let args = reads(op).into_iter().map(arg).collect::<Result<_, _>>()?;
         let kept = Op {
             domain: DOMAIN.to_owned(),
             kind: op.kind.strip_prefix(PREFIX).unwrap_or(&op.kind).to_owned(),
-            inputs: vec![Operand { slot: String::new(), args: args.collect() }],
+            inputs: vec![Operand { slot: String::new(), args }],
             ..op.clone()
         };
         self.graph.ops.push(Op { residual: Residual::default(), ..kept });

@@ -320,15 +320,14 @@ impl<'a> Node<'a> {
                 Finding::from(format!("{what}, and would be {found}{dims:?}")).about_output(index)
             );
         }
-        let Some(wanted) = self.wanted.get(index) else { return Ok(()) };
+        let lost = || Finding::internal(format!("the node has no result {index}"));
+        let wanted = self.wanted.get(index).ok_or_else(lost)?;
         let (name, op_name) = (wanted.name.clone(), if index == 0 { &*self.op.name } else { "" });
         let value = match name.as_str() {
             "" => value.clone(),
             name => self.graph.name(value, name, op_name)?,
         };
-        if let Some(wanted) = self.wanted.get_mut(index) {
-            wanted.given = Some(Given { value, ty });
-        }
+        self.wanted.get_mut(index).ok_or_else(lost)?.given = Some(Given { value, ty });
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Pools: the greatest, or the mean, of what is in a window.
 
 use lodstone_model::DType;
+use lodstone_schema::Finding;
 
 use super::conv::{channels_first, channels_last};
 use super::node::{Node, Outcome, Rule};
@@ -31,10 +32,10 @@ fn greatest(n: &mut Node<'_>) -> Outcome {
     let outputs = 1 + usize::from(wants_places);
     let attributes = windows(n)?;
     let outputs = n.emit("MaxPool", &[Some(&value)], attributes, outputs)?;
-    if let Some(greatest) = outputs.first() {
-        let greatest = if first { greatest.clone() } else { channels_last(n, greatest)? };
-        n.put_raw(0, &greatest)?;
-    }
+    let greatest = outputs.first();
+    let greatest = greatest.ok_or_else(|| Finding::internal("`MaxPool` gives nothing"))?;
+    let greatest = if first { greatest.clone() } else { channels_last(n, greatest)? };
+    n.put_raw(0, &greatest)?;
     let Some(places) = outputs.get(1) else { return Ok(()) };
     let places = if first {
         places.clone()

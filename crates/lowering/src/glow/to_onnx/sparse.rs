@@ -1,6 +1,7 @@
 //! Sums over groups of rows, and what lengths of groups say.
 
 use lodstone_model::DType;
+use lodstone_schema::Finding;
 use lodstone_schema::glow::ElemKind;
 
 use super::node::{Node, Outcome, Rule, no_words};
@@ -53,7 +54,9 @@ fn scaled_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
         }
         parts.push(n.reshape(&part, &dims)?);
     }
-    let [scale, offset] = &parts[..] else { return Ok(rows) };
+    let [scale, offset] = &parts[..] else {
+        return Err(Finding::internal("rows have other than a scale and an offset"));
+    };
     let rows = n.mul(&rows, scale)?;
     Ok(n.add(&rows, offset)?)
 }
@@ -96,7 +99,9 @@ fn halves(n: &mut Node<'_>, bytes: &Value) -> Outcome<Value> {
     let (low, high) = (n.unsqueeze(&low, &[2])?, n.unsqueeze(&high, &[2])?);
     let both = n.concat(&[&low, &high], 2)?;
     let dims = bytes.dims()?;
-    let [rows, many] = dims[..] else { return Ok(both) };
+    let [rows, many] = dims[..] else {
+        return Err(format!("expected rows of bytes, found {dims:?}").into());
+    };
     Ok(n.reshape(&both, &[rows, many.saturating_mul(2)])?)
 }
 

@@ -1,6 +1,7 @@
 //! Gradients of elements that are taken, moved or put: they go back to where they came from.
 
 use lodstone_model::DType;
+use lodstone_schema::Finding;
 
 use super::super::operator::{Operator, Outcome, Rule};
 use super::super::{arrange, indexing, reshape};
@@ -25,7 +26,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("tril_triu_grad", |op| {
         let given = op.gradient("Out")?;
         let kept = op.follow(arrange::triangle, "X", &given)?;
-        op.put_gradient("X", kept.first().ok_or("it gives nothing")?)
+        let kept = kept.first();
+        op.put_gradient("X", kept.ok_or_else(|| Finding::internal("a rule gives nothing"))?)
     }),
     ("unfold_grad", |op| moved(op, arrange::unfold, "X", "Y")),
 ];

@@ -82,10 +82,9 @@ fn counting(op: &mut Operator<'_>, tops: &Value, given: &Value) -> Outcome<Value
 fn maxima(op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
     let size = op.ints("ksize")?;
     let windows = Windows::of(op, x, &size, true)?;
-    let made = op.emit("MaxPool", &[Some(&windows.x)], windows.attributes, 2)?;
-    let [tops, places] = made.as_slice() else { return Err("it gives too little".into()) };
-    let given = counting(op, tops, given)?;
-    let (list, places) = (op.reshape(&windows.x, &[-1])?, op.reshape(places, &[-1])?);
+    let [tops, places] = op.emit_all("MaxPool", &[Some(&windows.x)], windows.attributes)?;
+    let given = counting(op, &tops, given)?;
+    let (list, places) = (op.reshape(&windows.x, &[-1])?, op.reshape(&places, &[-1])?);
     let given = op.reshape(&given, &[-1])?;
     let sums = op.scattered(&list, &places, &given, 0)?;
     let sums = op.reshape_as(&sums, &windows.x)?;

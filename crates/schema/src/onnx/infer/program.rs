@@ -208,14 +208,15 @@ impl<'p> Walk<'p> {
             self.see(name).flatten().map_or_else(ValueInfo::default, |info| (*info).clone())
         });
         let outputs = outputs.collect();
-        if let Some(scope) = self.scopes.pop() {
-            self.record(scope);
-        }
+        let scope = self.scopes.pop().ok_or_else(lost)?;
+        self.record(scope);
         Ok(outputs)
     }
 
     fn operator(&mut self, number: usize, op: &'p Op, declared: &HashMap<&'p str, &'p ValueType>) {
-        let Some(scope) = self.scopes.last_mut() else { return };
+        let Some(scope) = self.scopes.last_mut() else {
+            return self.tell(lost().at(format!("operator {number}")));
+        };
         scope.at = Some((number, op));
         let block = Arc::clone(&scope.place);
         let what = || place_of(&block, number, op);
@@ -256,7 +257,7 @@ impl<'p> Walk<'p> {
         if let Some(function) = self.functions.get(&key).copied() {
             return self.call(op, function, &inputs);
         }
-        let Some(scope) = self.scopes.last() else { return Ok(Vec::new()) };
+        let scope = self.scopes.last().ok_or_else(lost)?;
         let opset = version_of(scope.versions, &op.domain);
         let bindings = Arc::clone(&scope.bindings);
         let inputs: Vec<_> = inputs.iter().map(Option::as_deref).collect();
@@ -384,6 +385,7 @@ impl<'p> Walk<'p> {
 
     /// Notes what was found of a block.
     fn record(&mut self, scope: Scope<'p>) {
+        debug_assert!(scope.block < self.found.blocks.len(), "blocks are those of the program");
         let Some(known) = self.found.blocks.get_mut(scope.block) else { return };
         // Of another time, only what both have in common is kept.
         if !known.is_empty() {
@@ -416,7 +418,7 @@ impl Bodies for Walk<'_> {
             let (expected, found) = (formal.len(), inputs.len());
             return Err(format!("expected {expected} values for its graph, found {found}").into());
         }
-        let Some(around) = self.scopes.last() else { return Ok(Vec::new()) };
+        let around = self.scopes.last().ok_or_else(lost)?;
         let (versions, bindings) = (around.versions, Arc::clone(&around.bindings));
         let place = match around.at {
             None => around.place.to_string(),
@@ -432,6 +434,11 @@ impl Bodies for Walk<'_> {
         let scope = self.scope(number, &place, false, versions, bindings);
         self.block(contents, scope, inputs.into_iter().map(Some).collect())
     }
+}
+
+/// An operator outside of all blocks.
+fn lost() -> Finding {
+    Finding::internal("an operator is in no block")
 }
 
 /// A scalar as the vector of one element that many exporters declare trips and conditions of loops as.
