@@ -16,6 +16,7 @@ use lodstone_schema::Findings;
 
 /// A program that cannot be said in other operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LowerError {
     /// Whose operators it would have had.
     pub to: Dialect,

@@ -124,6 +124,7 @@ impl Network {
 
     /// Declares a variable again as what is known of it now.
     fn redeclare(&mut self, name: &str) {
+        debug_assert!(self.known.contains_key(name), "what is declared again is known");
         let Some(known) = self.known.get(name) else { return };
         let vars = self.main.blocks.get_mut(known.block).map(|block| &mut block.vars);
         if let Some(var) = vars.and_then(|vars| vars.iter_mut().find(|var| var.name == name)) {

@@ -6,6 +6,7 @@ use super::Rule;
 use super::dims::{Checked, mapped, merged, merged_types, show, show_type, sum};
 use super::node::{Node, Outcome};
 use super::value::{UNDEFINED, ValueInfo};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("Attention", attention), ("LinearAttention", linear), ("RotaryEmbedding", rotary)];
@@ -42,9 +43,11 @@ fn heads(node: &Node<'_>, index: usize, attribute: &str) -> Checked<Option<Heads
                 },
             }))
         }
-        Some(other) => {
-            Err(format!("expected 3 or 4 extents of input {index}, found {}", show(other)).into())
-        }
+        Some(other) => Err(Finding::from(format!(
+            "expected 3 or 4 extents of input {index}, found {}",
+            show(other)
+        ))
+        .about_input(index)),
         None => Ok(None),
     }
 }
@@ -215,7 +218,8 @@ fn rotary(node: &mut Node<'_>) -> Outcome {
     if let Some(shape) = node.shape(0) {
         match shape.len() {
             3 if positive(node, "num_heads")?.is_none() => {
-                return Err("expected `num_heads` for packed heads, found none".into());
+                return Err(Finding::from("expected `num_heads` for packed heads, found none")
+                    .about_attribute("num_heads"));
             }
             3 | 4 => {}
             _ => return Err(format!("expected 3 or 4 extents, found {}", show(shape)).into()),

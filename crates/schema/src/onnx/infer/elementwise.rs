@@ -123,7 +123,10 @@ fn bit_cast(node: &mut Node<'_>) -> Outcome {
     if let (Some(bits), Some(wanted)) = (from.bits(), to.bits())
         && bits != wanted
     {
-        return Err(format!("expected a type of as many bits as {from} in `to`, found {to}").into());
+        return Err(Finding::from(format!(
+            "expected a type of as many bits as {from} in `to`, found {to}"
+        ))
+        .about_attribute("to"));
     }
     node.tensor(0, to, shape_of(node, 0));
     Ok(())

@@ -86,11 +86,11 @@ fn filled(node: &mut Node<'_>) -> Outcome {
             match tensor.shape.iter().all(|extent| *extent == 1) {
                 true => tensor.dtype,
                 false => {
-                    return Err(format!(
+                    return Err(Finding::from(format!(
                         "expected one element in `value`, found {:?}",
                         tensor.shape
-                    )
-                    .into());
+                    ))
+                    .about_attribute("value"));
                 }
             }
         }
@@ -122,7 +122,8 @@ fn eye(node: &mut Node<'_>) -> Outcome {
 fn fractional(node: &Node<'_>, otherwise: DType) -> Result<DType, Finding> {
     match node.dtype_attribute("dtype")? {
         Some(dtype) if !dtype.is_float() => {
-            Err(format!("expected a type with fractions in `dtype`, found {dtype}").into())
+            Err(Finding::from(format!("expected a type with fractions in `dtype`, found {dtype}"))
+                .about_attribute("dtype"))
         }
         said => Ok(said.unwrap_or(otherwise)),
     }
@@ -165,7 +166,11 @@ fn range(node: &mut Node<'_>) -> Outcome {
         if let Some(shape) = node.shape(index)
             && !(shape.is_empty() || shape == [Dim::Known(1)])
         {
-            return Err(format!("expected scalars, found {} in input {index}", show(shape)).into());
+            return Err(Finding::from(format!(
+                "expected scalars, found {} in input {index}",
+                show(shape)
+            ))
+            .about_input(index));
         }
     }
     let count = match (node.contents(0), node.contents(1), node.contents(2)) {

@@ -7,6 +7,7 @@ use lodstone_model::{DType, Dim};
 use super::Rule;
 use super::dims::{Checked, broadcast, merged, show};
 use super::node::{Node, Outcome};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Det", determinant),
@@ -139,7 +140,10 @@ fn einsum_shape(node: &Node<'_>, equation: &[u8]) -> Checked<Option<Vec<Dim>>> {
             ([_, _], Some(hidden)) => hidden,
             _ => {
                 let found = show(shape);
-                return Err(format!("expected `{term}` of input {index}, found {found}").into());
+                return Err(Finding::from(format!(
+                    "expected `{term}` of input {index}, found {found}"
+                ))
+                .about_input(index));
             }
         };
         let first = parts.first().map_or(0, |part| part.chars().count());

@@ -5,6 +5,7 @@ use lodstone_model::Dim;
 use super::Rule;
 use super::dims::{merged, show};
 use super::node::{Node, Outcome};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("NegativeLogLikelihoodLoss", likelihood), ("SoftmaxCrossEntropyLoss", entropy)];
@@ -38,7 +39,8 @@ fn likelihood(node: &mut Node<'_>) -> Outcome {
         Some(b"mean" | b"sum") | None => Some(Vec::new()),
         Some(other) => {
             let found = String::from_utf8_lossy(other);
-            return Err(format!("expected a known `reduction`, found `{found}`").into());
+            return Err(Finding::from(format!("expected a known `reduction`, found `{found}`"))
+                .about_attribute("reduction"));
         }
     };
     node.tensor(0, node.dtype(0), shape);

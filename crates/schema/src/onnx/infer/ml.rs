@@ -97,7 +97,8 @@ fn cast_map(node: &mut Node<'_>) -> Outcome {
         Some(b"TO_INT64") => DType::Int64,
         Some(other) => {
             let found = String::from_utf8_lossy(other);
-            return Err(format!("expected a known `cast_to`, found `{found}`").into());
+            return Err(Finding::from(format!("expected a known `cast_to`, found `{found}`"))
+                .about_attribute("cast_to"));
         }
     };
     node.tensor(0, dtype, None);

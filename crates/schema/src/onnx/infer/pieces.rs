@@ -7,6 +7,7 @@ use super::dims::{Checked, axes_of, axis_of, mapped, merged, show, sum};
 use super::node::{Node, Numbers, Outcome};
 use super::reshape::said;
 use super::value::Element;
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Concat", concat),
@@ -61,7 +62,7 @@ fn concat(node: &mut Node<'_>) -> Outcome {
     let axis = match node.int_attribute("axis") {
         Some(axis) => axis,
         None if node.opset < 4 => 1,
-        None => return Err("expected an `axis`, found none".into()),
+        None => return Err(Finding::from("expected an `axis`, found none").about_attribute("axis")),
     };
     let shapes: Vec<_> = (0..node.inputs.len()).map(|index| node.shape(index)).collect();
     let shape = joined(&shapes, axis)?;
@@ -136,9 +137,10 @@ fn split(node: &mut Node<'_>) -> Outcome {
             let parts = count as u64;
             match node.int_attribute("num_outputs") {
                 Some(said) if u64::try_from(said) != Ok(parts) => {
-                    return Err(
-                        format!("expected `num_outputs` of {count} outputs, found {said}").into()
-                    );
+                    return Err(Finding::from(format!(
+                        "expected `num_outputs` of {count} outputs, found {said}"
+                    ))
+                    .about_attribute("num_outputs"));
                 }
                 said => even(&whole, parts, said.is_some())?,
             }
@@ -225,7 +227,8 @@ fn block_size(node: &Node<'_>) -> Checked<i128> {
     let size = node.int_attribute("blocksize").ok_or("expected a `blocksize`, found none")?;
     match size {
         1.. => Ok(i128::from(size)),
-        _ => Err(format!("expected a `blocksize` from 1 on, found {size}").into()),
+        _ => Err(Finding::from(format!("expected a `blocksize` from 1 on, found {size}"))
+            .about_attribute("blocksize")),
     }
 }
 

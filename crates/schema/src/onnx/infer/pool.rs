@@ -66,14 +66,18 @@ impl Window {
                     Padding::Given(begins.to_vec(), ends.to_vec())
                 }
                 Some(pads) => {
-                    return Err(
-                        format!("expected {} `pads`, found {}", 2 * count, pads.len()).into()
-                    );
+                    return Err(Finding::from(format!(
+                        "expected {} `pads`, found {}",
+                        2 * count,
+                        pads.len()
+                    ))
+                    .about_attribute("pads"));
                 }
             },
             Some(other) => {
                 let found = String::from_utf8_lossy(other);
-                return Err(format!("expected a known `auto_pad`, found `{found}`").into());
+                return Err(Finding::from(format!("expected a known `auto_pad`, found `{found}`"))
+                    .about_attribute("auto_pad"));
             }
         };
         Ok(Self { kernel, strides, dilations, padding, ceil: node.flag("ceil_mode") })
@@ -131,9 +135,11 @@ impl Window {
 pub(super) fn kernel_shape(node: &Node<'_>, count: usize) -> Checked<Option<Vec<Dim>>> {
     let Some(sizes) = node.ints_attribute("kernel_shape") else { return Ok(None) };
     if sizes.len() != count {
-        return Err(
-            format!("expected {count} extents in `kernel_shape`, found {}", sizes.len()).into()
-        );
+        return Err(Finding::from(format!(
+            "expected {count} extents in `kernel_shape`, found {}",
+            sizes.len()
+        ))
+        .about_attribute("kernel_shape"));
     }
     let extent = |size: &i64| {
         let known = u64::try_from(*size).ok().filter(|size| *size > 0).map(Dim::Known);

@@ -32,9 +32,10 @@ fn quantize(node: &mut Node<'_>) -> Outcome {
     let zero = node.input(2).map(|zero| zero.dtype());
     let dtype = match (zero, said(node)?) {
         (Some(zero), Some(said)) if zero != said && zero != UNDEFINED => {
-            return Err(
-                format!("expected a zero point of {said} by `output_dtype`, found {zero}").into()
-            );
+            return Err(Finding::from(format!(
+                "expected a zero point of {said} by `output_dtype`, found {zero}"
+            ))
+            .about_attribute("output_dtype"));
         }
         (Some(UNDEFINED) | None, Some(said)) => said,
         (Some(zero), _) => zero,

@@ -6,6 +6,7 @@ use super::Rule;
 use super::dims::{Checked, axes_of, axis_of, broadcast, merged, product, show};
 use super::node::{Node, Numbers, Outcome};
 use super::value::Element;
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Expand", expand),
@@ -190,7 +191,9 @@ fn unsqueeze(node: &mut Node<'_>) -> Outcome {
             let next = |new: bool| if new { None } else { old.next().cloned() };
             Some(new.into_iter().map(next).map(|dim| dim.unwrap_or(Dim::Known(1))).collect())
         }
-        (_, Numbers::Absent) => return Err("expected `axes`, found none".into()),
+        (_, Numbers::Absent) => {
+            return Err(Finding::from("expected `axes`, found none").about_attribute("axes"));
+        }
         (Some(shape), Numbers::Unknown) => match node.shape(1) {
             // So many more extents, wherever they are.
             Some([Dim::Known(count)]) => {
@@ -214,7 +217,8 @@ fn transpose(node: &mut Node<'_>) -> Outcome {
         (Some(shape), Some(perm)) => {
             let whole = axes_of(perm, shape.len())?.iter().all(|named| *named);
             if !whole {
-                return Err(format!("expected a `perm` of {} axes", shape.len()).into());
+                return Err(Finding::from(format!("expected a `perm` of {} axes", shape.len()))
+                    .about_attribute("perm"));
             }
             let dim = |axis: &i64| axis_of(*axis, shape.len()).map(|place| shape.get(place));
             let dims = perm.iter().map(dim).collect::<Checked<Vec<_>>>()?;

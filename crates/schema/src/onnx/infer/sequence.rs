@@ -6,6 +6,7 @@ use super::Rule;
 use super::dims::{axis_of, common_type, merged_types, show_type};
 use super::node::{Node, Outcome, around, inside};
 use super::value::{UNDEFINED, ValueInfo};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("ConcatFromSequence", concat),
@@ -84,7 +85,10 @@ fn insert(node: &mut Node<'_>) -> Outcome {
             let dtypes = |value: &ValueType| value.tensors.first().map_or(UNDEFINED, |t| t.dtype);
             let (expected, found) = (dtypes(&element), dtypes(&new.value));
             if expected != found && expected != UNDEFINED && found != UNDEFINED {
-                return Err(format!("expected {expected} in input 1, found {found}").into());
+                return Err(Finding::from(format!(
+                    "expected {expected} in input 1, found {found}"
+                ))
+                .about_input(1));
             }
             common_type(&element, &new.value).ok_or_else(|| {
                 let (expected, found) = (show_type(&element), show_type(&new.value));

@@ -4,6 +4,7 @@ use lodstone_model::AttributeValue;
 
 use super::Rule;
 use super::node::{Node, Outcome};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("Adagrad", one), ("Adam", two), ("Gradient", gradient), ("Momentum", one)];
@@ -36,7 +37,7 @@ fn two(node: &mut Node<'_>) -> Outcome {
 fn gradient(node: &mut Node<'_>) -> Outcome {
     let by = match node.attribute("xs") {
         Some(AttributeValue::Strings(names)) => names.len(),
-        _ => return Err("expected names in `xs`, found none".into()),
+        _ => return Err(Finding::from("expected names in `xs`, found none").about_attribute("xs")),
     };
     (0..by.min(node.inputs.len())).for_each(|index| node.like(index, index));
     Ok(())

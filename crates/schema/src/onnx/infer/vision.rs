@@ -5,6 +5,7 @@ use lodstone_model::{DType, Dim};
 use super::Rule;
 use super::dims::{Checked, merged, show};
 use super::node::{Node, Outcome};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("AffineGrid", grid),
@@ -103,7 +104,8 @@ fn decode(node: &mut Node<'_>) -> Outcome {
         Some(b"Grayscale") => 1,
         Some(other) => {
             let found = String::from_utf8_lossy(other);
-            return Err(format!("expected a known `pixel_format`, found `{found}`").into());
+            return Err(Finding::from(format!("expected a known `pixel_format`, found `{found}`"))
+                .about_attribute("pixel_format"));
         }
     };
     let shape = vec![Dim::Unknown, Dim::Unknown, Dim::Known(channels)];
