@@ -31,7 +31,7 @@ fn a_rule_names_the_input_that_it_refuses() {
     let finding = refused(&op("Concat", &["a", "b"], Vec::new()), &[&a, &b]);
     assert_eq!(finding.code, Code::Rule);
     let axis = Attribute { name: "axis".to_owned(), value: AttributeValue::Long(5) };
-    let finding = refused(&op("Concat", &["a"], vec![axis]), &[&a]);
+    let finding = refused(&op("Gather", &["a", "b"], vec![axis]), &[&a, &b]);
     assert_eq!(finding.operand.as_deref(), Some(&Operand::Attribute("axis".to_owned())));
     assert!(finding.to_string().starts_with("`axis`: expected an axis"), "{finding}");
 }

@@ -293,9 +293,13 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
 /// For each class of each example the best boxes that do not lie over better ones.
 fn choose_boxes<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (boxes, scores) = (call.input(0)?, call.input(1)?);
-    let [_, classes, many] = *scores.shape().as_slice() else {
+    let [examples, classes, many] = *scores.shape().as_slice() else {
         return Err(format!("expected scores of classes, found {:?}", scores.shape()).into());
     };
+    if boxes.shape() != [examples, many, 4] {
+        let (boxes, scores) = (boxes.shape(), scores.shape());
+        return Err(format!("{boxes:?} are not the boxes of scores {scores:?}").into());
+    }
     let most = call.longs(2)?.and_then(|one| one.first().copied()).unwrap_or(0);
     let most = count(most.max(0))?.min(many);
     let number = |at: usize| {

@@ -31,6 +31,9 @@ struct Failure {
     place: String,
     /// Nothing if it is only because of what is before it.
     what: Option<Finding>,
+    /// What is before it, by number: it need not be among the inputs, because blocks see what is around them.
+    cause: Option<usize>,
+    /// The entries that it reads.
     needs: Vec<usize>,
 }
 
@@ -206,7 +209,8 @@ impl<'p> Walk<'p> {
                 Err(what) => {
                     let place = format!("the graph, input {}", quoted(name));
                     self.findings.add(&place, what);
-                    let fault = Some(self.fail(place, None, Vec::new()));
+                    let (cause, needs) = (None, Vec::new());
+                    let fault = Some(self.fail(Failure { place, what: None, cause, needs }));
                     Entry { name: name.clone(), info, fault, ..Entry::default() }
                 }
             };
@@ -236,8 +240,8 @@ impl<'p> Walk<'p> {
         self.entries.len() - 1
     }
 
-    fn fail(&mut self, place: String, what: Option<Finding>, needs: Vec<usize>) -> usize {
-        self.failures.push(Failure { place, what, needs });
+    fn fail(&mut self, failure: Failure) -> usize {
+        self.failures.push(failure);
         self.failures.len() - 1
     }
 
@@ -399,11 +403,13 @@ impl<'p> Walk<'p> {
                 }
             }
             Err(fault) => {
-                let (what, infos) = match fault {
-                    Fault::What(what) => (Some(what), self.infer(&op, &inputs).unwrap_or_default()),
-                    Fault::Before(_) => (None, self.infer(&op, &inputs).unwrap_or_default()),
+                // The types go on, as far as they are known.
+                let infos = self.infer(&op, &inputs).unwrap_or_default();
+                let (what, cause) = match fault {
+                    Fault::What(what) => (Some(what), None),
+                    Fault::Before(cause) => (None, Some(cause)),
                 };
-                let failure = self.fail(place, what, needs);
+                let failure = self.fail(Failure { place, what, cause, needs });
                 let mut infos = infos.into_iter();
                 for name in names.iter() {
                     let info = infos.next().unwrap_or_default();
@@ -587,6 +593,7 @@ impl<'p> Walk<'p> {
             }
             debug_assert!(number < self.failures.len(), "failures are those of the walk");
             let Some(failure) = self.failures.get(number) else { continue };
+            failed.extend(failure.cause);
             for entry in failure.needs.iter().filter_map(|entry| self.entries.get(*entry)) {
                 values.extend(entry.value);
                 failed.extend(entry.fault);
