@@ -15,7 +15,7 @@ pub enum Error {
     /// The program contradicts itself.
     Program(Finding),
     /// No gradients can be appended to the program.
-    Gradients(lodstone_program::Error),
+    Gradients(Box<lodstone_program::Error>),
     /// Operators that nothing here computes, each once, sorted.
     Unknown(Vec<String>),
     /// An operator failed.
@@ -30,7 +30,7 @@ pub enum Error {
         /// Where the operator is.
         place: Place,
         /// What is wrong with the files.
-        error: lodstone_formats::Error,
+        error: Box<lodstone_formats::Error>,
     },
     /// A variable that is fed or fetched is not there, or not what the program says.
     Variable {
@@ -99,8 +99,8 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Gradients(error) => Some(error),
-            Self::File { error, .. } => Some(error),
+            Self::Gradients(error) => Some(&**error),
+            Self::File { error, .. } => Some(&**error),
             other => other.finding().map(|finding| finding as _),
         }
     }

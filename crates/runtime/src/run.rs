@@ -90,7 +90,8 @@ impl Prepared {
         let vars = program.blocks.iter_mut().flat_map(|block| &mut block.vars);
         vars.filter(|var| by.contains(&var.name.as_str()))
             .for_each(|var| var.stop_gradient = false);
-        append_backward(&mut program, &Variable::named(value), &[]).map_err(Error::Gradients)?;
+        append_backward(&mut program, &Variable::named(value), &[])
+            .map_err(|error| Error::Gradients(Box::new(error)))?;
         let gradients: Vec<String> = by.iter().map(|name| gradient_of(name)).collect();
         for (name, gradient) in by.iter().zip(&gradients) {
             if !program.ops().any(|op| op.writes().any(|written| written == gradient)) {
@@ -353,7 +354,7 @@ impl Frame<'_> {
             Ok(()) => {}
             Err(Failure::Here(finding)) => return Err(failed(finding)),
             Err(Failure::File(error)) => {
-                return Err(Error::File { place: step.place.clone(), error });
+                return Err(Error::File { place: step.place.clone(), error: Box::new(error) });
             }
             Err(Failure::Inside(error)) => return Err(error),
         }

@@ -50,7 +50,7 @@ fn spread<B: Backend>(call: &Call<'_, B>, part: &Item<B>, shape: &[usize]) -> Ou
         return Ok(part.clone().reshaped(line));
     }
     let (at, block) = (at()?, count(call.int("block_size", 0))?);
-    let (dim, blocks) = (extent(&shape, at)?, extent(&own, at)?);
+    let (dim, blocks) = (extent(shape, at)?, extent(&own, at)?);
     if block == 0 || dim.div_ceil(block) != blocks {
         return Err(format!("{blocks} blocks of {block} are not {dim} elements").into());
     }

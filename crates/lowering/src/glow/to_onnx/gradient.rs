@@ -164,7 +164,7 @@ fn batch_normalization(n: &mut Node<'_>) -> Outcome {
     let (input, grad) = (n.real(0)?, n.real(6)?);
     let mut of_channel = |index: usize| -> Outcome<Value> {
         let value = n.real(index)?;
-        Ok(n.reshape(&value, &aligned)?)
+        n.reshape(&value, &aligned)
     };
     let (scale, mean, variance) = (of_channel(1)?, of_channel(3)?, of_channel(4)?);
     let from_mean = n.sub(&input, &mean)?;
@@ -215,7 +215,7 @@ fn local_response(n: &mut Node<'_>) -> Outcome {
             int("count_include_pad", 1),
         ];
         let value = n.call("AveragePool", &[&value], attributes)?;
-        Ok(n.reshape(&value, &[batch, height, width, channels])?)
+        n.reshape(&value, &[batch, height, width, channels])
     };
     let squares = n.mul(&input, &input)?;
     let scale = mean(n, &squares)?;

@@ -77,7 +77,7 @@ pub(super) fn by_row(
     let scales = n.reshape(scales, &dims)?;
     let steps = n.sub(&wide, &offsets)?;
     let steps = n.cast(&steps, DType::Float32)?;
-    Ok(n.mul(&steps, &scales)?)
+    n.mul(&steps, &scales)
 }
 
 /// The same, by `DequantizeLinear` where it is known that its zero points can hold the offsets.
@@ -94,7 +94,7 @@ pub(super) fn dequantized_by_row(
         let tensor = Tensor::dense(DType::Int8, vec![zeros.len() as u64], Blob::memory(zeros));
         let zeros = n.tensor(tensor, offsets.name());
         let inputs = [value, scales, &zeros];
-        return Ok(n.call("DequantizeLinear", &inputs, [int("axis", 0)])?);
+        return n.call("DequantizeLinear", &inputs, [int("axis", 0)]);
     }
     by_row(n, value, scales, offsets)
 }
@@ -167,7 +167,7 @@ fn dynamically(n: &mut Node<'_>, input: &Value) -> Outcome<Value> {
     let steps = n.call("Round", &[&steps], [])?;
     let steps = super::elementwise::clipped(n, &steps, -128.0, 127.0)?;
     let steps = n.sub(&steps, &offset)?;
-    Ok(n.mul(&steps, &scale)?)
+    n.mul(&steps, &scale)
 }
 
 fn dynamic(n: &mut Node<'_>) -> Outcome {
@@ -224,7 +224,7 @@ fn lstm_unit(n: &mut Node<'_>) -> Outcome {
         let ends = hidden.checked_mul(number).zip(hidden.checked_mul(number + 1));
         let (start, end) = ends.ok_or("the gates have no such extent")?;
         let gate = n.slice(&gates, 1, start, end)?;
-        Ok(n.call(kind, &[&gate], [])?)
+        n.call(kind, &[&gate], [])
     };
     let (input, forget) = (gate(0, "Sigmoid")?, gate(1, "Sigmoid")?);
     let (new, output) = (gate(2, "Tanh")?, gate(3, "Sigmoid")?);

@@ -151,7 +151,7 @@ fn stored(
         None => number,
     };
     let steps = if ty.kind.is_quantized() { steps.round_ties_even() } else { steps };
-    Ok(n.number(ty.kind.dtype(), steps)?)
+    n.number(ty.kind.dtype(), steps)
 }
 
 fn reshape(n: &mut Node<'_>) -> Outcome {

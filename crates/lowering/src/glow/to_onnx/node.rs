@@ -218,7 +218,7 @@ impl<'a> Node<'a> {
     /// numbers, or both are integers.
     pub(super) fn real_as(&mut self, index: usize, dtype: DType) -> Outcome<Value> {
         let value = self.real(index)?;
-        Ok(self.cast(&value, dtype)?)
+        self.cast(&value, dtype)
     }
 
     /// The type of elements that a result is computed in.
@@ -250,7 +250,7 @@ impl<'a> Node<'a> {
         let offset = self.long(i64::from(offset));
         let steps = self.sub(&wide, &offset)?;
         let steps = self.cast(&steps, DType::Float32)?;
-        Ok(self.mul(&steps, scale)?)
+        self.mul(&steps, scale)
     }
 
     /// What is added to a product of quantized inputs stands for; nothing are they if one of them has
@@ -277,7 +277,7 @@ impl<'a> Node<'a> {
             return no_words("its rows end with scales of their own");
         }
         let Some((scale, offset)) = ty.quantization else {
-            return Ok(self.cast(value, ty.kind.dtype())?);
+            return self.cast(value, ty.kind.dtype());
         };
         let value = self.cast(value, DType::Float32)?;
         let scale = self.number(DType::Float32, f64::from(scale))?;
@@ -285,7 +285,7 @@ impl<'a> Node<'a> {
             && let Some(Some(zero)) = zero_point(ty.kind, offset)
         {
             let zero = self.number(ty.kind.dtype(), f64::from(zero))?;
-            return Ok(self.call("QuantizeLinear", &[&value, &scale, &zero], [])?);
+            return self.call("QuantizeLinear", &[&value, &scale, &zero], []);
         }
         // Double precision has every integer of 32 bits.
         let steps = self.div(&value, &scale)?;
@@ -296,7 +296,7 @@ impl<'a> Node<'a> {
         let least = self.number(DType::Float64, least)?;
         let most = self.number(DType::Float64, most)?;
         let steps = self.call("Clip", &[&steps, &least, &most], [])?;
-        Ok(self.cast(&steps, ty.kind.dtype())?)
+        self.cast(&steps, ty.kind.dtype())
     }
 
     /// Tells a result that was computed in numbers with fractions, or has its type.
@@ -366,7 +366,7 @@ impl<'a> Node<'a> {
 
     /// A truth value as 0 or 1 of a type.
     pub(super) fn not(&mut self, value: &Value) -> Outcome<Value> {
-        Ok(self.call("Not", &[value], [])?)
+        self.call("Not", &[value], [])
     }
 
     /// The number of the axis as an attribute.

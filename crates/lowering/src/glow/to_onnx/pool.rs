@@ -60,7 +60,7 @@ fn renumbered(n: &mut Node<'_>, places: &Value) -> Outcome<Value> {
     let image = n.mul(&image, &area)?;
     let pixel = n.add(&image, &within)?;
     let pixel = n.mul(&pixel, &channels)?;
-    Ok(n.add(&pixel, &channel)?)
+    n.add(&pixel, &channel)
 }
 
 fn average(n: &mut Node<'_>) -> Outcome {
@@ -115,5 +115,5 @@ pub(super) fn weights(n: &mut Node<'_>, parts: i64, many: i64) -> Outcome<Value>
     let inside = n.cast(&inside, DType::Float32)?;
     let size = n.sub(&end, &start)?;
     let size = n.cast(&size, DType::Float32)?;
-    Ok(n.div(&inside, &size)?)
+    n.div(&inside, &size)
 }

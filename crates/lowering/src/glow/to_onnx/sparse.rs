@@ -36,7 +36,7 @@ fn rows_of(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
     let data = n.raw(0)?;
     let rows = n.gather(&data, numbers, 0)?;
     let rows = n.dequantized(&rows, n.ty(0)?)?;
-    Ok(n.cast(&rows, DType::Float32)?)
+    n.cast(&rows, DType::Float32)
 }
 
 /// Rows of integers whose scales and offsets are inputs of their own; the offset is added.
@@ -58,7 +58,7 @@ fn scaled_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
         return Err(Finding::internal("rows have other than a scale and an offset"));
     };
     let rows = n.mul(&rows, scale)?;
-    Ok(n.add(&rows, offset)?)
+    n.add(&rows, offset)
 }
 
 /// Rows of integers that end with their scale and their offset, as the bytes of two numbers.
@@ -87,7 +87,7 @@ fn fused_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
     let offset = n.slice(&rows, 1, elements + size, width)?;
     let offset = number_of(n, &offset)?;
     let values = n.mul(&values, &scale)?;
-    Ok(n.add(&values, &offset)?)
+    n.add(&values, &offset)
 }
 
 /// Both halves of each byte, the lower one first.
@@ -102,7 +102,7 @@ fn halves(n: &mut Node<'_>, bytes: &Value) -> Outcome<Value> {
     let [rows, many] = dims[..] else {
         return Err(format!("expected rows of bytes, found {dims:?}").into());
     };
-    Ok(n.reshape(&both, &[rows, many.saturating_mul(2)])?)
+    n.reshape(&both, &[rows, many.saturating_mul(2)])
 }
 
 /// The number that four or two bytes are in each row: `[rows, bytes]` become `[rows, 1]`.
@@ -141,7 +141,7 @@ fn number_of(n: &mut Node<'_>, bytes: &Value) -> Outcome<Value> {
     let sign = n.times(&sign, -2.0)?;
     let sign = n.plus(&sign, 1.0)?;
     let number = n.mul(&size, &sign)?;
-    Ok(n.cast(&number, DType::Float32)?)
+    n.cast(&number, DType::Float32)
 }
 
 /// What is left of integers above a power of two, and what is below it.

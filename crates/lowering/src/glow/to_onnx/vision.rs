@@ -177,7 +177,7 @@ fn transform_boxes(n: &mut Node<'_>) -> Outcome {
     let scale = column(&of_box, 2)?;
     let corner = |n: &mut Node<'_>, at: i64| -> Outcome<Value> {
         let value = n.slice(&rois, 1, width - 4 + at, width - 3 + at)?;
-        Ok(n.div(&value, &scale)?)
+        n.div(&value, &scale)
     };
     let (left, top, right, bottom) = (corner(n, 0)?, corner(n, 1)?, corner(n, 2)?, corner(n, 3)?);
     let deltas = n.reshape(&deltas, &[count, classes, 4])?;
@@ -185,7 +185,7 @@ fn transform_boxes(n: &mut Node<'_>) -> Outcome {
         let value = n.slice(&deltas, 2, at, at + 1)?;
         let value = n.reshape(&value, &[count, classes])?;
         let weight = n.number(value.dtype(), f64::from(weight))?;
-        Ok(n.div(&value, &weight)?)
+        n.div(&value, &weight)
     };
     let (dx, dy) = (delta(n, 0, across)?, delta(n, 1, down)?);
     let (dw, dh) = (delta(n, 2, wide)?, delta(n, 3, high)?);
