@@ -11,7 +11,7 @@ use lodstone_store::{Commit, Location, Progress};
 
 use crate::container::PARAMS;
 use crate::contents::random_state;
-use crate::error::Result;
+use crate::error::{Error, Result, internal};
 use crate::loader::{LOADER, build_checkpoint_loader, check_loader, is_checkpointed};
 
 /// How operators save a checkpoint.
@@ -71,8 +71,7 @@ pub fn make_checkpoint(
     let before = trained.blocks.first().map_or(0, |block| block.ops.len());
     let files = SaveOptions::default().with_placement(options.placement.clone());
     save(&mut trained, &names, "", &files)?;
-    let first = trained.blocks.first_mut();
-    let mut saves = first.map(|block| block.ops.split_off(before)).unwrap_or_default();
+    let mut saves = first(&mut trained)?.ops.split_off(before);
     let records = Some(saves.iter().flat_map(Op::reads).map(str::to_owned).collect());
     let files =
         LoadOptions::default().with_placement(options.placement.clone()).with_records(records);
@@ -82,9 +81,7 @@ pub fn make_checkpoint(
         saves = guarded(&mut trained, saves, &names, &counter, options.every)?;
     }
     saves.iter_mut().for_each(behind_training);
-    if let Some(block) = trained.blocks.first_mut() {
-        block.ops.extend(saves);
-    }
+    first(&mut trained)?.ops.extend(saves);
     let dir = dir.into();
     make_dir(&dir)?;
     save_program(&loader, dir.join(LOADER), Form::Binary)?;
@@ -113,14 +110,13 @@ fn behind_training(op: &mut Op) {
 fn counter(startup: &mut Program, main: &mut Program) -> Result<Variable> {
     let is_free = |name: &String| main.vars().all(|var| var.name != *name);
     let name = (0..).map(|number| format!("{COUNTER}_{number}")).find(is_free);
-    let counter = Variable::named(&name.unwrap_or_default());
+    let name = name.ok_or_else(|| internal("all names of counters are taken"))?;
+    let counter = Variable::named(&name);
     for program in [&mut *startup, main] {
-        declare(program, &counter, DType::Int64, true);
+        declare(program, &counter, DType::Int64, true)?;
     }
     let op = constant(0, &[1], &counter)?;
-    if let Some(block) = startup.blocks.first_mut() {
-        block.ops.push(op);
-    }
+    first(startup)?.ops.push(op);
     Ok(counter)
 }
 
@@ -130,13 +126,10 @@ fn keep_random(startup: &mut Program, main: &mut Program) -> Result<()> {
         return Ok(());
     }
     for program in [&mut *startup, main] {
-        if let Some(block) = program.blocks.first_mut() {
-            block.vars.push(random_state());
-        }
+        first(program)?.vars.push(random_state());
     }
-    if let Some(block) = startup.blocks.first_mut() {
-        block.ops.insert(0, constant(0, &[2], &Variable::named(RANDOM_STATE))?);
-    }
+    let op = constant(0, &[2], &Variable::named(RANDOM_STATE))?;
+    first(startup)?.ops.insert(0, op);
     Ok(())
 }
 
@@ -152,14 +145,12 @@ fn guarded(
     let part = |what: &str| Variable::named(&format!("{}.{what}", counter.name()));
     let [number, rest, zero, due, scope] = ["every", "rest", "zero", "due", "scope"].map(part);
     for (var, dtype) in [(&number, DType::Int64), (&rest, DType::Int64), (&zero, DType::Int64)] {
-        declare(main, var, dtype, false);
+        declare(main, var, dtype, false)?;
     }
-    declare(main, &due, DType::Bool, false);
+    declare(main, &due, DType::Bool, false)?;
     let index = i32::try_from(main.blocks.len()).unwrap_or(i32::MAX);
-    if let Some(block) = main.blocks.first_mut() {
-        let value = Holder::StepScopes.into();
-        block.vars.push(Var { name: scope.name().to_owned(), value, ..Var::default() });
-    }
+    let (name, value) = (scope.name().to_owned(), Holder::StepScopes.into());
+    first(main)?.vars.push(Var { name, value, ..Var::default() });
     main.blocks.push(Block { index, parent: 0, ops: inner, ..Block::default() });
     Ok(vec![
         Operator::new("increment").input("X", [counter]).output("Out", [counter]).finish()?,
@@ -199,12 +190,15 @@ fn constant(value: u64, shape: &[i64], out: &Variable) -> Result<Op> {
         .finish()?)
 }
 
-fn declare(program: &mut Program, var: &Variable, dtype: DType, persistable: bool) {
+/// The first block of a program, which operators are appended to.
+fn first(program: &mut Program) -> Result<&mut Block> {
+    program.blocks.first_mut().ok_or(Error::NoBlocks)
+}
+
+fn declare(program: &mut Program, var: &Variable, dtype: DType, persistable: bool) -> Result<()> {
     let shape = Some(vec![Dim::Known(1)]);
     let value = TensorType::new(dtype, shape).into();
     let var = Var { name: var.name().to_owned(), value, persistable, ..Var::default() };
-    let var = with_stop_gradient(var, true);
-    if let Some(block) = program.blocks.first_mut() {
-        block.vars.push(var);
-    }
+    first(program)?.vars.push(with_stop_gradient(var, true));
+    Ok(())
 }

@@ -59,12 +59,25 @@ pub enum Error {
         /// What is there.
         what: String,
     },
+    /// A program without blocks, which has no place for operators and variables.
+    #[error("the program has no blocks")]
+    NoBlocks,
+    /// A state that cannot occur unless this program has a defect.
+    #[error("internal error: {0}")]
+    Internal(&'static str),
     /// A save in the background that ended without a result.
     #[error("the save of step {step} ended without a result, which is a defect of this program")]
     Lost {
         /// Its step.
         step: u64,
     },
+}
+
+/// A state that cannot occur unless this program has a defect.
+#[track_caller]
+pub(crate) fn internal(what: &'static str) -> Error {
+    debug_assert!(false, "{what}");
+    Error::Internal(what)
 }
 
 /// Names as messages have them: all of them, because each has to be looked at.

@@ -79,7 +79,7 @@ fn collect(
 ) -> Result<()> {
     for (key, text) in &model.metadata {
         match key.as_str() {
-            TABLE => renames.extend(table(text)),
+            TABLE => renames.extend(table(text)?),
             _ => drop(metadata.insert(key.clone(), value_of(text))),
         }
     }
@@ -114,10 +114,17 @@ fn value_of(text: &str) -> Value {
 }
 
 /// Names of tensors, and those of their variables, where they are others.
-fn table(text: &str) -> BTreeMap<String, String> {
-    let mut table: BTreeMap<String, String> = serde_json::from_str(text).unwrap_or_default();
+///
+/// # Errors
+/// If it is no table of names.
+fn table(text: &str) -> Result<BTreeMap<String, String>> {
+    let table: serde_json::Result<BTreeMap<String, String>> = serde_json::from_str(text);
+    let Ok(mut table) = table else {
+        let what = "it is no table of names of variables";
+        return Err(Error::Variable { name: TABLE.to_owned(), what });
+    };
     table.retain(|name, variable| name != variable);
-    table
+    Ok(table)
 }
 
 /// What a scheduler tells of the variables that a program keeps and the checkpoint does not have: how many steps it

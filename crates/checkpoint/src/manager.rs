@@ -11,7 +11,7 @@ use lodstone_store::{Blob, Commit, Location, Output, Progress, WriterLock};
 use crate::append::make_dir;
 use crate::container::Container;
 use crate::contents::Snapshot;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, internal};
 use crate::loader::LOADER;
 use crate::manifest::{MANIFEST, Manifest, SavedVariable};
 use crate::numerics::Numerics;
@@ -241,10 +241,8 @@ impl Inner {
     /// Writes down what staged files are.
     fn seal(&self, commit: &Commit, manifest: &mut Manifest, names: &[String]) -> Result<()> {
         let open = |name: &str| {
-            let staged = commit.staged(name).ok_or_else(|| Error::Absent {
-                path: name.into(),
-                what: "it was not written".to_owned(),
-            })?;
+            let staged = commit.staged(name);
+            let staged = staged.ok_or_else(|| internal("a file that was written is not staged"))?;
             Ok::<_, Error>(Blob::open(staged, false)?)
         };
         let is_parameters = manifest.files.is_empty();

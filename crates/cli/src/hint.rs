@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use lodstone::Error as Lodstone;
+use lodstone::finding::Code;
 
 pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
     match failure.downcast_ref::<Lodstone>()? {
@@ -16,7 +17,7 @@ pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
         Lodstone::TooLarge { operators, .. } => {
             Some(format!("--limit {operators} draws all of them"))
         }
-        Lodstone::Lower(error) if error.findings.told.iter().any(leaves_open) => {
+        Lodstone::Lower(error) if error.findings.has(Code::UnknownDims) => {
             Some("--input-shape NAME:1,3,224,224 declares the shape of an input".to_owned())
         }
         Lodstone::NoLowering { .. } | Lodstone::CastProgram => {
@@ -25,11 +26,6 @@ pub(crate) fn of(failure: &(dyn Error + 'static)) -> Option<String> {
         Lodstone::Format(error) => of_format(error),
         _ => None,
     }
-}
-
-/// Whether what is told is a shape that is not known.
-fn leaves_open(finding: &impl ToString) -> bool {
-    finding.to_string().contains("expected extents that are numbers")
 }
 
 fn of_format(error: &lodstone::FormatError) -> Option<String> {

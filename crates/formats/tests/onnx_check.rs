@@ -151,13 +151,13 @@ fn types_that_were_inferred_are_checked_like_those_that_are_declared() {
     let with = |dtype| {
         let known = HashMap::from([("z".to_owned(), tensor(dtype))]);
         let mut told = check_with(&model, &[known]).told;
-        told.retain(|finding| finding.what != "has no outputs");
+        told.retain(|finding| finding.finding.message != "has no outputs");
         told
     };
     assert_eq!(with(DType::Float32), []);
     let [finding] = with(DType::Int64).try_into().unwrap();
     assert_eq!(finding.place, "the graph, operator 1 (`Relu`), output 0");
-    assert_eq!(finding.what, "`Y` is tensor(int64), where T is tensor(float) elsewhere");
+    assert_eq!(finding.finding.message, "`Y` is tensor(int64), where T is tensor(float) elsewhere");
 }
 
 #[test]
@@ -176,8 +176,10 @@ fn a_program_made_by_hand_may_be_as_wrong_as_it_likes() {
     };
     program.blocks[1].ops = vec![op.clone(), op];
     let findings = check(&model).told;
-    assert!(findings.iter().any(|finding| finding.what.contains("which is elsewhere too")));
-    assert!(findings.iter().any(|finding| finding.what.contains("which is not there")));
+    assert!(
+        findings.iter().any(|finding| finding.finding.message.contains("which is elsewhere too"))
+    );
+    assert!(findings.iter().any(|finding| finding.finding.message.contains("which is not there")));
     assert!(findings.iter().all(|finding| finding.to_string().len() < 2000));
 }
 
@@ -193,5 +195,7 @@ fn a_chain_of_blocks_ends() {
         blocks.push(Block { index: number, name: "b".to_owned(), ..Block::default() });
     }
     let findings = check(&model).told;
-    assert!(findings.iter().any(|finding| finding.what == "is inside more than 100 others"));
+    assert!(
+        findings.iter().any(|finding| finding.finding.message == "is inside more than 100 others")
+    );
 }

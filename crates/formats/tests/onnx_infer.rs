@@ -11,6 +11,7 @@ use lodstone_formats::{OpenOptions, onnx};
 use lodstone_model::{
     Attribute, AttributeValue, DType, Dialect, Dim, Model, Op, Operand, ValueType,
 };
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{
     Bodies, Contents, Element, Inference, MOST_ELEMENTS, Options, UNDEFINED, ValueInfo, infer,
     infer_op, is_known, show_type,
@@ -494,7 +495,7 @@ impl Random {
 struct Anything(Random);
 
 impl Bodies for Anything {
-    fn body(&mut self, _: i32, _: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String> {
+    fn body(&mut self, _: i32, _: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, Finding> {
         Ok((0..self.0.below(4)).map(|_| self.0.info()).collect())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lodstone_model::{DType, Tensor};
 use lodstone_store::{Blob, Derive, Error as StoreError};
 
-use crate::numbers::decoder;
+use crate::numbers::{Decoder, decoder};
 use crate::{Error, Result};
 
 /// The types that can be cast from and to.
@@ -26,7 +26,8 @@ pub(crate) fn cast(tensor: &mut Tensor, to: DType) -> Result<bool> {
     if from == to || !is_castable(from) {
         return Ok(false);
     }
-    let cast = Cast { source: tensor.data.clone(), from, to };
+    let read = |dtype| decoder(dtype).ok_or(Error::Cast { to });
+    let cast = Cast { source: tensor.data.clone(), from, to, read: read(from)?, back: read(to)? };
     let changes = !is_exact(from, to) && cast.changes_a_value()?;
     tensor.data = Blob::derived(Arc::new(cast));
     tensor.dtype = to;
@@ -44,6 +45,10 @@ struct Cast {
     source: Blob,
     from: DType,
     to: DType,
+    /// How elements of `source` are read.
+    read: Decoder,
+    /// How elements of the other type are read.
+    back: Decoder,
 }
 
 /// Elements that are cast at once.
@@ -55,7 +60,6 @@ impl Cast {
     }
 
     fn changes_a_value(&self) -> Result<bool> {
-        let Some(back) = decoder(self.to) else { return Ok(false) };
         let mut first = 0;
         while first < self.count() {
             let count = PIECE.min(self.count() - first);
@@ -64,7 +68,7 @@ impl Cast {
                 let mut encoded = [0; 8];
                 let (encoded, _) = encoded.split_at_mut(width(self.to));
                 encode(self.to, *value, encoded);
-                let back = (back.number)(encoded);
+                let back = (self.back.number)(encoded);
                 back != *value && !(back.is_nan() && value.is_nan())
             };
             if values.iter().any(changed) {
@@ -80,8 +84,7 @@ impl Cast {
         let size = size(self.from);
         let mut bytes = vec![0; usize::try_from(count * size).unwrap_or(0)];
         self.source.read_at(first * size, &mut bytes)?;
-        let Some(decoder) = decoder(self.from) else { return Ok(Vec::new()) };
-        Ok(bytes.chunks_exact(decoder.size).map(decoder.number).collect())
+        Ok(bytes.chunks_exact(self.read.size).map(self.read.number).collect())
     }
 }
 

@@ -71,7 +71,7 @@ pub enum Error {
     CastProgram,
     /// Text that could not be written.
     #[error("cannot write: {0}")]
-    Output(std::io::Error),
+    Output(#[source] std::io::Error),
     /// Operators that cannot be made ones of another version.
     #[error(transparent)]
     Upgrade(#[from] lodstone_schema::onnx::UpgradeError),

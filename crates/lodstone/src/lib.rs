@@ -70,6 +70,7 @@ pub use lodstone_model::{
 pub use lodstone_program as program;
 #[cfg(feature = "runtime")]
 pub use lodstone_runtime as runtime;
+pub use lodstone_schema::finding;
 pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
 pub use lodstone_store::{
     Blob, Error as StoreError, Escape, Links, Location, Memory, MemoryStore, Progress, Recovery,

@@ -8,7 +8,7 @@ use std::thread;
 
 use lodstone_formats::{Error as FormatError, OpenOptions, Place, Seals, called};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor, some};
-use lodstone_schema::{Finding, FindingKind, Findings, conventions};
+use lodstone_schema::{Code, Findings, Located, conventions};
 use lodstone_store::{
     Blob, Checks, Damage, Error as StoreError, Location, Progress, SEAL, SourceFile, Stamp,
     crc32_of,
@@ -373,11 +373,11 @@ fn rules(model: &Model, found: &mut Verification) {
 }
 
 fn tell(wrong: Findings, what: &str, found: &mut Verification) {
-    let kind = |finding: &Finding| match finding.kind {
-        FindingKind::Rule => DefectKind::Rule,
-        FindingKind::Inconsistent => DefectKind::Inconsistent,
+    let kind = |located: &Located| match located.finding.code {
+        Code::Inconsistent => DefectKind::Inconsistent,
+        _ => DefectKind::Rule,
     };
-    let defect = |finding: Finding| plain(kind(&finding), finding.to_string());
+    let defect = |located: Located| plain(kind(&located), located.to_string());
     found.findings.extend(wrong.told.into_iter().map(defect));
     let more = [
         (DefectKind::Rule, wrong.more, what),

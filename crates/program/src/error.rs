@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use lodstone_schema::Finding;
+
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -14,14 +16,14 @@ pub enum Error {
         /// Its kind.
         kind: String,
         /// What is wrong.
-        what: String,
+        finding: Finding,
     },
     /// A variable that is not there, or not what is asked of it.
     Variable {
         /// Its name.
         name: String,
         /// What is wrong.
-        what: String,
+        finding: Finding,
     },
     /// A name of a file that a program may not have.
     Path {
@@ -49,8 +51,8 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Operator { kind, what } => write!(f, "`{kind}`: {what}"),
-            Self::Variable { name, what } => write!(f, "the variable `{name}`: {what}"),
+            Self::Operator { kind, finding } => write!(f, "`{kind}`: {finding}"),
+            Self::Variable { name, finding } => write!(f, "the variable `{name}`: {finding}"),
             Self::Path { path, what } => write!(f, "the file `{path}`: {what}"),
             Self::UnknownOrder { path } => write!(
                 f,
@@ -66,6 +68,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Format(error) => Some(error),
+            Self::Operator { finding, .. } | Self::Variable { finding, .. } => Some(finding),
             _ => None,
         }
     }
@@ -83,6 +86,10 @@ impl From<lodstone_store::Error> for Error {
     }
 }
 
-pub(crate) fn variable<T>(name: &str, what: impl Into<String>) -> Result<T> {
-    Err(Error::Variable { name: name.to_owned(), what: what.into() })
+pub(crate) fn operator<T>(kind: &str, finding: impl Into<Finding>) -> Result<T> {
+    Err(Error::Operator { kind: kind.to_owned(), finding: finding.into() })
+}
+
+pub(crate) fn variable<T>(name: &str, finding: impl Into<Finding>) -> Result<T> {
+    Err(Error::Variable { name: name.to_owned(), finding: finding.into() })
 }

@@ -304,6 +304,6 @@ fn file_in(dir: &str, name: &str, paths: Paths) -> Result<String> {
 /// Appends operators to the first block, all or none.
 fn append(program: &mut Program, operators: Vec<Operator>) -> Result<()> {
     let ops = operators.into_iter().map(Operator::finish).collect::<Result<Vec<_>>>()?;
-    ops.into_iter().for_each(|op| push(program, op));
+    ops.into_iter().try_for_each(|op| push(program, op))?;
     Ok(())
 }

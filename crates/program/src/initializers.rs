@@ -153,7 +153,7 @@ pub(crate) fn given(var: &Variable, tensor: &Tensor) -> Result<Operator> {
 }
 
 fn elements<const SIZE: usize, T>(bytes: &[u8], of: impl Fn([u8; SIZE]) -> T) -> Vec<T> {
-    bytes.chunks_exact(SIZE).filter_map(|bytes| bytes.try_into().ok()).map(of).collect()
+    bytes.as_chunks().0.iter().copied().map(of).collect()
 }
 
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "few elements")]

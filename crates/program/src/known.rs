@@ -1,6 +1,7 @@
 //! What is known of a variable while its program is made.
 
 use lodstone_model::{Dim, TensorType, ValueType};
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
 
 /// What is known of a variable.
@@ -40,15 +41,17 @@ pub(crate) fn forget(info: &mut ValueInfo, axes: &[usize]) {
 
 /// Adds what is told of a variable that is written again; says whether that is new. Only extents of which
 /// nothing was known can be: others have been built upon.
-pub(crate) fn merge(known: &mut ValueInfo, told: &ValueInfo) -> Result<bool, String> {
+pub(crate) fn merge(known: &mut ValueInfo, told: &ValueInfo) -> Result<bool, Finding> {
     let (is, becomes) = (known.value.kind(), told.value.kind());
     if is != becomes {
-        return Err(format!("it is a {is}, and cannot be written as a {becomes}"));
+        return Err(format!("it is a {is}, and cannot be written as a {becomes}").into());
     }
     let pair = known.value.tensor_type_mut().zip(told.value.tensor_type());
     let Some((known, told)) = pair else { return Ok(false) };
     if known.dtype != told.dtype {
-        return Err(format!("it has {}, and cannot be written with {}", known.dtype, told.dtype));
+        return Err(
+            format!("it has {}, and cannot be written with {}", known.dtype, told.dtype).into()
+        );
     }
     let (Some(dims), Some(more)) = (&known.shape, &told.shape) else {
         let is_new = known.shape.is_none() && told.shape.is_some();
@@ -61,7 +64,8 @@ pub(crate) fn merge(known: &mut ValueInfo, told: &ValueInfo) -> Result<bool, Str
             "it has the extents {}, and cannot be written with {}; say which of them vary before",
             show(dims),
             show(more)
-        ));
+        )
+        .into());
     }
     Ok(false)
 }

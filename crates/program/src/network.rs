@@ -6,10 +6,11 @@ use lodstone_lowering::paddle::{Given, lod_source, lower_op, native_outputs};
 use lodstone_model::{
     AttributeValue, Block, DType, Dialect, Dim, Holder, Op, Program, Topology, Var,
 };
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{set_stop_gradient, stop_gradient, with_stop_gradient};
 
-use crate::error::{Error, Result, variable};
+use crate::error::{self, Error, Result, variable};
 use crate::initializers::Initializer;
 use crate::known::{Known, forget, merge, written};
 use crate::operator::Operator;
@@ -128,6 +129,7 @@ impl Network {
 
     /// Declares a variable again as what is known of it now.
     fn redeclare(&mut self, name: &str) {
+        debug_assert!(self.known.contains_key(name), "what is declared again is known");
         let Some(known) = self.known.get(name) else { return };
         let vars = self.main.blocks.get_mut(known.block).map(|block| &mut block.vars);
         if let Some(var) = vars.and_then(|vars| vars.iter_mut().find(|var| var.name == name)) {
@@ -205,7 +207,7 @@ impl Network {
         if let Some(block) = self.startup.blocks.first_mut() {
             block.vars.push(var.clone());
         }
-        push(&mut self.startup, op);
+        push(&mut self.startup, op)?;
         Ok(self.declare(0, var, info))
     }
 
@@ -263,8 +265,12 @@ impl Network {
     pub(crate) fn prepend(&mut self, operator: Operator) -> Result<()> {
         self.append(operator)?;
         let op = self.main.blocks.get_mut(self.current).and_then(|block| block.ops.pop());
-        if let Some((op, block)) = op.zip(self.main.blocks.first_mut()) {
-            block.ops.insert(0, op);
+        match op.zip(self.main.blocks.first_mut()) {
+            Some((op, block)) => block.ops.insert(0, op),
+            None => {
+                let finding = Finding::internal("an operator that was appended is not there");
+                return Err(Error::Operator { kind: String::new(), finding });
+            }
         }
         Ok(())
     }
@@ -287,7 +293,7 @@ impl Network {
                 self.info(&Variable::named(name))?;
             } else if !is_told {
                 let what = format!("nothing tells the type of `{name}`, which it writes");
-                return Err(Error::Operator { kind: op.kind.clone(), what });
+                return error::operator(&op.kind, what);
             }
         }
         let output = op.outputs.first().map_or("", |operand| &operand.slot);
@@ -307,20 +313,25 @@ impl Network {
             let var = with_stop_gradient(Var { name, value, ..Var::default() }, stop_gradient);
             self.declare(self.current, var, info);
         }
-        if let Some(block) = self.main.blocks.get_mut(self.current) {
-            block.ops.push(op);
+        let block = self.main.blocks.get_mut(self.current);
+        let lost = || Finding::internal("the block that is built is not there");
+        match block.ok_or_else(lost) {
+            Ok(block) => block.ops.push(op),
+            Err(finding) => return error::operator(&op.kind, finding),
         }
         Ok(())
     }
 
     /// A variable is written again: nothing is known of its elements any more, and its type stays.
     fn rewrite(&mut self, name: &str, told: &ValueInfo, stops: bool) -> Result<()> {
-        let Some(known) = self.known.get_mut(name) else { return Ok(()) };
+        let Some(known) = self.known.get_mut(name) else {
+            return variable(name, Finding::internal("what is written again is not known"));
+        };
         known.info.contents = None;
         match merge(&mut known.info, told) {
             Ok(is_new) if is_new => self.redeclare(name),
             Ok(_) => {}
-            Err(what) => return variable(name, what),
+            Err(finding) => return variable(name, finding),
         }
         // One member with a gradient is enough for an array.
         if told.value.is_array() && !stops {
@@ -358,7 +369,7 @@ impl Network {
     }
 
     fn outputs(&self, op: &Op) -> Result<Vec<(String, ValueInfo)>> {
-        let wrong = |what: String| Error::Operator { kind: op.kind.clone(), what };
+        let wrong = |finding| Error::Operator { kind: op.kind.clone(), finding };
         if let Some(told) = native_outputs(op, self) {
             return told.map_err(wrong);
         }
@@ -380,8 +391,14 @@ impl Given for Network {
     }
 }
 
-pub(crate) fn push(program: &mut Program, op: Op) {
-    if let Some(block) = program.blocks.first_mut() {
-        block.ops.push(op);
+/// Appends an operator to the first block.
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn push(program: &mut Program, op: Op) -> Result<()> {
+    match program.blocks.first_mut() {
+        Some(block) => block.ops.push(op),
+        None => return error::operator(&op.kind, "the program has no block to append it to"),
     }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use lodstone_model::{Attribute, AttributeValue, ByteString, DType, Op, Operand};
 use lodstone_schema::paddle::{attributes, codes, operator};
 
-use crate::error::{Error, Result};
+use crate::error::{self, Result};
 use crate::network::Variable;
 
 /// An operator that is being made.
@@ -70,7 +70,7 @@ impl Operator {
     /// that has no default.
     pub fn finish(mut self) -> Result<Op> {
         let kind = self.op.kind.clone();
-        let wrong = |what: String| Err(Error::Operator { kind: kind.clone(), what });
+        let wrong = |what: String| error::operator(&kind, what);
         let Some(known) = operator(&kind) else {
             return wrong("PaddlePaddle has no such operator".to_owned());
         };

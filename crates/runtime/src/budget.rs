@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use lodstone_model::Tensor;
+use lodstone_schema::{Code, Finding};
 use lodstone_store::Blob;
 
 use crate::item::Outcome;
@@ -34,10 +35,10 @@ impl Budget {
     pub(crate) fn check(&self, more: u64) -> Outcome<()> {
         let taken = self.taken.load(Ordering::Relaxed);
         if taken.checked_add(more).is_none_or(|all| all > self.most) {
-            return Err(format!(
-                "it would take {more} bytes, where {taken} of at most {} are taken",
-                self.most
-            ));
+            let most = self.most;
+            let wrong =
+                format!("it would take {more} bytes, where {taken} of at most {most} are taken");
+            return Err(Finding::new(Code::Limit, wrong));
         }
         probe(more)
     }
@@ -96,6 +97,9 @@ pub(crate) fn probe(bytes: u64) -> Outcome<()> {
         || usize::try_from(bytes).is_ok_and(|bytes| memory.try_reserve_exact(bytes).is_ok());
     match bytes < TRIED || is_given() {
         true => Ok(()),
-        false => Err(format!("it would take {bytes} bytes, which the system does not give")),
+        false => {
+            let wrong = format!("it would take {bytes} bytes, which the system does not give");
+            Err(Finding::new(Code::Limit, wrong))
+        }
     }
 }

@@ -3,16 +3,19 @@
 use std::fmt;
 
 use lodstone_model::Op;
+use lodstone_schema::Finding;
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a program is not run, or not to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The program contradicts itself.
-    Program(String),
+    Program(Finding),
+    /// No gradients can be appended to the program.
+    Gradients(Box<lodstone_program::Error>),
     /// Operators that nothing here computes, each once, sorted.
     Unknown(Vec<String>),
     /// An operator failed.
@@ -20,14 +23,21 @@ pub enum Error {
         /// Where it is.
         place: Place,
         /// What is wrong, with variables and extents.
-        what: String,
+        finding: Finding,
+    },
+    /// Files that an operator loads or saves cannot be read or written.
+    File {
+        /// Where the operator is.
+        place: Place,
+        /// What is wrong with the files.
+        error: Box<lodstone_formats::Error>,
     },
     /// A variable that is fed or fetched is not there, or not what the program says.
     Variable {
         /// Its name.
         name: String,
         /// What is wrong with it.
-        what: String,
+        finding: Finding,
     },
     /// Whoever watches the run stopped it.
     Cancelled,
@@ -56,20 +66,42 @@ impl fmt::Display for Place {
     }
 }
 
+impl Error {
+    /// The finding that it reports, if a program, an operator or a variable is the reason.
+    pub fn finding(&self) -> Option<&Finding> {
+        match self {
+            Self::Program(finding)
+            | Self::Operator { finding, .. }
+            | Self::Variable { finding, .. } => Some(finding),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Program(what) => write!(f, "the program cannot be run: {what}"),
+            Self::Program(finding) => write!(f, "the program cannot be run: {finding}"),
+            Self::Gradients(error) => write!(f, "the program cannot be run: {error}"),
             Self::Unknown(kinds) => {
                 let one =
                     if kinds.len() == 1 { "an operator that is" } else { "operators that are" };
                 write!(f, "the program has {one} not computed here: {}", kinds.join(", "))
             }
-            Self::Operator { place, what } => write!(f, "{place}: {what}"),
-            Self::Variable { name, what } => write!(f, "`{name}`: {what}"),
+            Self::Operator { place, finding } => write!(f, "{place}: {finding}"),
+            Self::File { place, error } => write!(f, "{place}: {error}"),
+            Self::Variable { name, finding } => write!(f, "`{name}`: {finding}"),
             Self::Cancelled => f.write_str("cancelled"),
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Gradients(error) => Some(&**error),
+            Self::File { error, .. } => Some(&**error),
+            other => other.finding().map(|finding| finding as _),
+        }
+    }
+}

@@ -10,10 +10,11 @@ use std::path::Path;
 use lodstone_formats::paddle::stream::{self, Layout};
 use lodstone_model::{AttributeValue, Op, Tensor};
 use lodstone_program::Paths;
+use lodstone_schema::Finding;
 use lodstone_store::{Blob, Commit, Dir, Links, Location, Output, Progress, check_relative, plain};
 
 use crate::error::{Error, Result};
-use crate::item::Outcome;
+use crate::native::Outcome;
 
 /// Tensors of a file, with the names of their variables.
 type Records = Vec<(String, Tensor)>;
@@ -94,8 +95,8 @@ impl<'d> Files<'d> {
 
     fn check(&self, path: &str) -> Outcome<()> {
         match self.dirs.paths {
-            Paths::Inside => check_relative(path).map_err(|error| error.to_string()),
-            Paths::Anywhere if path.is_empty() => Err("it has no `file_path`".to_owned()),
+            Paths::Inside => Ok(check_relative(path)?),
+            Paths::Anywhere if path.is_empty() => Err("it has no `file_path`".into()),
             Paths::Anywhere => Ok(()),
         }
     }
@@ -116,8 +117,8 @@ impl<'d> Files<'d> {
             held.records.extend(records);
             return Ok(());
         }
-        if !overwrite && root.join(path).is_there().map_err(|error| error.to_string())? {
-            return Err(format!("`{path}` is there already, and may not be overwritten"));
+        if !overwrite && root.join(path).is_there()? {
+            return Err(format!("`{path}` is there already, and may not be overwritten").into());
         }
         self.held.insert(name, Held { records, sized });
         Ok(())
@@ -132,15 +133,15 @@ impl<'d> Files<'d> {
         let first = here.first().filter(|_| self.dirs.paths == Paths::Anywhere);
         let outside = first.and_then(|name| above(&root.join(name)));
         let base = outside.as_ref().unwrap_or(root);
-        let told = |error: lodstone_formats::Error| error.to_string();
         let progress = self.dirs.progress.clone();
         let begun = match base.is_dir() {
             true => Commit::existing(base, progress),
             false => Commit::directory(base, progress),
         };
-        let mut commit = begun.map_err(|error| error.to_string())?;
+        let mut commit = begun?;
         for name in &here {
-            let Some(held) = self.held.get(name) else { continue };
+            let held = self.held.get(name);
+            let held = held.ok_or_else(|| Finding::internal(format!("`{name}` is not held")))?;
             let path = root.join(name);
             let file =
                 path.path().strip_prefix(base.path()).ok().and_then(Path::to_str).unwrap_or(name);
@@ -150,9 +151,9 @@ impl<'d> Files<'d> {
                 records
                     .try_for_each(|(name, tensor)| stream::write_record(out, name, tensor, layout))
             };
-            commit.write(file, fill).map_err(told)?;
+            commit.write(file, fill)?;
         }
-        commit.publish().map_err(|error| error.to_string())?;
+        commit.publish()?;
         here.iter().for_each(|name| drop(self.held.remove(name)));
         Ok(())
     }
@@ -174,8 +175,6 @@ impl<'d> Files<'d> {
                 Dir::open(root, Links::Confined, true).and_then(|dir| dir.open_file(path))
             }
         };
-        opened
-            .map_err(|error| error.to_string())?
-            .ok_or_else(|| format!("`{}` is not there", root.join(path).display()))
+        opened?.ok_or_else(|| format!("`{}` is not there", root.join(path).display()).into())
     }
 }

@@ -3,9 +3,11 @@
 use half::{bf16, f16};
 use lodstone_model::{DType, Tensor};
 
+use crate::item::Outcome;
+
 /// The first element that is infinite or no number, in words; nothing if all are finite, or have no fractions.
-pub(crate) fn not_finite(tensor: &Tensor) -> Option<String> {
-    let bytes = tensor.data.bytes().ok()?;
+pub(crate) fn not_finite(tensor: &Tensor) -> Outcome<Option<String>> {
+    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
     let found = match tensor.dtype {
         DType::Float32 => first(bytes.as_chunks().0, |bytes| f32::from_le_bytes(bytes).into()),
         DType::Float64 => first(bytes.as_chunks().0, f64::from_le_bytes),
@@ -13,8 +15,10 @@ pub(crate) fn not_finite(tensor: &Tensor) -> Option<String> {
         DType::BFloat16 => first(bytes.as_chunks().0, |bytes| bf16::from_le_bytes(bytes).into()),
         _ => None,
     };
-    let (place, value) = found?;
-    Some(format!("element {place} of {}{:?} is {value}", tensor.dtype, tensor.shape))
+    let told = |(place, value): (usize, f64)| {
+        format!("element {place} of {}{:?} is {value}", tensor.dtype, tensor.shape)
+    };
+    Ok(found.map(told))
 }
 
 fn first<const N: usize>(elements: &[[u8; N]], read: fn([u8; N]) -> f64) -> Option<(usize, f64)> {

@@ -9,11 +9,12 @@ use burn_backend::{
 };
 use bytes::Bytes;
 use lodstone_model::{DType, Dim, Tensor};
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{MOST_ELEMENTS, ValueInfo};
 use lodstone_store::Blob;
 
 /// What a kernel fails with.
-pub(crate) type Outcome<T> = Result<T, String>;
+pub(crate) type Outcome<T> = Result<T, Finding>;
 
 /// A tensor of a backend.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ const TYPES: &[(DType, BurnType)] = &[
 /// What burn calls an element type.
 pub(crate) fn burn_type(dtype: DType) -> Outcome<BurnType> {
     let known = TYPES.iter().find(|(ours, _)| *ours == dtype).map(|(_, theirs)| *theirs);
-    known.ok_or_else(|| format!("nothing is computed of {dtype}"))
+    known.ok_or_else(|| format!("nothing is computed of {dtype}").into())
 }
 
 /// The device that everything is computed on.
@@ -77,10 +78,10 @@ impl<B: Backend> Item<B> {
         let extents = tensor.shape.iter().map(|extent| usize::try_from(*extent));
         let shape: Vec<usize> = extents.collect::<Result<_, _>>().map_err(|_| "it is too large")?;
         if tensor.dtype.size_of(&tensor.shape) != Some(bytes.len() as u64) {
-            return Err(format!("{} bytes are not those of {shape:?}", bytes.len()));
+            return Err(format!("{} bytes are not those of {shape:?}", bytes.len()).into());
         }
         if tensor.dtype == DType::Bool && bytes.iter().any(|byte| *byte > 1) {
-            return Err("a truth value is neither 0 nor 1".to_owned());
+            return Err("a truth value is neither 0 nor 1".into());
         }
         let aligned = bytes.as_ptr().addr().is_multiple_of(dtype.size().max(1));
         let bytes = match aligned {
@@ -113,7 +114,7 @@ impl<B: Backend> Item<B> {
             Self::Bool(tensor) => try_read_sync(B::bool_into_data(tensor)),
         };
         let read = read.ok_or("it cannot be read at once")?;
-        read.map_err(|error| format!("it cannot be read: {error:?}"))
+        read.map_err(|error| format!("it cannot be read: {error:?}").into())
     }
 
     /// A dense tensor in memory.
@@ -140,7 +141,7 @@ impl<B: Backend> Item<B> {
     pub(crate) fn dtype(&self) -> Outcome<DType> {
         let found = self.burn_type();
         let known = TYPES.iter().find(|(_, theirs)| *theirs == found).map(|(ours, _)| *ours);
-        known.ok_or_else(|| format!("it has become {found:?}"))
+        known.ok_or_else(|| format!("it has become {found:?}").into())
     }
 
     fn burn_type(&self) -> BurnType {
@@ -186,7 +187,10 @@ impl<B: Backend> Item<B> {
     pub(crate) fn float(&self) -> Outcome<FloatTensor<B>> {
         match self {
             Self::Float(tensor) => Ok(tensor.clone()),
-            other => Err(format!("expected numbers with fractions, found {:?}", other.burn_type())),
+            other => {
+                Err(format!("expected numbers with fractions, found {:?}", other.burn_type())
+                    .into())
+            }
         }
     }
 
@@ -194,7 +198,7 @@ impl<B: Backend> Item<B> {
     pub(crate) fn int(&self) -> Outcome<IntTensor<B>> {
         match self {
             Self::Int(tensor) => Ok(tensor.clone()),
-            other => Err(format!("expected integers, found {:?}", other.burn_type())),
+            other => Err(format!("expected integers, found {:?}", other.burn_type()).into()),
         }
     }
 
@@ -202,7 +206,7 @@ impl<B: Backend> Item<B> {
     pub(crate) fn bool(&self) -> Outcome<BoolTensor<B>> {
         match self {
             Self::Bool(tensor) => Ok(tensor.clone()),
-            other => Err(format!("expected truth values, found {:?}", other.burn_type())),
+            other => Err(format!("expected truth values, found {:?}", other.burn_type()).into()),
         }
     }
 }

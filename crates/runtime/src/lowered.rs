@@ -12,6 +12,7 @@ use burn_flex::Flex;
 use lodstone_lowering::paddle::{self, Given, lod_source};
 use lodstone_model::{DType, Op, Tensor};
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
+use lodstone_schema::{Code, Finding};
 
 use crate::budget;
 use crate::fused::{self, Chain};
@@ -30,7 +31,8 @@ const MOST_KEPT: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Lowered(Mutex<HashMap<Key, Arc<Compiled>>>);
 
-type Key = Vec<(DType, Vec<u64>)>;
+/// The types of the variables that an operator reads, in their order; nothing for one without a tensor.
+type Key = Vec<Option<(DType, Vec<u64>)>>;
 
 /// Operators of ONNX over registers.
 struct Compiled {
@@ -119,7 +121,7 @@ impl Given for Seen<'_> {
 
 impl Lowered {
     /// Computes an operator.
-    pub(crate) fn run(&self, frame: &mut Frame<'_>, step: &Step, op: &Op) -> Result<(), String> {
+    pub(crate) fn run(&self, frame: &mut Frame<'_>, step: &Step, op: &Op) -> Result<(), Finding> {
         let compiled = self.compiled(frame, step, op)?;
         frame.reserve(compiled.bytes)?;
         for (slot, tensor) in compiled.run(frame)? {
@@ -128,12 +130,11 @@ impl Lowered {
         Ok(())
     }
 
-    fn compiled(&self, frame: &Frame<'_>, step: &Step, op: &Op) -> Result<Arc<Compiled>, String> {
+    fn compiled(&self, frame: &Frame<'_>, step: &Step, op: &Op) -> Result<Arc<Compiled>, Finding> {
         let mut key = Key::new();
         for name in op.reads() {
-            if let Some(tensor) = step.slot(name).and_then(|slot| frame.tensor(slot).ok()) {
-                key.push((tensor.dtype, tensor.shape.clone()));
-            }
+            let tensor = step.slot(name).and_then(|slot| frame.tensor(slot).ok());
+            key.push(tensor.map(|tensor| (tensor.dtype, tensor.shape.clone())));
         }
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&key) {
@@ -160,7 +161,7 @@ impl Compiled {
         op: &Op,
         step: &Step,
         frame: &Frame<'_>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Finding> {
         let mut numbers: HashMap<String, usize> = HashMap::new();
         let mut register = |name: &str| match numbers.get(name) {
             Some(number) => (*number, false),
@@ -181,7 +182,7 @@ impl Compiled {
                 let slot = step.slot(name).ok_or_else(|| format!("`{name}` is no variable"))?;
                 inputs.push((slot, number));
             }
-            Ok::<usize, String>(number)
+            Ok::<usize, Finding>(number)
         };
         let mut nodes = Vec::new();
         for (number, op) in lowered.ops.into_iter().enumerate() {
@@ -226,7 +227,7 @@ impl Compiled {
         Ok(Self { parts: parts(nodes), constants, inputs, outputs, bytes: lowered.bytes })
     }
 
-    fn run(&self, frame: &Frame<'_>) -> Result<Vec<(Slot, Tensor)>, String> {
+    fn run(&self, frame: &Frame<'_>) -> Result<Vec<(Slot, Tensor)>, Finding> {
         let mut registers = self.constants.clone();
         for (slot, number) in &self.inputs {
             put(&mut registers, *number, Item::enter(frame.tensor(*slot)?)?);
@@ -238,12 +239,9 @@ impl Compiled {
         let take = |(at, output): (usize, &Written)| {
             let mut later = self.outputs.iter().skip(at + 1);
             let is_asked_again = later.any(|other| other.register == output.register);
-            let item = match registers.get_mut(output.register) {
-                Some(register) if is_asked_again => register.clone(),
-                Some(register) => register.take(),
-                None => None,
-            };
-            let item = item.ok_or_else(|| "it has not been computed".to_owned())?;
+            let register = register(&mut registers, output.register)?;
+            let item = if is_asked_again { register.clone() } else { register.take() };
+            let item = item.ok_or_else(|| Finding::internal("a result has not been computed"))?;
             let mut tensor = item.leave()?;
             let sequences = output.sequences.and_then(|slot| frame.tensor(slot).ok());
             if let Some(like) = sequences.filter(|like| like.shape.first() == tensor.shape.first())
@@ -281,47 +279,63 @@ fn parts(nodes: Vec<Node>) -> Vec<Part> {
 }
 
 impl Part {
-    fn run(&self, registers: &mut Registers, frame: &Frame<'_>) -> Result<(), String> {
+    fn run(&self, registers: &mut Registers, frame: &Frame<'_>) -> Result<(), Finding> {
         let Some(made) = self.chain.as_ref().and_then(|chain| chain.run(registers)) else {
             return self.nodes.iter().try_for_each(|node| node.run(registers, frame));
         };
         for number in self.nodes.iter().flat_map(|node| &node.last) {
-            if let Some(register) = registers.get_mut(*number) {
-                *register = None;
-            }
+            *register(registers, *number)? = None;
         }
         made.into_iter().for_each(|(number, item)| put(registers, number, item));
         Ok(())
     }
 }
 
+/// Puts an item into a register, which is made if it is not there yet.
 fn put(registers: &mut Registers, number: usize, item: Item<Flex>) {
-    if registers.len() <= number {
-        registers.resize(number + 1, None);
-    }
-    if let Some(register) = registers.get_mut(number) {
-        *register = Some(item);
+    match registers.get_mut(number) {
+        Some(register) => *register = Some(item),
+        None => {
+            registers.resize(number, None);
+            registers.push(Some(item));
+        }
     }
 }
 
+/// A register of operators that are being run.
+fn register(registers: &mut Registers, number: usize) -> Result<&mut Option<Item<Flex>>, Finding> {
+    let register = registers.get_mut(number);
+    register.ok_or_else(|| Finding::internal(format!("there is no register {number}")))
+}
+
 impl Node {
-    fn run(&self, registers: &mut Registers, frame: &Frame<'_>) -> Result<(), String> {
-        let input = |number: &Option<usize>| registers.get((*number)?)?.clone();
-        let call = Call { op: &self.op, inputs: self.inputs.iter().map(input).collect() };
+    fn run(&self, registers: &mut Registers, frame: &Frame<'_>) -> Result<(), Finding> {
+        let lost = |number| self.within(Finding::internal(format!("register {number} is empty")));
+        let input = |number: &Option<usize>| match *number {
+            None => Ok(None),
+            Some(number) => match registers.get(number).and_then(Option::as_ref) {
+                Some(item) => Ok(Some(item.clone())),
+                None => Err(lost(number)),
+            },
+        };
+        let inputs = self.inputs.iter().map(input).collect::<Result<_, _>>()?;
+        let call = Call { op: &self.op, inputs };
         if self.is_unsized {
-            frame.reserve(size(&call).map_err(|what| format!("as `{}`: {what}", self.op.kind))?)?;
+            frame.reserve(size(&call).map_err(|finding| self.within(finding))?)?;
         }
         if COPYING.contains(&self.op.kind.as_str()) {
             let read = call.inputs.iter().flatten().map(Item::nbytes);
             budget::probe(read.fold(self.bytes, u64::saturating_add))?;
         }
         for number in &self.last {
-            if let Some(register) = registers.get_mut(*number) {
-                *register = None;
-            }
+            *register(registers, *number)? = None;
         }
-        let made = guarded(|| (self.run)(&call))
-            .map_err(|what| format!("as `{}`: {what}", self.op.kind))?;
+        let made = guarded(|| (self.run)(&call)).map_err(|finding| self.within(finding))?;
+        if made.len() < self.outputs.len() {
+            let (wanted, found) = (self.outputs.len(), made.len());
+            let wrong = Finding::internal(format!("expected {wanted} results, found {found}"));
+            return Err(self.within(wrong));
+        }
         for (number, item) in self.outputs.iter().zip(made) {
             if !self.last.contains(number) {
                 put(registers, *number, item);
@@ -330,9 +344,14 @@ impl Node {
         Ok(())
     }
 
+    /// A finding of the operator of ONNX as one of the operator that it computes.
+    fn within(&self, finding: Finding) -> Finding {
+        finding.within(format!("as `{}`", self.op.kind))
+    }
+
     /// Computes it now if it reads constants alone and gives little: what is large is made anew at each run, so
     /// that it takes memory only then.
-    fn fold(&self, constants: &mut Registers, frame: &Frame<'_>) -> Result<bool, String> {
+    fn fold(&self, constants: &mut Registers, frame: &Frame<'_>) -> Result<bool, Finding> {
         let is_there = |number: &usize| constants.get(*number).is_some_and(Option::is_some);
         if !self.inputs.iter().flatten().all(is_there) {
             return Ok(false);
@@ -342,16 +361,14 @@ impl Node {
         let is_small = |item: &Item<Flex>| item.shape().iter().product::<usize>() <= MOST_FOLDED;
         let folds = self.outputs.iter().filter_map(made).all(is_small);
         for number in self.outputs.iter().filter(|_| !folds) {
-            if let Some(register) = constants.get_mut(*number) {
-                *register = None;
-            }
+            *register(constants, *number)? = None;
         }
         Ok(folds)
     }
 }
 
 /// How many bytes an operator's results will take, as its rule tells for what it is given.
-fn size(call: &Call<'_, Flex>) -> Result<u64, String> {
+fn size(call: &Call<'_, Flex>) -> Result<u64, Finding> {
     let info = |item: &Option<Item<Flex>>| item.as_ref().map(Item::info).transpose();
     let infos = call.inputs.iter().map(info).collect::<Result<Vec<_>, _>>()?;
     let infos: Vec<Option<&ValueInfo>> = infos.iter().map(Option::as_ref).collect();
@@ -360,10 +377,11 @@ fn size(call: &Call<'_, Flex>) -> Result<u64, String> {
 }
 
 /// What a kernel gives; one that panics has an error of this program, not of the user's.
-fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+fn guarded<T>(work: impl FnOnce() -> Result<T, Finding>) -> Result<T, Finding> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(format!("internal error: {}", text.unwrap_or("a panic")))
+        let message = format!("internal error: {}", text.unwrap_or("a panic"));
+        Err(Finding::new(Code::Internal, message))
     })
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use lodstone_formats::paddle::stream::Expect;
 use lodstone_lowering::paddle as lowering;
 use lodstone_model::{Dialect, Op, Program};
-
+use lodstone_schema::Finding;
 use lodstone_schema::paddle::{EMPTY, forward_block};
 
 use crate::error::{Error, Place, Result};
@@ -133,7 +133,7 @@ impl Plan {
     /// If it is no program of PaddlePaddle, its blocks run each other in a circle, an operator names a variable
     /// that no block declares, or nothing computes an operator: all of those are told at once.
     pub(crate) fn new(program: &Program, fetch: &[String]) -> Result<Self> {
-        let wrong = |what: String| Err(Error::Program(what));
+        let wrong = |what: String| Err(Error::Program(what.into()));
         if program.dialect != Dialect::Paddle {
             return wrong(format!("it is one of {}", program.dialect.name()));
         }
@@ -156,7 +156,7 @@ impl Plan {
             let block = plan.block(program, number, &scopes)?;
             plan.blocks.push(block);
         }
-        plan.names = scopes.first_mut().map(std::mem::take).unwrap_or_default();
+        plan.names = scopes.first_mut().map(std::mem::take).ok_or_else(|| lost(0))?;
         plan.inner_names = scopes;
         plan.left = plan.left_for_gradients();
         let lasts = |slot: &Slot| plan.vars.get(*slot).is_some_and(|var| var.persistable);
@@ -164,11 +164,11 @@ impl Plan {
         for name in fetch {
             if !plan.names.contains_key(name) {
                 let what = "the program has no such variable".to_owned();
-                return Err(Error::Variable { name: name.clone(), what });
+                return Err(Error::Variable { name: name.clone(), finding: what.into() });
             }
         }
         plan.check_loops()?;
-        plan.find_last(fetch);
+        plan.find_last(fetch)?;
         Ok(plan)
     }
 
@@ -179,10 +179,12 @@ impl Plan {
             let parent = usize::try_from(block.parent).ok();
             let mut names = match parent {
                 None => HashMap::new(),
-                Some(parent) if parent < number => scopes.get(parent).cloned().unwrap_or_default(),
+                Some(parent) if parent < number => {
+                    scopes.get(parent).cloned().ok_or_else(|| lost(parent))?
+                }
                 Some(parent) => {
                     let what = format!("block {number} lies in block {parent}, which is behind it");
-                    return Err(Error::Program(what));
+                    return Err(Error::Program(what.into()));
                 }
             };
             // Gradients see what the block left that they are of.
@@ -198,7 +200,7 @@ impl Plan {
             for var in &block.vars {
                 if !own.insert(&var.name) {
                     let what = format!("block {number} declares `{}` twice", var.name);
-                    return Err(Error::Program(what));
+                    return Err(Error::Program(what.into()));
                 }
                 names.insert(var.name.clone(), self.vars.len());
                 self.vars.push(Variable {
@@ -219,7 +221,7 @@ impl Plan {
         scopes: &[HashMap<String, Slot>],
     ) -> Result<Block> {
         let (Some(block), Some(names)) = (program.blocks.get(number), scopes.get(number)) else {
-            return Ok(Block::default());
+            return Err(lost(number));
         };
         let mut steps = Vec::with_capacity(block.ops.len());
         for (at, op) in block.ops.iter().enumerate() {
@@ -228,7 +230,7 @@ impl Plan {
                 "" | EMPTY => Ok(None),
                 known => names.get(known).copied().map(Some).ok_or_else(|| {
                     let what = format!("it names `{known}`, which no block declares");
-                    Error::Operator { place: place.clone(), what }
+                    Error::Operator { place: place.clone(), finding: what.into() }
                 }),
             };
             let slots = |operands: &[lodstone_model::Operand]| {
@@ -273,6 +275,15 @@ impl Plan {
         Ok(Block { steps, own: own.collect() })
     }
 
+    /// A block, by number.
+    ///
+    /// # Errors
+    /// If there is none, which is a defect: numbers of blocks are checked when the plan is made.
+    pub(crate) fn block_of(&self, number: usize) -> std::result::Result<&Block, Finding> {
+        let block = self.blocks.get(number);
+        block.ok_or_else(|| Finding::internal(format!("the plan has no block {number}")))
+    }
+
     /// The variable that a block calls so.
     pub(crate) fn slot(&self, block: usize, name: &str) -> Option<Slot> {
         let names = if block == 0 { Some(&self.names) } else { self.inner_names.get(block) };
@@ -288,35 +299,44 @@ impl Plan {
 
     /// Finds for each operator of the first block what nobody reads after it. (What lies deeper is gone when its
     /// block has run.)
-    fn find_last(&mut self, fetch: &[String]) {
-        let touched: Vec<BTreeSet<Slot>> =
-            (0..self.blocks.len()).map(|block| self.touched(block)).collect();
+    fn find_last(&mut self, fetch: &[String]) -> Result<()> {
+        let touched: Vec<BTreeSet<Slot>> = (0..self.blocks.len())
+            .map(|block| self.touched(block))
+            .collect::<std::result::Result<_, _>>()
+            .map_err(Error::Program)?;
         let mut seen: BTreeSet<Slot> =
             fetch.iter().filter_map(|name| self.names.get(name).copied()).collect();
         let vars = &self.vars;
-        let Some(first) = self.blocks.first_mut() else { return };
+        let first = self.blocks.first_mut().ok_or_else(|| lost(0))?;
         let own: HashSet<Slot> = first.own.iter().copied().collect();
         for step in first.steps.iter_mut().rev() {
             let mut here: BTreeSet<Slot> = step.named.iter().map(|(_, slot)| *slot).collect();
-            here.extend(step.block.and_then(|block| touched.get(block)).into_iter().flatten());
+            if let Some(block) = step.block {
+                here.extend(touched.get(block).ok_or_else(|| lost(block))?);
+            }
             let is_let_go = |slot: &Slot| {
                 own.contains(slot) && vars.get(*slot).is_some_and(|var| !var.persistable)
             };
             step.last = here.difference(&seen).copied().filter(is_let_go).collect();
             seen.extend(here);
         }
+        Ok(())
     }
 
     /// Fails if a loop has no block, or never changes its condition.
     fn check_loops(&self) -> Result<()> {
         for step in self.blocks.iter().flat_map(|block| &block.steps) {
-            let wrong = |what: String| Err(Error::Operator { place: step.place.clone(), what });
+            let wrong = |what: String| {
+                Err(Error::Operator { place: step.place.clone(), finding: what.into() })
+            };
             if step.place.kind != "while" {
                 continue;
             }
             let Some(block) = step.block else { return wrong("it has no block".to_owned()) };
             let condition = step.inputs("Condition").first().copied().flatten();
-            if let Some(condition) = condition.filter(|slot| !self.writes(block, *slot)) {
+            if let Some(condition) = condition
+                && !self.writes(block, condition).map_err(Error::Program)?
+            {
                 let name = self.vars.get(condition).map_or("", |var| &var.name);
                 return wrong(format!("its block never changes `{name}`, so it would not end"));
             }
@@ -325,25 +345,36 @@ impl Plan {
     }
 
     /// Whether a block, or one of those in it, writes a variable.
-    fn writes(&self, block: usize, slot: Slot) -> bool {
-        let steps = self.blocks.get(block).map_or(&[][..], |block| &block.steps);
-        steps.iter().any(|step| {
-            step.outputs.iter().any(|(_, slots)| slots.contains(&Some(slot)))
-                || step.block.is_some_and(|inner| self.writes(inner, slot))
-        })
+    fn writes(&self, block: usize, slot: Slot) -> std::result::Result<bool, Finding> {
+        for step in &self.block_of(block)?.steps {
+            if step.outputs.iter().any(|(_, slots)| slots.contains(&Some(slot))) {
+                return Ok(true);
+            }
+            if let Some(inner) = step.block
+                && self.writes(inner, slot)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// All variables that a block and those in it name.
-    fn touched(&self, block: usize) -> BTreeSet<Slot> {
+    fn touched(&self, block: usize) -> std::result::Result<BTreeSet<Slot>, Finding> {
         let mut touched = BTreeSet::new();
-        for step in self.blocks.get(block).map_or(&[][..], |block| &block.steps) {
+        for step in &self.block_of(block)?.steps {
             touched.extend(step.named.iter().map(|(_, slot)| *slot));
             if let Some(inner) = step.block {
-                touched.extend(self.touched(inner));
+                touched.extend(self.touched(inner)?);
             }
         }
-        touched
+        Ok(touched)
     }
+}
+
+/// A block that is not there, although all numbers of blocks were checked before.
+fn lost(number: usize) -> Error {
+    Error::Program(Finding::internal(format!("the program has no block {number}")))
 }
 
 /// The operator of a step.
@@ -370,7 +401,9 @@ fn check_nesting(program: &Program) -> Result<()> {
                 let place = Place::of(number, at, op);
                 let inner =
                     usize::try_from(inner).ok().filter(|inner| *inner < program.blocks.len());
-                let wrong = |what: String| Err(Error::Operator { place: place.clone(), what });
+                let wrong = |what: String| {
+                    Err(Error::Operator { place: place.clone(), finding: what.into() })
+                };
                 let Some(inner) = inner else {
                     return wrong("it runs a block that is not there".to_owned());
                 };
@@ -396,7 +429,8 @@ fn check_nesting(program: &Program) -> Result<()> {
     };
     match (0..program.blocks.len()).find(|block| depth(*block) > DEEPEST) {
         Some(block) => {
-            Err(Error::Program(format!("block {block} lies deeper than {DEEPEST} blocks")))
+            let wrong = format!("block {block} lies deeper than {DEEPEST} blocks");
+            Err(Error::Program(wrong.into()))
         }
         None => Ok(()),
     }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use lodstone_model::{Kind, Op, Program, Revision, Tensor};
 use lodstone_program::{Variable, append_backward};
 use lodstone_schema::paddle::{gradient_of, interface, set_stop_gradient};
+use lodstone_schema::{Code, Finding};
 
 use crate::budget::{Budget, Charge};
 use crate::error::{Error, Result};
 use crate::files::{Dirs, Files};
 use crate::finite::not_finite;
-use crate::native::Random;
+use crate::native::{RANDOM_STATE, Random};
 use crate::plan::{Does, Plan, Slot, Step, op_of};
 use crate::scope::Scope;
 use crate::value::Value;
@@ -89,12 +90,12 @@ impl Prepared {
         vars.filter(|var| by.contains(&var.name.as_str()))
             .for_each(|var| set_stop_gradient(var, false));
         append_backward(&mut program, &Variable::named(value), &[])
-            .map_err(|error| Error::Program(error.to_string()))?;
+            .map_err(|error| Error::Gradients(Box::new(error)))?;
         let gradients: Vec<String> = by.iter().map(|name| gradient_of(name)).collect();
         for (name, gradient) in by.iter().zip(&gradients) {
             if !program.ops().any(|op| op.writes().any(|written| written == gradient)) {
                 let what = format!("`{value}` does not depend on it");
-                return Err(Error::Variable { name: (*name).to_owned(), what });
+                return Err(Error::Variable { name: (*name).to_owned(), finding: what.into() });
             }
         }
         let fetch = std::iter::once(value).chain(gradients.iter().map(String::as_str));
@@ -136,7 +137,8 @@ impl Prepared {
         dirs: &Dirs,
     ) -> Result<Vec<Tensor>> {
         let plan = &self.plan;
-        let random = Random::of(scope);
+        let variable = |name: &str, finding| Error::Variable { name: name.to_owned(), finding };
+        let random = Random::of(scope).map_err(|finding| variable(RANDOM_STATE, finding))?;
         let mut frame = Frame {
             plan,
             values: Vec::new(),
@@ -152,16 +154,17 @@ impl Prepared {
         frame.changed.resize(plan.vars.len(), false);
         for (slot, var) in plan.vars.iter().enumerate().filter(|(_, var)| var.persistable) {
             if let Some(value) = scope.get(&var.name) {
-                frame.fill(slot, value.clone());
+                frame.fill(slot, value.clone()).map_err(|finding| variable(&var.name, finding))?;
             }
         }
         for (name, tensor) in feed {
             let slot = plan.names.get(*name).copied().ok_or_else(|| Error::Variable {
                 name: (*name).to_owned(),
-                what: "it is fed, and the program has no such variable".to_owned(),
+                finding: "it is fed, and the program has no such variable".into(),
             })?;
             check_fed(&plan.program, name, tensor)?;
-            frame.fill(slot, Value::Tensor(tensor.clone()));
+            let value = Value::Tensor(tensor.clone());
+            frame.fill(slot, value).map_err(|finding| variable(name, finding))?;
         }
         frame.block(0)?;
         let fetched = |name: &String| {
@@ -169,12 +172,12 @@ impl Prepared {
             let found = slot.and_then(|slot| frame.values.get(slot)?.as_ref());
             match found {
                 Some(value) => value.tensor().cloned(),
-                None => Err("it was not computed".to_owned()),
+                None => Err("it was not computed".into()),
             }
-            .map_err(|what| Error::Variable { name: name.clone(), what })
+            .map_err(|finding| Error::Variable { name: name.clone(), finding })
         };
         let fetched = self.fetch.iter().map(fetched).collect::<Result<Vec<_>>>()?;
-        frame.random.keep(scope);
+        frame.random.keep(scope).map_err(|finding| variable(RANDOM_STATE, finding))?;
         for (slot, var) in plan.vars.iter().enumerate() {
             if frame.changed.get(slot) == Some(&true)
                 && var.persistable
@@ -189,7 +192,7 @@ impl Prepared {
 
 /// Fails if what is fed is not of the type that the program declares.
 fn check_fed(program: &Program, name: &str, tensor: &Tensor) -> Result<()> {
-    let wrong = |what: String| Err(Error::Variable { name: name.to_owned(), what });
+    let wrong = |what: String| Err(Error::Variable { name: name.to_owned(), finding: what.into() });
     if let Err(broken) = tensor.lod.check(tensor.shape.first().copied().unwrap_or(0)) {
         return wrong(broken.to_string());
     }
@@ -227,43 +230,48 @@ impl Frame<'_> {
     }
 
     /// The value of a variable.
-    pub(crate) fn value(&self, slot: Slot) -> std::result::Result<&Value, String> {
+    pub(crate) fn value(&self, slot: Slot) -> std::result::Result<&Value, Finding> {
         self.values.get(slot).and_then(Option::as_ref).ok_or_else(|| {
             let name = self.plan.vars.get(slot).map_or("", |var| &var.name);
-            format!("`{name}` has no value")
+            format!("`{name}` has no value").into()
         })
     }
 
     /// The tensor that a variable is.
-    pub(crate) fn tensor(&self, slot: Slot) -> std::result::Result<&Tensor, String> {
-        self.value(slot)?.tensor().map_err(|what| {
+    pub(crate) fn tensor(&self, slot: Slot) -> std::result::Result<&Tensor, Finding> {
+        self.value(slot)?.tensor().map_err(|finding| {
             let name = self.plan.vars.get(slot).map_or("", |var| &var.name);
-            format!("`{name}`: {what}")
+            finding.within(format!("`{name}`"))
         })
     }
 
+    /// The place of a variable's value.
+    fn place(&mut self, slot: Slot) -> std::result::Result<&mut Option<Value>, Finding> {
+        let place = self.values.get_mut(slot);
+        place.ok_or_else(|| Finding::internal(format!("the frame has no slot {slot}")))
+    }
+
     /// Takes a variable's value away, to be changed.
-    pub(crate) fn take(&mut self, slot: Slot) -> Option<Value> {
-        self.values.get_mut(slot)?.take()
+    pub(crate) fn take(&mut self, slot: Slot) -> std::result::Result<Option<Value>, Finding> {
+        Ok(self.place(slot)?.take())
     }
 
     /// Gives a variable a value that it has had before.
-    pub(crate) fn fill(&mut self, slot: Slot, value: Value) {
-        if let Some(place) = self.values.get_mut(slot) {
-            *place = Some(value);
-        }
+    pub(crate) fn fill(&mut self, slot: Slot, value: Value) -> std::result::Result<(), Finding> {
+        *self.place(slot)? = Some(value);
+        Ok(())
     }
 
     /// Gives a variable a value.
-    pub(crate) fn set(&mut self, slot: Slot, value: Value) {
-        self.fill(slot, value);
-        if let Some(changed) = self.changed.get_mut(slot) {
-            *changed = true;
-        }
+    pub(crate) fn set(&mut self, slot: Slot, value: Value) -> std::result::Result<(), Finding> {
+        self.fill(slot, value)?;
+        let changed = self.changed.get_mut(slot);
+        *changed.ok_or_else(|| Finding::internal(format!("the frame has no slot {slot}")))? = true;
+        Ok(())
     }
 
     /// Fails if so many more bytes are more than the tensors of the scope may take.
-    pub(crate) fn reserve(&self, bytes: u64) -> std::result::Result<(), String> {
+    pub(crate) fn reserve(&self, bytes: u64) -> std::result::Result<(), Finding> {
         self.budget.check(bytes)
     }
 
@@ -271,39 +279,35 @@ impl Frame<'_> {
     ///
     /// # Errors
     /// If they are more than the tensors of the scope may take.
-    pub(crate) fn charge(&self, bytes: u64) -> std::result::Result<Charge, String> {
+    pub(crate) fn charge(&self, bytes: u64) -> std::result::Result<Charge, Finding> {
         self.budget.check(bytes)?;
         Ok(self.budget.charge(bytes))
     }
 
     /// A tensor that has just been made.
-    pub(crate) fn charged(&self, tensor: Tensor) -> std::result::Result<Tensor, String> {
+    pub(crate) fn charged(&self, tensor: Tensor) -> std::result::Result<Tensor, Finding> {
         self.budget.charged(tensor)
     }
 
     /// Gives a variable a tensor that has just been made.
-    pub(crate) fn make(&mut self, slot: Slot, tensor: Tensor) -> std::result::Result<(), String> {
+    pub(crate) fn make(&mut self, slot: Slot, tensor: Tensor) -> std::result::Result<(), Finding> {
         let tensor = self.charged(tensor)?;
-        self.set(slot, Value::Tensor(tensor));
-        Ok(())
+        self.set(slot, Value::Tensor(tensor))
     }
 
     /// Takes away what a variable is.
-    pub(crate) fn clear(&mut self, slot: Slot) {
-        if let Some(place) = self.values.get_mut(slot) {
-            *place = None;
-        }
+    pub(crate) fn clear(&mut self, slot: Slot) -> std::result::Result<(), Finding> {
+        *self.place(slot)? = None;
+        Ok(())
     }
 
     /// Runs a block.
     fn block(&mut self, number: usize) -> Result<()> {
         let plan = self.plan;
-        let Some(block) = plan.blocks.get(number) else { return Ok(()) };
+        let block = plan.block_of(number).map_err(Error::Program)?;
         for step in &block.steps {
             self.step(step)?;
-            for slot in &step.last {
-                self.clear(*slot);
-            }
+            step.last.iter().try_for_each(|slot| self.clear(*slot)).map_err(Error::Program)?;
         }
         Ok(())
     }
@@ -311,19 +315,26 @@ impl Frame<'_> {
     /// Runs the block of an operator; gives its own variables, which are gone afterwards.
     pub(crate) fn inner(&mut self, step: &Step) -> Result<Vec<(Slot, Value)>> {
         let plan = self.plan;
-        let Some(number) = step.block else { return Ok(Vec::new()) };
+        let failed = |finding| Error::Operator { place: step.place.clone(), finding };
+        let number = step.block.ok_or_else(|| failed("it has no block".into()))?;
         self.block(number)?;
-        let own = plan.blocks.get(number).map_or(&[][..], |block| &block.own).iter();
-        Ok(own.filter_map(|slot| Some((*slot, self.take(*slot)?))).collect())
+        let own = &plan.block_of(number).map_err(Error::Program)?.own;
+        let mut left = Vec::with_capacity(own.len());
+        for slot in own {
+            let value = self.take(*slot).map_err(failed)?;
+            left.extend(value.map(|value| (*slot, value)));
+        }
+        Ok(left)
     }
 
     fn step(&mut self, step: &Step) -> Result<()> {
         let plan = self.plan;
-        let Some(op) = op_of(&plan.program, &step.place) else { return Ok(()) };
-        let failed = |what: String| Error::Operator { place: step.place.clone(), what };
+        let failed = |finding| Error::Operator { place: step.place.clone(), finding };
+        let op = op_of(&plan.program, &step.place);
+        let op = op.ok_or_else(|| failed(Finding::internal("the program has no such operator")))?;
         if self.steps == self.max_steps {
             let what = format!("the run has taken {} steps, which is the most it may", self.steps);
-            return Err(failed(what));
+            return Err(failed(Finding::new(Code::Limit, what)));
         }
         self.steps += 1;
         let random = self.random;
@@ -340,10 +351,13 @@ impl Frame<'_> {
         };
         match outcome {
             Ok(()) => {}
-            Err(Failure::Here(what)) => return Err(failed(what)),
+            Err(Failure::Here(finding)) => return Err(failed(finding)),
+            Err(Failure::File(error)) => {
+                return Err(Error::File { place: step.place.clone(), error: Box::new(error) });
+            }
             Err(Failure::Inside(error)) => return Err(error),
         }
-        self.follow_random(random);
+        self.follow_random(random).map_err(failed)?;
         match self.checks_finite {
             true => self.check_finite(op, step).map_err(failed),
             false => Ok(()),
@@ -352,13 +366,15 @@ impl Frame<'_> {
 
     /// Brings the variable that the state of random numbers is, if the program has it, and the state together: an
     /// operator has drawn since `before`, or may have written to the variable.
-    fn follow_random(&mut self, before: Random) {
-        let Some(slot) = self.plan.random else { return };
+    fn follow_random(&mut self, before: Random) -> std::result::Result<(), Finding> {
+        let Some(slot) = self.plan.random else { return Ok(()) };
         if self.random != before {
-            self.set(slot, Value::Tensor(self.random.tensor()));
-        } else if let Some(told) = self.tensor(slot).ok().and_then(Random::told) {
-            self.random = told;
+            return self.set(slot, Value::Tensor(self.random.tensor()));
         }
+        if let Ok(tensor) = self.tensor(slot) {
+            self.random = Random::told(tensor)?;
+        }
+        Ok(())
     }
 
     /// Whether an operator reads tensors with all their elements, and nothing else.
@@ -372,23 +388,24 @@ impl Frame<'_> {
     }
 
     /// Fails if an operator that has run gave numbers that are not finite.
-    fn check_finite(&self, op: &Op, step: &Step) -> std::result::Result<(), String> {
+    fn check_finite(&self, op: &Op, step: &Step) -> std::result::Result<(), Finding> {
         for name in op.writes() {
+            // Arrays and what was not written have no elements to check.
             let tensor = step.slot(name).and_then(|slot| self.tensor(slot).ok());
-            if let Some(what) = tensor.and_then(not_finite) {
-                return Err(format!("`{name}`: {what}"));
+            if let Some(what) = tensor.map(not_finite).transpose()?.flatten() {
+                return Err(format!("`{name}`: {what}").into());
             }
         }
         Ok(())
     }
 
     /// Whether a variable of one element is true.
-    pub(crate) fn is_true(&self, slot: Slot) -> std::result::Result<bool, String> {
+    pub(crate) fn is_true(&self, slot: Slot) -> std::result::Result<bool, Finding> {
         let tensor = self.tensor(slot)?;
         let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
         let elements = tensor.shape.iter().product::<u64>();
         if elements != 1 {
-            return Err(format!("expected one truth value, found {elements} elements"));
+            return Err(format!("expected one truth value, found {elements} elements").into());
         }
         Ok(bytes.iter().any(|byte| *byte != 0))
     }
@@ -398,20 +415,40 @@ impl Frame<'_> {
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Because of this.
-    Here(String),
+    Here(Finding),
+    /// Because files that it loads or saves cannot be read or written.
+    File(lodstone_formats::Error),
     /// Because one that it runs did.
     Inside(Error),
 }
 
 impl From<String> for Failure {
-    fn from(what: String) -> Self {
-        Self::Here(what)
+    fn from(message: String) -> Self {
+        Self::Here(message.into())
     }
 }
 
 impl From<&str> for Failure {
-    fn from(what: &str) -> Self {
-        Self::Here(what.to_owned())
+    fn from(message: &str) -> Self {
+        Self::Here(message.into())
+    }
+}
+
+impl From<Finding> for Failure {
+    fn from(finding: Finding) -> Self {
+        Self::Here(finding)
+    }
+}
+
+impl From<lodstone_formats::Error> for Failure {
+    fn from(error: lodstone_formats::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+impl From<lodstone_store::Error> for Failure {
+    fn from(error: lodstone_store::Error) -> Self {
+        Self::File(error.into())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lodstone_model::{Kind, Tensor};
+use lodstone_schema::Finding;
 
 use crate::budget::Charge;
 use crate::plan::Slot;
@@ -53,10 +54,10 @@ impl Value {
     ///
     /// # Errors
     /// What it is instead.
-    pub fn tensor(&self) -> Result<&Tensor, String> {
+    pub fn tensor(&self) -> Result<&Tensor, Finding> {
         match self {
             Self::Tensor(tensor) => Ok(tensor),
-            other => Err(format!("expected a tensor, found {}", other.kind())),
+            other => Err(format!("expected a tensor, found {}", other.kind()).into()),
         }
     }
 }

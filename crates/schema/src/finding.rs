@@ -1,63 +1,197 @@
-//! What is wrong with a program by the rules of its framework, and what in it does not agree.
+//! What is wrong with an operator or a program: a sentence, a code where something depends on the kind of problem,
+//! and the operand concerned.
+//!
+//! A rule returns a [`Finding`]. Whoever walks through a program adds the place, which makes it [`Located`], and
+//! collects all of them in [`Findings`].
 
+use std::error::Error;
 use std::fmt;
 
-/// What kind of thing was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FindingKind {
-    /// A rule is broken.
+/// The kind of problem, as far as a caller decides by it. All problems that callers treat alike share
+/// [`Code::Rule`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Code {
+    /// The operator or the program breaks a rule. This is the default.
     Rule,
-    /// Two places say different shapes of a value. Runtimes tell that, and run the program all the same.
+    /// Two places declare different shapes of a value. Runtimes report that, and run the program nevertheless;
+    /// `verify` counts it apart from broken rules.
     Inconsistent,
+    /// The dims of an input are not fixed numbers. Declaring its shape helps, which the command line offers as a
+    /// hint.
+    UnknownDims,
+    /// The other framework has no equivalent of the operator. With permission, lowering keeps the operator as it is.
+    NoEquivalent,
+    /// The program needs more memory or more steps than the caller allows, or than the system provides. The same
+    /// program may succeed under a higher limit.
+    Limit,
+    /// A defect of this program, not of the model. Tests with hostile input fail on it.
+    Internal,
 }
 
-/// Something that was found in a program.
+/// The input, output or attribute that a finding concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Operand {
+    /// An input: its slot, which is empty where inputs have positions only, and its index in the slot.
+    Input(String, usize),
+    /// An output: its slot, as for inputs, and its index in the slot.
+    Output(String, usize),
+    /// An attribute, by name.
+    Attribute(String),
+}
+
+/// A problem with one operator, as its rule reports it.
+///
+/// A sentence alone becomes a finding with [`Code::Rule`]; any other code is named where the finding is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind of thing it is.
-    pub kind: FindingKind,
-    /// Where: "the graph, operator 3 (`Conv` `conv1`)".
-    pub place: String,
-    /// What is wrong there: what was expected and what was found.
-    pub what: String,
+    /// The kind of problem.
+    pub code: Code,
+    /// What was expected and what was found.
+    pub message: String,
+    /// The operand concerned, if it is a single one. Boxed to keep results of rules and kernels small.
+    pub operand: Option<Box<Operand>>,
 }
 
-/// What was found, and how much of it is not told.
+/// A finding and its place in a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// The place: "the graph, operator 3 (`Conv` `conv1`)".
+    pub place: String,
+    /// The problem there.
+    pub finding: Finding,
+}
+
+/// The findings of a program, up to a maximum, and the number of those beyond it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// What was found, in the order of the program.
-    pub told: Vec<Finding>,
-    /// How many more rules are broken.
+    pub told: Vec<Located>,
+    /// The number of further findings that break rules.
     pub more: usize,
-    /// How many more places are inconsistent.
+    /// The number of further inconsistent shapes.
     pub more_inconsistent: usize,
 }
+
+impl Finding {
+    /// A finding about no operand in particular.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), operand: None }
+    }
+
+    /// A state that cannot occur unless this program has a defect.
+    ///
+    /// # Panics
+    /// With debug assertions.
+    #[track_caller]
+    pub fn internal(message: impl fmt::Display) -> Self {
+        debug_assert!(false, "{message}");
+        Self::new(Code::Internal, format!("internal error: {message}"))
+    }
+
+    /// The same finding, about an operand.
+    #[must_use]
+    pub fn about(mut self, operand: Operand) -> Self {
+        self.operand = Some(Box::new(operand));
+        self
+    }
+
+    /// The same finding, about the input at a position.
+    #[must_use]
+    pub fn about_input(self, index: usize) -> Self {
+        self.about(Operand::Input(String::new(), index))
+    }
+
+    /// The same finding, about the output at a position.
+    #[must_use]
+    pub fn about_output(self, index: usize) -> Self {
+        self.about(Operand::Output(String::new(), index))
+    }
+
+    /// The same finding, about an input slot.
+    #[must_use]
+    pub fn about_slot(self, slot: &str) -> Self {
+        self.about(Operand::Input(slot.to_owned(), 0))
+    }
+
+    /// The same finding, about an attribute.
+    #[must_use]
+    pub fn about_attribute(self, name: &str) -> Self {
+        self.about(Operand::Attribute(name.to_owned()))
+    }
+
+    /// The same finding with a context before its message: `` as `Conv`: ... ``. The operand is dropped: it belongs to
+    /// the context.
+    #[must_use]
+    pub fn within(self, context: impl fmt::Display) -> Self {
+        Self::new(self.code, format!("{context}: {}", self.message))
+    }
+
+    /// Adds the place.
+    pub fn at(self, place: impl Into<String>) -> Located {
+        Located { place: place.into(), finding: self }
+    }
+}
+
+impl From<String> for Finding {
+    fn from(message: String) -> Self {
+        Self::new(Code::Rule, message)
+    }
+}
+
+impl From<&str> for Finding {
+    fn from(message: &str) -> Self {
+        Self::new(Code::Rule, message)
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for Finding {}
+
+impl fmt::Display for Located {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.finding)
+    }
+}
+
+impl Error for Located {}
 
 impl Findings {
     /// A program of a million operators may be wrong a million times.
     const MOST: usize = 1000;
 
-    /// Adds the rule that is broken at `place`.
-    pub fn add(&mut self, place: impl Into<String>, what: impl Into<String>) {
-        let (kind, place, what) = (FindingKind::Rule, place.into(), what.into());
-        self.push(Finding { kind, place, what });
+    /// Adds the problem found at `place`.
+    pub fn add(&mut self, place: impl Into<String>, finding: impl Into<Finding>) {
+        self.push(finding.into().at(place));
     }
 
-    /// Adds what is found at `place`.
-    pub fn push(&mut self, finding: Finding) {
+    /// Adds a located finding.
+    pub fn push(&mut self, located: Located) {
         if self.told.len() < Self::MOST {
-            self.told.push(finding);
+            self.told.push(located);
             return;
         }
-        match finding.kind {
-            FindingKind::Rule => self.more += 1,
-            FindingKind::Inconsistent => self.more_inconsistent += 1,
+        match located.finding.code {
+            Code::Inconsistent => self.more_inconsistent += 1,
+            _ => self.more += 1,
         }
     }
 
-    /// Whether a rule is broken.
+    /// Whether anything but inconsistent shapes was found.
     pub fn breaks_rules(&self) -> bool {
-        self.more > 0 || self.told.iter().any(|finding| finding.kind == FindingKind::Rule)
+        let breaks = |located: &Located| located.finding.code != Code::Inconsistent;
+        self.more > 0 || self.told.iter().any(breaks)
+    }
+
+    /// Whether a finding has this code.
+    pub fn has(&self, code: Code) -> bool {
+        self.told.iter().any(|located| located.finding.code == code)
     }
 
     /// How much was found.
@@ -72,14 +206,8 @@ impl Findings {
 
     /// Adds what was found elsewhere.
     pub fn extend(&mut self, others: Self) {
-        others.told.into_iter().for_each(|finding| self.push(finding));
+        others.told.into_iter().for_each(|located| self.push(located));
         self.more += others.more;
         self.more_inconsistent += others.more_inconsistent;
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.what)
     }
 }

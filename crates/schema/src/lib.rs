@@ -6,7 +6,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod conventions;
-mod finding;
+pub mod finding;
 pub mod glow;
 pub mod mxnet;
 pub mod onnx;
@@ -14,5 +14,5 @@ pub mod paddle;
 mod risk;
 
 pub use conventions::{Conventions, Interface, conventions};
-pub use finding::{Finding, FindingKind, Findings};
+pub use finding::{Code, Finding, Findings, Located, Operand};
 pub use risk::Risk;

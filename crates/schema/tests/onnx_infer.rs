@@ -8,6 +8,7 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Function, Model, Op, Operand, Parameter,
     Program, Tensor, TensorType, Topology, ValueType, Var,
 };
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{
     Bodies, Element, Inference, Options, ValueInfo, infer, infer_op, show_type,
 };
@@ -147,8 +148,8 @@ fn inputs_that_are_given_count_instead_of_what_is_declared() {
 struct NoBlocks;
 
 impl Bodies for NoBlocks {
-    fn body(&mut self, block: i32, _: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String> {
-        Err(format!("expected no block, found {block}"))
+    fn body(&mut self, block: i32, _: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, Finding> {
+        Err(format!("expected no block, found {block}").into())
     }
 }
 
@@ -159,7 +160,7 @@ fn the_rule_of_one_operator_can_be_asked() {
     let found = infer_op(&matmul, 13, &[Some(&a), Some(&b)], &mut NoBlocks).unwrap();
     assert_eq!(show_type(&found[0].value), "float32[..]");
     let wrong = infer_op(&matmul, 13, &[Some(&a), Some(&a)], &mut NoBlocks).unwrap_err();
-    assert!(wrong.ends_with("found [2, 3] and [2, 3]"), "{wrong}");
+    assert!(wrong.message.ends_with("found [2, 3] and [2, 3]"), "{wrong}");
     let unknown = op("Mine", &["a"], &["y"], &[]);
     assert!(infer_op(&unknown, 13, &[Some(&a)], &mut NoBlocks).unwrap()[0].is_unknown());
 }

@@ -12,6 +12,7 @@ use lodstone_formats::{OpenOptions, paddle::program};
 use lodstone_model::{DType, Model, Program, Programs, Tensor, TensorType, ValueType, Var, some};
 use lodstone_program::{Network, loss};
 use lodstone_runtime::{Dirs, Executor, Prepared, RANDOM_STATE, Scope};
+use lodstone_schema::Finding;
 use lodstone_schema::paddle::{interface, needed, saved};
 use lodstone_store::{Commit, Location, Output, Progress};
 
@@ -377,10 +378,10 @@ fn check_variables(program: &Program, scope: &Scope) -> Result<()> {
 }
 
 /// The number that a tensor of one element is.
-fn number(tensor: &Tensor) -> Result<f64, String> {
+fn number(tensor: &Tensor) -> Result<f64, Finding> {
     let found = || format!("expected one number, found {}{:?}", tensor.dtype, tensor.shape);
     if tensor.shape.iter().product::<u64>() != 1 || tensor.dtype == DType::String {
-        return Err(found());
+        return Err(found().into());
     }
     let decoder = decoder(tensor.dtype).ok_or_else(found)?;
     let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
@@ -391,6 +392,6 @@ fn absent(what: &str) -> Error {
     Error::Absent(what.to_owned())
 }
 
-fn wrong<T>(name: &str, what: String) -> Result<T> {
+fn wrong<T>(name: &str, what: impl std::fmt::Display) -> Result<T> {
     Err(Error::Absent(format!("`{name}`: {what}")))
 }

@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use lodstone_model::{Dim, Lod, Program, Tensor};
+use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use super::{SampleOptions, wrong};
@@ -86,7 +87,7 @@ impl Samples {
     /// What a step is given, counted from 0. When fewer samples are left than a step takes, it begins anew: with the
     /// first, or in another order.
     pub(super) fn of_step(&mut self, step: u64) -> Result<Vec<(&str, Tensor)>> {
-        let chosen = self.chosen(step);
+        let chosen = self.chosen(step).or_else(|what| wrong("samples", what))?;
         let whole = self.whole.iter().map(|(name, tensor)| (name.as_str(), tensor.clone()));
         let mut fed: Vec<(&str, Tensor)> = whole.collect();
         for (name, tensor) in &self.cut {
@@ -97,22 +98,24 @@ impl Samples {
     }
 
     /// The numbers of the samples of a step.
-    fn chosen(&mut self, step: u64) -> Vec<u64> {
+    fn chosen(&mut self, step: u64) -> Result<Vec<u64>, Finding> {
         if self.cut.is_empty() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let batches = self.count / self.batch;
         let (epoch, first) = (step / batches, step % batches * self.batch);
         let places = first..first + self.batch;
-        let Some(seed) = self.shuffle else { return places.collect() };
+        let Some(seed) = self.shuffle else { return Ok(places.collect()) };
         let order = match self.order.take() {
             Some((known, order)) if known == epoch => order,
             _ => shuffled(self.count, seed, epoch),
         };
         let at = |place: u64| usize::try_from(place).ok().and_then(|place| order.get(place));
-        let chosen = places.filter_map(at).copied().collect();
+        let chosen = places.map(at).collect::<Option<Vec<_>>>();
+        let chosen = chosen.map(|chosen| chosen.into_iter().copied().collect());
+        let chosen = chosen.ok_or_else(|| Finding::internal("an epoch has too few samples"))?;
         self.order = Some((epoch, order));
-        chosen
+        Ok(chosen)
     }
 }
 
@@ -152,7 +155,7 @@ fn samples(tensor: &Tensor) -> u64 {
 }
 
 /// Some samples of a tensor, in the order that they are asked for.
-fn pick(tensor: &Tensor, chosen: &[u64]) -> Result<Tensor, String> {
+fn pick(tensor: &Tensor, chosen: &[u64]) -> Result<Tensor, Finding> {
     let (lod, rows) = descend(&tensor.lod, chosen);
     let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
     let all = tensor.shape.first().copied().and_then(|rows| usize::try_from(rows).ok());

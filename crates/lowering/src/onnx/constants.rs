@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use half::{bf16, f16};
 use lodstone_model::{DType, Parameter, Tensor};
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_store::Blob;
 
@@ -33,7 +34,7 @@ impl Graph {
     ///
     /// # Errors
     /// If it is no type of numbers.
-    pub(crate) fn number(&mut self, dtype: DType, value: f64) -> Result<Value, String> {
+    pub(crate) fn number(&mut self, dtype: DType, value: f64) -> Result<Value, Finding> {
         let bytes = encoded(dtype, value)
             .ok_or_else(|| format!("expected a type of numbers, found {dtype}"))?;
         Ok(self.constant(dtype, Vec::new(), bytes))
@@ -43,7 +44,7 @@ impl Graph {
     ///
     /// # Errors
     /// If it is no type of numbers.
-    pub(crate) fn one_number(&mut self, dtype: DType, value: f64) -> Result<Tensor, String> {
+    pub(crate) fn one_number(&mut self, dtype: DType, value: f64) -> Result<Tensor, Finding> {
         let bytes = encoded(dtype, value)
             .ok_or_else(|| format!("expected a type of numbers, found {dtype}"))?;
         Ok(Tensor::dense(dtype, vec![1], Blob::memory(bytes)))

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use lodstone_model::{
     Attribute, AttributeValue, ByteString, DType, Dim, Op, Operand, Parameter, Tensor, ValueType,
 };
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::admits;
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 
@@ -62,8 +63,8 @@ impl Value {
     ///
     /// # Errors
     /// If not even their number is.
-    pub(crate) fn shape(&self) -> Result<&[Dim], String> {
-        self.info.shape().ok_or_else(|| "expected a number of extents that is known".to_owned())
+    pub(crate) fn shape(&self) -> Result<&[Dim], Finding> {
+        self.info.shape().ok_or_else(|| "expected a number of extents that is known".into())
     }
 
     /// The type of its elements.
@@ -86,12 +87,12 @@ impl Value {
     }
 
     /// Its extents.
-    pub(crate) fn dims(&self) -> Result<Vec<i64>, String> {
-        self.known_dims().ok_or_else(|| "expected extents that are known".to_owned())
+    pub(crate) fn dims(&self) -> Result<Vec<i64>, Finding> {
+        self.known_dims().ok_or_else(|| "expected extents that are known".into())
     }
 
     /// How many extents it has.
-    pub(crate) fn rank(&self) -> Result<usize, String> {
+    pub(crate) fn rank(&self) -> Result<usize, Finding> {
         self.shape().map(<[Dim]>::len)
     }
 }
@@ -182,7 +183,7 @@ impl Graph {
         inputs: &[Option<&Value>],
         attributes: impl IntoIterator<Item = Attribute>,
         outputs: usize,
-    ) -> Result<Vec<Value>, String> {
+    ) -> Result<Vec<Value>, Finding> {
         let names = inputs.iter().map(|input| input.map_or("", |value| self.name_of(value)));
         let args = names.map(str::to_owned).collect();
         let base = format!("{}_{kind}", self.base);
@@ -197,11 +198,11 @@ impl Graph {
         };
         let types: Vec<Option<&ValueType>> =
             inputs.iter().map(|input| input.map(Value::value_type)).collect();
-        admits(&op, OPSET, &types).map_err(|what| format!("as `{kind}`: {what}"))?;
+        admits(&op, OPSET, &types).map_err(|finding| finding.within(format!("as `{kind}`")))?;
         let infos: Vec<Option<&ValueInfo>> =
             inputs.iter().map(|input| input.map(|value| &*value.info)).collect();
         let told = infer_op(&op, OPSET, &infos, &mut NoBodies)
-            .map_err(|what| format!("as `{kind}`: {what}"))?;
+            .map_err(|finding| finding.within(format!("as `{kind}`")))?;
         self.ops.push(op);
         let sizes = told.iter().map(|info| info.nbytes());
         let all = sizes.collect::<Option<Vec<u64>>>();
@@ -222,10 +223,25 @@ impl Graph {
         kind: &str,
         inputs: &[&Value],
         attributes: [Attribute; N],
-    ) -> Result<Value, String> {
+    ) -> Result<Value, Finding> {
         let inputs: Vec<Option<&Value>> = inputs.iter().copied().map(Some).collect();
-        let outputs = self.emit(kind, &inputs, attributes, 1)?;
-        outputs.into_iter().next().ok_or_else(|| format!("`{kind}` gives nothing"))
+        let [output] = self.emit_all(kind, &inputs, attributes)?;
+        Ok(output)
+    }
+
+    /// Emits an operator with `N` outputs; an input that is `None` is left out.
+    ///
+    /// # Errors
+    /// What the rule of the operator says is wrong with it.
+    pub(crate) fn emit_all<const N: usize>(
+        &mut self,
+        kind: &str,
+        inputs: &[Option<&Value>],
+        attributes: impl IntoIterator<Item = Attribute>,
+    ) -> Result<[Value; N], Finding> {
+        let outputs = self.emit(kind, inputs, attributes, N)?;
+        let lost = |_| Finding::internal(format!("`{kind}` does not give {N} results"));
+        outputs.try_into().map_err(lost)
     }
 
     /// Gives a value its final name, and the operator that writes it `op_name` if that is not empty; one
@@ -235,7 +251,7 @@ impl Graph {
         value: &Value,
         name: &str,
         op_name: &str,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, Finding> {
         if !self.is_made(value) {
             let copied = self.call("Identity", &[value], [])?;
             return self.name(&copied, name, op_name);

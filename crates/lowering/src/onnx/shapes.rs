@@ -1,11 +1,12 @@
 //! Operators that are emitted everywhere, with what is constant about them.
 
 use lodstone_model::DType;
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
 use super::{Graph, Value, int, ints};
 
-type Made = Result<Value, String>;
+type Made = Result<Value, Finding>;
 
 impl Graph {
     /// Other extents of as many elements.

@@ -73,8 +73,7 @@ impl Operator<'_> {
         let x = self.input("X")?;
         let attribute = |(ours, theirs): &(&str, &str)| Ok(float(theirs, self.float(ours)?));
         let attributes = names.iter().map(attribute).collect::<Outcome<Vec<_>>>()?;
-        let mut made = self.emit(kind, &[Some(&x)], attributes, 1)?;
-        let y = made.pop().ok_or("it gives nothing")?;
+        let [y] = self.emit_all(kind, &[Some(&x)], attributes)?;
         self.put("Out", &y)
     }
 
@@ -214,7 +213,9 @@ pub(super) fn slopes(op: &mut Operator<'_>, x: &Value) -> Outcome<Value> {
             if behind.is_empty() { alpha } else { op.unsqueeze(&alpha, &behind)? }
         }
         "element" => alpha,
-        other => return Err(format!("expected `all`, `channel` or `element`, found `{other}`")),
+        other => {
+            return Err(format!("expected `all`, `channel` or `element`, found `{other}`").into());
+        }
     })
 }
 

@@ -1,6 +1,7 @@
 //! Elements in another place: turned, rolled, repeated, surrounded, cut out.
 
 use lodstone_model::Dim;
+use lodstone_schema::Finding;
 
 use super::conv::fitted;
 use super::operator::{Operator, Outcome, Rule};
@@ -31,11 +32,10 @@ impl Operator<'_> {
     pub(super) fn known_extent(&self, value: &Value, axis: i64) -> Outcome<i64> {
         let found = usize::try_from(axis).ok().and_then(|axis| value.shape().ok()?.get(axis));
         match found {
-            Some(Dim::Known(extent)) => {
-                i64::try_from(*extent).map_err(|_| format!("expected a smaller extent {axis}"))
-            }
-            Some(_) => Err(format!("expected an extent {axis} that is known")),
-            None => Err(format!("expected one of {} extents, found {axis}", value.rank()?)),
+            Some(Dim::Known(extent)) => i64::try_from(*extent)
+                .map_err(|_| format!("expected a smaller extent {axis}").into()),
+            Some(_) => Err(format!("expected an extent {axis} that is known").into()),
+            None => Err(format!("expected one of {} extents, found {axis}", value.rank()?).into()),
         }
     }
 
@@ -45,7 +45,7 @@ impl Operator<'_> {
         let place = if axis < 0 { axis.saturating_add(rank) } else { axis };
         match (0..rank).contains(&place) {
             true => Ok(place),
-            false => Err(format!("expected one of {rank} extents, found {axis}")),
+            false => Err(format!("expected one of {rank} extents, found {axis}").into()),
         }
     }
 
@@ -117,7 +117,7 @@ fn pad(op: &mut Operator<'_>) -> Outcome {
     let (x, paddings, number) = (op.input("X")?, op.ints("paddings")?, op.float("pad_value")?);
     let (pairs, rest) = paddings.as_chunks::<2>();
     if pairs.len() != x.rank()? || !rest.is_empty() {
-        return Err(format!("expected {} pairs of paddings, found {paddings:?}", x.rank()?));
+        return Err(format!("expected {} pairs of paddings, found {paddings:?}", x.rank()?).into());
     }
     let y = padded(op, &x, pairs, "constant", number)?;
     op.put("Out", &y)
@@ -140,7 +140,8 @@ fn pad_around(op: &mut Operator<'_>, extents: usize, number: &str) -> Outcome {
         let rank = x.rank()?;
         return Err(format!(
             "expected {extents} pairs of paddings, found {paddings:?} for {rank} extents"
-        ));
+        )
+        .into());
     }
     let mut inner = pairs.to_vec();
     if extents == 3 {
@@ -154,7 +155,7 @@ fn pad_around(op: &mut Operator<'_>, extents: usize, number: &str) -> Outcome {
         "reflect" => "reflect",
         "edge" | "replicate" => "edge",
         "circular" => "wrap",
-        other => return Err(format!("expected a way to pad as `mode`, found `{other}`")),
+        other => return Err(format!("expected a way to pad as `mode`, found `{other}`").into()),
     };
     let y = padded(op, &x, &all, mode, number)?;
     op.put("Out", &y)
@@ -185,7 +186,7 @@ fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
     let last = op.channels_last("data_format")?;
     let x = if last { op.channels_to_front(&x)? } else { x };
     if factor < 1 {
-        return Err(format!("expected 1 or more as `upscale_factor`, found {factor}"));
+        return Err(format!("expected 1 or more as `upscale_factor`, found {factor}").into());
     }
     let y = op.call("DepthToSpace", &[&x], [int("blocksize", factor), text("mode", "CRD")])?;
     let y = if last { op.channels_to_back(&y)? } else { y };
@@ -205,7 +206,7 @@ pub(super) fn roll(op: &mut Operator<'_>) -> Outcome {
         false => (x.clone(), axes),
     };
     if axes.len() != shifts.len() {
-        return Err(format!("expected a shift for each of {axes:?}, found {shifts:?}"));
+        return Err(format!("expected a shift for each of {axes:?}, found {shifts:?}").into());
     }
     for (axis, shift) in axes.into_iter().zip(shifts) {
         let axis = op.place(axis, &y)?;
@@ -271,13 +272,15 @@ pub(super) fn tile(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let repeats = op.numbers("repeat_times_tensor", "RepeatTimes", "repeat_times")?;
     let [Dim::Known(many)] = repeats.shape()? else {
-        return Err("expected a number of repeats that is known".to_owned());
+        return Err("expected a number of repeats that is known".into());
     };
     let (many, rank) = (usize::try_from(*many).unwrap_or(usize::MAX), x.rank()?);
     let x = match many.saturating_sub(rank) {
         0 => x,
         more @ 1..64 => op.unsqueeze(&x, &(0..).take(more).collect::<Vec<i64>>())?,
-        more => return Err(format!("expected fewer repeats, found {more} more than extents")),
+        more => {
+            return Err(format!("expected fewer repeats, found {more} more than extents").into());
+        }
     };
     let repeats = match rank.saturating_sub(many) {
         0 => repeats,
@@ -320,17 +323,19 @@ pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
     let pairs = match paddings.as_slice() {
         [rows, columns] => [[*rows, *rows], [*columns, *columns]],
         [top, left, bottom, right] => [[*top, *bottom], [*left, *right]],
-        other => return Err(format!("expected 4 `paddings`, found {other:?}")),
+        other => return Err(format!("expected 4 `paddings`, found {other:?}").into()),
     };
     let wanted = [&size, &strides, &dilations];
     if x.rank()? != 4 || wanted.into_iter().flatten().any(|number| *number < 1) {
-        return Err(format!("expected pictures and windows, steps of 1 or more, found {wanted:?}"));
+        return Err(
+            format!("expected pictures and windows, steps of 1 or more, found {wanted:?}").into()
+        );
     }
     let picture = x.dims()?.split_off(2);
     let pads = [pairs[0][0], pairs[1][0], pairs[0][1], pairs[1][1]];
     let pads = fitted(&pads, &picture, &size, [&strides, &dilations]);
     let [top, left, bottom, right] = pads[..] else {
-        return Err(format!("expected 4 `paddings`, found {pads:?}"));
+        return Err(format!("expected 4 `paddings`, found {pads:?}").into());
     };
     let around = [[0, 0], [0, 0], [top, bottom], [left, right]];
     let padded = padded(op, &x, &around, "constant", 0.0)?;
@@ -341,14 +346,16 @@ pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
             .checked_mul(dilation)
             .and_then(|reach| extent.checked_sub(reach)?.checked_sub(1));
         let count = reach.filter(|reach| *reach >= 0).map(|reach| reach / stride + 1);
-        count.ok_or_else(|| format!("expected windows that fit in an extent of {extent}"))
+        count.ok_or_else(|| {
+            Finding::from(format!("expected windows that fit in an extent of {extent}"))
+        })
     };
     let ([high, wide], [down, right], [below, beside]) =
         (pair(&size)?, pair(&strides)?, pair(&dilations)?);
     let rows = count(op, 2, [high, down, below])?;
     let columns = count(op, 3, [wide, right, beside])?;
     if high.checked_mul(wide).is_none_or(|all| all > WIDEST) {
-        return Err(format!("expected windows of at most {WIDEST} elements, found {size:?}"));
+        return Err(format!("expected windows of at most {WIDEST} elements, found {size:?}").into());
     }
     let mut parts = Vec::new();
     for (row, column) in (0..high).flat_map(|row| (0..wide).map(move |column| (row, column))) {
@@ -364,5 +371,5 @@ pub(super) fn unfold(op: &mut Operator<'_>) -> Outcome {
 }
 
 fn pair(values: &[i64]) -> Outcome<[i64; 2]> {
-    values.try_into().map_err(|_| format!("expected two numbers, found {values:?}"))
+    values.try_into().map_err(|_| format!("expected two numbers, found {values:?}").into())
 }

@@ -19,7 +19,7 @@ impl Operator<'_> {
         match self.text(attribute)?.as_str() {
             "NCHW" | "NCDHW" | "NCL" | "NCW" | "AnyLayout" | "ANYLAYOUT" => Ok(false),
             "NHWC" | "NDHWC" | "NLC" | "NWC" => Ok(true),
-            other => Err(format!("expected a layout as `{attribute}`, found `{other}`")),
+            other => Err(format!("expected a layout as `{attribute}`, found `{other}`").into()),
         }
     }
 
@@ -36,7 +36,7 @@ impl Operator<'_> {
     pub(super) fn channels_to_back(&mut self, x: &Value) -> Outcome<Value> {
         let order = axes(x.rank()?);
         let [first, second, middle @ ..] = order.as_slice() else {
-            return Err("expected two extents".to_owned());
+            return Err("expected two extents".into());
         };
         let order: Vec<i64> = [&[*first], middle, &[*second]].concat();
         self.transpose(x, &order)
@@ -59,12 +59,13 @@ impl Operator<'_> {
                     let found = given.len();
                     return Err(format!(
                         "expected {extents} or twice as many paddings, found {found}"
-                    ));
+                    )
+                    .into());
                 };
                 let (begins, ends): (Vec<_>, Vec<_>) = both.into_iter().unzip();
                 Pads::Explicit([begins, ends].concat())
             }
-            other => return Err(format!("expected a padding algorithm, found `{other}`")),
+            other => return Err(format!("expected a padding algorithm, found `{other}`").into()),
         })
     }
 
@@ -73,7 +74,10 @@ impl Operator<'_> {
         let values = self.ints(name)?;
         match values.len() == extents {
             true => Ok(values),
-            false => Err(format!("expected {extents} numbers as `{name}`, found {}", values.len())),
+            false => {
+                Err(format!("expected {extents} numbers as `{name}`, found {}", values.len())
+                    .into())
+            }
         }
     }
 }

@@ -42,7 +42,11 @@ impl Operator<'_> {
         let behind = match begin {
             Some(begin) => rank - begin - over,
             // Up to 1.x, ones at the end of `Y` do not count.
-            None => return Err(format!("`Y` has {over} extents, which do not fit behind {axis}")),
+            None => {
+                return Err(
+                    format!("`Y` has {over} extents, which do not fit behind {axis}").into()
+                );
+            }
         };
         let first = i64::try_from(over).unwrap_or(i64::MAX);
         let axes: Vec<i64> = (first..).take(behind).collect();

@@ -19,7 +19,7 @@ impl Operator<'_> {
     pub(super) fn matrix(&mut self, value: &Value, rows: i64) -> Outcome<Value> {
         let rank = i64::try_from(value.rank()?).unwrap_or(i64::MAX);
         if !(1..rank).contains(&rows) {
-            return Err(format!("expected rows among {rank} extents, found {rows}"));
+            return Err(format!("expected rows among {rank} extents, found {rows}").into());
         }
         match rank {
             2 => Ok(value.clone()),
@@ -33,7 +33,7 @@ impl Operator<'_> {
         let mut order: Vec<i64> = (0..).take(rank).collect();
         match order.as_mut_slice() {
             [.., rows, columns] => std::mem::swap(rows, columns),
-            _ => return Err(format!("expected a matrix, found {rank} extents")),
+            _ => return Err(format!("expected a matrix, found {rank} extents").into()),
         }
         self.call("Transpose", &[value], [ints("perm", &order)])
     }
@@ -46,7 +46,7 @@ impl Operator<'_> {
             (padding, Some(Dim::Known(rows))) => {
                 Some(i64::try_from(*rows).unwrap_or(i64::MAX).saturating_add(padding))
             }
-            _ => return Err("expected a table of a known number of rows".to_owned()),
+            _ => return Err("expected a table of a known number of rows".into()),
         })
     }
 }

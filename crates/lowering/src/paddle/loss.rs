@@ -211,7 +211,9 @@ fn kldiv_loss(op: &mut Operator<'_>) -> Outcome {
             let batch = op.reshape_as(&batch, &sum)?;
             op.div(&sum, &batch)?
         }
-        other => return Err(format!("expected a way to reduce as `reduction`, found `{other}`")),
+        other => {
+            return Err(format!("expected a way to reduce as `reduction`, found `{other}`").into());
+        }
     };
     op.put("Loss", &loss)
 }
@@ -283,7 +285,9 @@ fn nll_loss(op: &mut Operator<'_>) -> Outcome {
             let is_none = op.call("Equal", &[&total, &zero], [])?;
             op.choose(&is_none, &sum, &mean)?
         }
-        other => return Err(format!("expected a way to reduce as `reduction`, found `{other}`")),
+        other => {
+            return Err(format!("expected a way to reduce as `reduction`, found `{other}`").into());
+        }
     };
     op.put("Out", &loss)?;
     op.put("Total_weight", &total)

@@ -31,12 +31,12 @@ impl Operator<'_> {
             text => text
                 .trim()
                 .parse()
-                .map_err(|_| format!("expected a number as `str_value`, found `{text}`")),
+                .map_err(|_| format!("expected a number as `str_value`, found `{text}`").into()),
         }
     }
 
     fn required_dtype(&self, name: &str) -> Outcome<DType> {
-        self.dtype(name)?.ok_or_else(|| format!("expected an element type as `{name}`"))
+        self.dtype(name)?.ok_or_else(|| format!("expected an element type as `{name}`").into())
     }
 }
 
@@ -49,7 +49,7 @@ fn assign_value(op: &mut Operator<'_>) -> Outcome {
         DType::Int64 => "int64_values",
         DType::Float32 => "fp32_values",
         DType::Float64 => "fp64_values",
-        other => return Err(format!("expected a type that it has values of, found {other}")),
+        other => return Err(format!("expected a type that it has values of, found {other}").into()),
     };
     let bytes: Vec<u8> = match (dtype, op.attribute(name)) {
         (DType::Bool, Some(AttributeValue::Ints(values))) => {
@@ -68,7 +68,7 @@ fn assign_value(op: &mut Operator<'_>) -> Outcome {
         (_, Some(AttributeValue::Doubles(values))) => {
             values.iter().flat_map(|value| value.to_le_bytes()).collect()
         }
-        _ => return Err(format!("expected values as `{name}`")),
+        _ => return Err(format!("expected values as `{name}`").into()),
     };
     let shape = shape.iter().map(|dim| u64::try_from(*dim)).collect::<Result<Vec<u64>, _>>();
     let shape = shape.map_err(|_| "expected extents that are not negative")?;
@@ -76,7 +76,8 @@ fn assign_value(op: &mut Operator<'_>) -> Outcome {
         return Err(format!(
             "expected the values of {dtype}{shape:?}, found {} bytes",
             bytes.len()
-        ));
+        )
+        .into());
     }
     let y = op.tensor(Tensor::dense(dtype, shape, Blob::memory(bytes)), "values");
     op.put("Out", &y)

@@ -34,6 +34,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use lodstone_model::{Dim, Op, Parameter};
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
 
 pub use crate::onnx::OPSET;
@@ -128,7 +129,7 @@ pub struct Output {
 ///
 /// # Errors
 /// If there is no such operator, an input is missing, or what it is given contradicts itself.
-pub fn lower_op(op: &Op, release: i64, given: &dyn Given) -> Result<Lowered, String> {
+pub fn lower_op(op: &Op, release: i64, given: &dyn Given) -> Result<Lowered, Finding> {
     let rule = RULES.get(op.kind.as_str()).ok_or("there is no way to compute it yet")?;
     let mut graph = Graph::default();
     op.reads().chain(op.writes()).for_each(|name| graph.names.take(name));
@@ -147,7 +148,7 @@ pub fn lower_op(op: &Op, release: i64, given: &dyn Given) -> Result<Lowered, Str
 }
 
 /// Fails if an output is larger than anything that is meant.
-fn check_size(output: &Output) -> Result<(), String> {
+fn check_size(output: &Output) -> Result<(), Finding> {
     let dims = output.info.shape().unwrap_or_default().iter();
     let known = dims.filter_map(|dim| match dim {
         Dim::Known(extent) => Some(*extent),
@@ -161,6 +162,7 @@ fn check_size(output: &Output) -> Result<(), String> {
         false => Err(format!(
             "`{}`, its `{}`, would have the extents {known:?}",
             output.variable, output.slot
-        )),
+        )
+        .into()),
     }
 }

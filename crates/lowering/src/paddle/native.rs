@@ -1,27 +1,32 @@
 //! What operators write that the runtime has itself: those that ONNX has no words for.
 
 use lodstone_model::{AttributeValue, DType, Dim, Holder, Op, TensorType, ValueType};
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{attribute, codes};
 
 use super::Given;
+use super::operator::{absent, valueless};
 
 /// The variables that an operator writes, with their types, if the runtime computes it without ONNX's operators.
 pub fn native_outputs(
     op: &Op,
     given: &dyn Given,
-) -> Option<Result<Vec<(String, ValueInfo)>, String>> {
-    let one = |slot: &str, info: Result<ValueInfo, String>| {
+) -> Option<Result<Vec<(String, ValueInfo)>, Finding>> {
+    let one = |slot: &str, info: Result<ValueInfo, Finding>| {
         let names = op.output(slot).first().cloned();
         info.map(|info| names.into_iter().map(|name| (name, info.clone())).collect())
     };
     let input = |slot: &str| {
-        let name = op.input(slot).first().ok_or_else(|| format!("it has no `{slot}`"))?;
-        given.info(name).ok_or_else(|| format!("`{name}`, its `{slot}`, has no value"))
+        let name = op.input(slot).first().ok_or_else(|| absent(slot))?;
+        given.info(name).ok_or_else(|| valueless(name, slot))
     };
     let array = |slot: &str| match input(slot) {
         Ok(info) if info.value.is_array() => Ok(info),
-        Ok(_) => Err(format!("expected an array as `{slot}`")),
+        Ok(_) => {
+            let wrong = format!("expected an array as `{slot}`");
+            Err(Finding::from(wrong).about_slot(slot))
+        }
         Err(what) => Err(what),
     };
     let rows = |slot: &str| input(slot).ok().filter(is_rows);
@@ -78,13 +83,13 @@ pub fn native_outputs(
 }
 
 /// What is written is of the type of what is read: `ParamOut` of that of `Param`.
-fn in_place(op: &Op, given: &dyn Given) -> Result<Vec<(String, ValueInfo)>, String> {
+fn in_place(op: &Op, given: &dyn Given) -> Result<Vec<(String, ValueInfo)>, Finding> {
     let mut told = Vec::new();
     for operand in &op.outputs {
         let slot = operand.slot.strip_suffix("Out").unwrap_or(&operand.slot);
         for (name, input) in operand.args.iter().zip(op.input(slot)) {
             let info = given.info(input);
-            let info = info.ok_or_else(|| format!("`{input}`, its `{slot}`, has no value"))?;
+            let info = info.ok_or_else(|| valueless(input, slot))?;
             told.push((name.clone(), info.value.into()));
         }
     }
@@ -117,17 +122,17 @@ fn described(info: &ValueInfo) -> TensorType {
 }
 
 /// What one of several values is, whichever it is: the extents in which they differ are not known.
-fn selected(op: &Op, given: &dyn Given) -> Result<ValueInfo, String> {
-    let mut all = op
-        .input("X")
-        .iter()
-        .map(|name| given.info(name).ok_or_else(|| format!("`{name}`, its `X`, has no value")));
-    let mut first = all.next().ok_or("it has no `X`")??;
+fn selected(op: &Op, given: &dyn Given) -> Result<ValueInfo, Finding> {
+    let info = |name: &String| given.info(name).ok_or_else(|| valueless(name, "X"));
+    let mut all = op.input("X").iter().map(info);
+    let mut first = all.next().ok_or_else(|| absent("X"))??;
     first.contents = None;
     for other in all {
         let other = other?;
         if (other.value.kind(), other.dtype()) != (first.value.kind(), first.dtype()) {
-            return Err(format!("it is to select one of {} and {}", first.dtype(), other.dtype()));
+            return Err(
+                format!("it is to select one of {} and {}", first.dtype(), other.dtype()).into()
+            );
         }
         let shapes = first.value.tensors_mut().into_iter().zip(other.value.tensors());
         for (known, other) in shapes.map(|(a, b)| (&mut a.shape, &b.shape)) {
@@ -144,15 +149,15 @@ fn selected(op: &Op, given: &dyn Given) -> Result<ValueInfo, String> {
 }
 
 /// A tensor of the extents and the type that attributes say.
-fn filled(op: &Op) -> Result<ValueInfo, String> {
+fn filled(op: &Op) -> Result<ValueInfo, Finding> {
     let dims: Vec<i64> = match attribute(op, "shape") {
         Some(AttributeValue::Longs(dims)) => dims.clone(),
         Some(AttributeValue::Ints(dims)) => dims.iter().copied().map(i64::from).collect(),
-        _ => return Err("expected extents as `shape`".to_owned()),
+        _ => return Err("expected extents as `shape`".into()),
     };
     let dtype = match attribute(op, "dtype") {
         Some(AttributeValue::Int(code)) => codes::dtype(*code),
-        _ => return Err("expected an element type as `dtype`".to_owned()),
+        _ => return Err("expected an element type as `dtype`".into()),
     };
     let dim = |dim: i64| u64::try_from(dim).map_or(Dim::Unknown, Dim::Known);
     Ok(ValueInfo::tensor(dtype, Some(dims.into_iter().map(dim).collect())))

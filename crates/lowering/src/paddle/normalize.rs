@@ -105,15 +105,15 @@ fn dropout(op: &mut Operator<'_>) -> Outcome {
     let x = op.input("X")?;
     let probability = f64::from(op.float("dropout_prob")?);
     if !(0.0..=1.0).contains(&probability) {
-        return Err(format!("expected a probability as `dropout_prob`, found {probability}"));
+        return Err(format!("expected a probability as `dropout_prob`, found {probability}").into());
     }
     let upscale = match op.text("dropout_implementation")?.as_str() {
         "upscale_in_train" => true,
         "downgrade_in_infer" => false,
-        other => return Err(format!("expected a way to drop out, found `{other}`")),
+        other => return Err(format!("expected a way to drop out, found `{other}`").into()),
     };
     if !op.flag("is_test")? {
-        return Err("it draws random numbers, which the runtime has and ONNX has not".to_owned());
+        return Err("it draws random numbers, which the runtime has and ONNX has not".into());
     }
     let y = if upscale { x } else { op.times(&x, 1.0 - probability)? };
     op.put("Out", &y)
@@ -124,7 +124,9 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, begin) = (op.input("X")?, op.int("begin_norm_axis")?);
     let rank = i64::try_from(x.rank()?).unwrap_or(i64::MAX);
     if !(0..rank).contains(&begin) {
-        return Err(format!("expected an extent of {rank} as `begin_norm_axis`, found {begin}"));
+        return Err(
+            format!("expected an extent of {rank} as `begin_norm_axis`, found {begin}").into()
+        );
     }
     let axes: Vec<i64> = (begin..rank).collect();
     let mean = op.reduce("ReduceMean", &x, &axes, true)?;
@@ -147,7 +149,7 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
         let dims = match (&dims, axes.len()) {
             (_, 1) => None,
             (Some(dims), _) => Some(dims),
-            (None, _) => return Err("expected extents that are known to be normalized".to_owned()),
+            (None, _) => return Err("expected extents that are known to be normalized".into()),
         };
         let value = dims.map_or(Ok(value.clone()), |dims| op.reshape(&value, dims))?;
         y = op.call(kind, &[&y, &value], [])?;
@@ -188,7 +190,7 @@ fn instance_norm(op: &mut Operator<'_>) -> Outcome {
 fn group_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, groups, epsilon) = (op.input("X")?, op.int("groups")?, op.float("epsilon")?);
     if groups < 1 {
-        return Err(format!("expected 1 or more as `groups`, found {groups}"));
+        return Err(format!("expected 1 or more as `groups`, found {groups}").into());
     }
     let last = op.channels_last("data_layout")?;
     let x = if last { op.channels_to_front(&x)? } else { x };

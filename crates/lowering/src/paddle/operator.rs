@@ -4,12 +4,13 @@ use std::ops::{Deref, DerefMut};
 
 use lodstone_model::{AttributeValue, DType, Op};
 use lodstone_schema::paddle::{EMPTY, attribute, codes};
+use lodstone_schema::{Finding, Operand};
 
 use super::{Given, Output};
 use crate::onnx::{Graph, Value};
 
 /// What comes of a rule.
-pub(super) type Outcome<T = ()> = Result<T, String>;
+pub(super) type Outcome<T = ()> = Result<T, Finding>;
 
 /// How a kind of operator is said.
 pub(super) type Rule = fn(&mut Operator<'_>) -> Outcome;
@@ -86,7 +87,7 @@ impl<'a> Operator<'a> {
         }
         let value = |name: &String| match self.given.info(name) {
             Some(info) => Ok(Value::new(name, info)),
-            None => Err(format!("`{name}`, its `{slot}`, has no value")),
+            None => Err(valueless(name, slot)),
         };
         self.op.input(slot).iter().filter(|name| is_there(name)).map(value).collect()
     }
@@ -96,15 +97,18 @@ impl<'a> Operator<'a> {
         let mut values = self.inputs(slot)?;
         match values.len() {
             0 | 1 => Ok(values.pop()),
-            found => Err(format!("expected one `{slot}`, found {found}")),
+            found => {
+                let wrong = format!("expected one `{slot}`, found {found}");
+                Err(Finding::from(wrong).about_slot(slot))
+            }
         }
     }
 
     /// The integers that the variable of an input slot has, which have to be known beforehand.
     pub(super) fn known(&self, slot: &str) -> Outcome<Vec<i64>> {
-        let variable = self.op.input(slot).first().ok_or_else(|| format!("it has no `{slot}`"))?;
+        let variable = self.op.input(slot).first().ok_or_else(|| absent(slot))?;
         let known = self.given.contents(variable);
-        known.ok_or_else(|| format!("expected a `{slot}` that is known beforehand"))
+        known.ok_or_else(|| unknown(slot))
     }
 
     /// How many sequences the variable of an input slot has, if it has LoD.
@@ -116,14 +120,14 @@ impl<'a> Operator<'a> {
     pub(super) fn known_each(&self, slot: &str) -> Outcome<Vec<i64>> {
         let one = |variable: &String| match self.given.contents(variable).as_deref() {
             Some([number]) => Ok(*number),
-            _ => Err(format!("expected a `{slot}` that is known beforehand")),
+            _ => Err(unknown(slot)),
         };
         self.op.input(slot).iter().map(one).collect()
     }
 
     /// The variable of an input slot.
     pub(super) fn input(&self, slot: &str) -> Outcome<Value> {
-        self.optional(slot)?.ok_or_else(|| format!("it has no `{slot}`"))
+        self.optional(slot)?.ok_or_else(|| absent(slot))
     }
 
     /// Whether an output slot has a variable.
@@ -145,7 +149,8 @@ impl<'a> Operator<'a> {
         let variables = self.op.output(slot);
         if variables.len() > values.len() {
             let (expected, found) = (values.len(), variables.len());
-            return Err(format!("expected at most {expected} in `{slot}`, found {found}"));
+            let wrong = format!("expected at most {expected} in `{slot}`, found {found}");
+            return Err(Finding::from(wrong).about(Operand::Output(slot.to_owned(), expected)));
         }
         let told = variables.iter().zip(values).filter(|(variable, _)| is_there(variable));
         self.outputs.extend(told.map(|(variable, value)| Output {
@@ -163,10 +168,11 @@ impl<'a> Operator<'a> {
     }
 
     fn wrong<T>(&self, name: &str, expected: &str) -> Outcome<T> {
-        match self.attribute(name) {
-            Some(found) => Err(format!("expected {expected} as `{name}`, found {found:?}")),
-            None => Err(format!("expected {expected} as `{name}`, found none")),
-        }
+        let wrong = match self.attribute(name) {
+            Some(found) => format!("expected {expected} as `{name}`, found {found:?}"),
+            None => format!("expected {expected} as `{name}`, found none"),
+        };
+        Err(Finding::from(wrong).about_attribute(name))
     }
 
     /// An attribute that is an integer.
@@ -236,9 +242,25 @@ impl<'a> Operator<'a> {
         match i32::try_from(code).map(codes::dtype) {
             _ if code < 0 => Ok(None),
             Ok(DType::Unknown(_)) | Err(_) => {
-                Err(format!("expected an element type as `{name}`, found {code}"))
+                let wrong = format!("expected an element type as `{name}`, found {code}");
+                Err(Finding::from(wrong).about_attribute(name))
             }
             Ok(dtype) => Ok(Some(dtype)),
         }
     }
+}
+
+/// A variable of an input slot that has no value.
+pub(super) fn valueless(name: &str, slot: &str) -> Finding {
+    Finding::from(format!("`{name}`, its `{slot}`, has no value")).about_slot(slot)
+}
+
+/// An input slot that has to have a variable, and has none.
+pub(super) fn absent(slot: &str) -> Finding {
+    Finding::from(format!("it has no `{slot}`")).about_slot(slot)
+}
+
+/// An input slot whose integers have to be known before the program runs.
+fn unknown(slot: &str) -> Finding {
+    Finding::from(format!("expected a `{slot}` that is known beforehand")).about_slot(slot)
 }

@@ -22,7 +22,9 @@ impl Operator<'_> {
         match self.text("pooling_type")?.as_str() {
             "max" => Ok(true),
             "avg" => Ok(false),
-            other => Err(format!("expected `max` or `avg` as `pooling_type`, found `{other}`")),
+            other => {
+                Err(format!("expected `max` or `avg` as `pooling_type`, found `{other}`").into())
+            }
         }
     }
 }
@@ -57,7 +59,9 @@ fn with_places(op: &mut Operator<'_>, extents: usize) -> Outcome {
         let pairs = picture.iter().zip(&size);
         let evenly = |(dim, count): (&i64, &i64)| dim.checked_rem(*count) == Some(0);
         if size.iter().any(|count| *count < 1) || !pairs.clone().all(evenly) {
-            return Err(format!("expected as many windows as divide {picture:?}, found {size:?}"));
+            return Err(
+                format!("expected as many windows as divide {picture:?}, found {size:?}").into()
+            );
         }
         size = pairs.map(|(dim, count)| dim / count).collect();
         (strides, pads) = (size.clone(), vec![0; extents]);
@@ -73,16 +77,15 @@ fn with_places(op: &mut Operator<'_>, extents: usize) -> Outcome {
     ];
     // What is no number is never the greatest.
     let x = op.numbered(&x, f32::MIN.into())?;
-    let made = op.emit("MaxPool", &[Some(&x)], attributes, 2)?;
-    let [y, places] = made.as_slice() else { return Err("it gives too little".to_owned()) };
+    let [y, places] = op.emit_all("MaxPool", &[Some(&x)], attributes)?;
     // ONNX counts through all pictures.
-    let places = op.call("Mod", &[places, &count], [])?;
+    let places = op.call("Mod", &[&places, &count], [])?;
     let places = op.cast(&places, DType::Int32)?;
     // Nor is the lowest number, or what is below it: then there is none.
     let lowest = op.number(y.dtype(), f32::MIN.into())?;
-    let is_none = op.call("LessOrEqual", &[y, &lowest], [])?;
+    let is_none = op.call("LessOrEqual", &[&y, &lowest], [])?;
     let none = op.number(DType::Int32, -1.0)?;
-    let (y, places) = (op.choose(&is_none, &lowest, y)?, op.choose(&is_none, &none, &places)?);
+    let (y, places) = (op.choose(&is_none, &lowest, &y)?, op.choose(&is_none, &none, &places)?);
     op.put("Out", &y)?;
     op.put("Mask", &places)
 }
@@ -144,8 +147,7 @@ fn windows(op: &mut Operator<'_>, x: &Value, size: &[i64], is_max: bool) -> Outc
         attributes.push(int("count_include_pad", i64::from(!op.flag("exclusive")?)));
     }
     let kind = if is_max { "MaxPool" } else { "AveragePool" };
-    let made = op.emit(kind, &[Some(&x)], attributes, 1)?.pop();
-    let mut y = made.ok_or_else(|| "it gives nothing".to_owned())?;
+    let [mut y] = op.emit_all(kind, &[Some(&x)], attributes)?;
     for (behind, factors) in factors.iter().rev().enumerate().filter(|_| !is_max) {
         let list = op.singles(factors);
         let list = op.cast(&list, y.dtype())?;
@@ -205,7 +207,7 @@ fn beyond(
     let Some(dims) = picture(x) else { return Ok(None) };
     let numbers = [size, strides, pads, &dims].into_iter().flatten();
     if numbers.into_iter().any(|number| number.unsigned_abs() > u64::from(u32::MAX >> 1)) {
-        return Err(format!("windows of {size:?} over {dims:?} are too large"));
+        return Err(format!("windows of {size:?} over {dims:?} are too large").into());
     }
     if size.iter().chain(strides).any(|number| *number < 1) {
         return Ok(None);
@@ -230,7 +232,9 @@ fn beyond(
             windows.map(|number| Window::at(number * stride - before, *size, *dim, before));
         let windows = windows.collect::<Vec<Window>>();
         if windows.len() > MOST_WINDOWS {
-            return Err(format!("expected at most {MOST_WINDOWS} windows, found {}", last + 1));
+            return Err(
+                format!("expected at most {MOST_WINDOWS} windows, found {}", last + 1).into()
+            );
         }
         is_other |= windows.iter().any(|window| window.inside(*dim).is_empty());
         if !is_max && !exclusive {
@@ -266,7 +270,9 @@ fn cells(op: &mut Operator<'_>, x: &Value, size: &[i64]) -> Outcome<Value> {
         let dim = usize::try_from(axis).ok().and_then(|axis| dims.get(axis));
         let dim = *dim.ok_or("expected an extent for each of `ksize`")?;
         if *count < 1 || *count > dim.max(1) * 64 {
-            return Err(format!("expected 1 cell or more of an extent of {dim}, found {count}"));
+            return Err(
+                format!("expected 1 cell or more of an extent of {dim}, found {count}").into()
+            );
         }
         let cells = (0..*count).map(|cell| {
             let (begin, end) = (cell * dim / count, ((cell + 1) * dim + count - 1) / count);

@@ -134,10 +134,9 @@ fn top_k(op: &mut Operator<'_>, any_axis: bool) -> Outcome {
         false => (-1, true),
     };
     let attributes = [int("axis", axis), int("largest", i64::from(largest))];
-    let made = op.emit("TopK", &[Some(&x), Some(&k)], attributes, 2)?;
-    let [values, numbers] = made.as_slice() else { return Err("it gives too little".to_owned()) };
-    op.put("Out", values)?;
-    op.put("Indices", numbers)
+    let [values, numbers] = op.emit_all("TopK", &[Some(&x), Some(&k)], attributes)?;
+    op.put("Out", &values)?;
+    op.put("Indices", &numbers)
 }
 
 /// All elements of an extent in their order; which of equal ones comes first nothing says.
@@ -146,10 +145,9 @@ fn sort(op: &mut Operator<'_>) -> Outcome {
     let axis = op.place(op.int("axis")?, &x)?;
     let count = op.extent(&x, axis)?;
     let attributes = [int("axis", axis), int("largest", i64::from(op.flag("descending")?))];
-    let made = op.emit("TopK", &[Some(&x), Some(&count)], attributes, 2)?;
-    let [values, numbers] = made.as_slice() else { return Err("it gives too little".to_owned()) };
-    op.put("Out", values)?;
-    op.put("Indices", numbers)
+    let [values, numbers] = op.emit_all("TopK", &[Some(&x), Some(&count)], attributes)?;
+    op.put("Out", &values)?;
+    op.put("Indices", &numbers)
 }
 
 fn cumsum(op: &mut Operator<'_>) -> Outcome {
@@ -180,7 +178,7 @@ fn logsumexp(op: &mut Operator<'_>) -> Outcome {
 fn p_norm(op: &mut Operator<'_>) -> Outcome {
     let (x, order, keep) = (op.input("X")?, op.float("porder")?, op.flag("keepdim")?);
     if !x.dtype().is_float() {
-        return Err(format!("expected numbers with fractions as `X`, found {}", x.dtype()));
+        return Err(format!("expected numbers with fractions as `X`, found {}", x.dtype()).into());
     }
     let axis = op.int("axis")?;
     let (value, axis) = match op.flag("asvector")? {

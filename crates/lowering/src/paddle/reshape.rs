@@ -75,7 +75,7 @@ impl Operator<'_> {
             None => self.int(name),
             Some(_) => match self.known(slot)?.as_slice() {
                 [axis] => Ok(*axis),
-                other => Err(format!("expected one number as `{slot}`, found {other:?}")),
+                other => Err(format!("expected one number as `{slot}`, found {other:?}").into()),
             },
         }
     }
@@ -135,7 +135,7 @@ fn flatten_range(op: &mut Operator<'_>) -> Outcome {
         op.reshape(&x, &[1])?
     } else {
         if start < 0 || start > stop || stop >= rank {
-            return Err(format!("expected extents of {rank}, found {start} to {stop}"));
+            return Err(format!("expected extents of {rank}, found {start} to {stop}").into());
         }
         // 0 keeps an extent, -1 is what is left.
         let dim = |(axis, dim): (i64, &Dim)| match dim {
@@ -148,7 +148,7 @@ fn flatten_range(op: &mut Operator<'_>) -> Outcome {
         // Behind what is merged 0 would be another extent's.
         let behind = dims.iter().skip(usize::try_from(start).unwrap_or(0) + 1);
         if stop > start && behind.into_iter().any(|dim| *dim == 0) {
-            return Err("expected extents that are known behind those that are merged".to_owned());
+            return Err("expected extents that are known behind those that are merged".into());
         }
         let dims = op.longs(&dims);
         op.call("Reshape", &[&x, &dims], [])?
@@ -221,7 +221,7 @@ fn split(op: &mut Operator<'_>) -> Outcome {
                 i64::try_from(whole).unwrap_or(i64::MAX).saturating_sub(known)
             }
             _ if sections.iter().all(|part| *part >= 0) => 0,
-            _ => return Err("expected an extent that is known to be split".to_owned()),
+            _ => return Err("expected an extent that is known to be split".into()),
         };
         let sections: Vec<i64> =
             sections.iter().map(|part| if *part < 0 { rest } else { *part }).collect();

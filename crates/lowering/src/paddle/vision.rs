@@ -40,7 +40,9 @@ impl Operator<'_> {
                 [one] => vec![*one; extents],
                 all if all.len() == extents => scales,
                 other => {
-                    return Err(format!("expected {extents} numbers as `scale`, found {other:?}"));
+                    return Err(
+                        format!("expected {extents} numbers as `scale`, found {other:?}").into()
+                    );
                 }
             };
             return Ok(Size::Scales(self.singles(&scales)));
@@ -50,7 +52,7 @@ impl Operator<'_> {
         let sizes = names.iter().map(|name| self.int(name)).collect::<Outcome<Vec<_>>>()?;
         match sizes.iter().all(|size| *size > 0) {
             true => Ok(Size::Extents(self.longs(&sizes))),
-            false => Err(format!("expected extents above 0, found {sizes:?}")),
+            false => Err(format!("expected extents above 0, found {sizes:?}").into()),
         }
     }
 }
@@ -100,7 +102,7 @@ impl Resizing {
         extents: usize,
     ) -> Outcome<Self> {
         if x.rank()? != extents + 2 {
-            return Err(format!("expected {} extents, found {}", extents + 2, x.rank()?));
+            return Err(format!("expected {} extents, found {}", extents + 2, x.rank()?).into());
         }
         let (corners, half) =
             (op.flag("align_corners")?, op.int("align_mode")? == 0 || mode == "cubic");
@@ -152,8 +154,8 @@ impl Resizing {
             }
         };
         let inputs = [Some(x), None, scales.as_ref(), sizes.as_ref()];
-        let made = op.emit("Resize", &inputs, self.attributes.clone(), 1)?;
-        made.into_iter().next().ok_or_else(|| "it gives nothing".to_owned())
+        let [resized] = op.emit_all("Resize", &inputs, self.attributes.clone())?;
+        Ok(resized)
     }
 
     /// How much of each of `dim` elements along an extent is in each that comes out: `[out, dim]`.
@@ -183,8 +185,8 @@ impl Resizing {
             }
         };
         let inputs = [Some(&own), None, scales.as_ref(), sizes.as_ref()];
-        let made = op.emit("Resize", &inputs, self.attributes.clone(), 1)?;
-        made.into_iter().next().ok_or_else(|| "it gives nothing".to_owned())
+        let [resized] = op.emit_all("Resize", &inputs, self.attributes.clone())?;
+        Ok(resized)
     }
 }
 
@@ -202,11 +204,13 @@ fn grid_sampler(op: &mut Operator<'_>) -> Outcome {
     let mode = match op.text("mode")?.as_str() {
         "bilinear" => "linear",
         "nearest" => "nearest",
-        other => return Err(format!("expected a way to sample as `mode`, found `{other}`")),
+        other => return Err(format!("expected a way to sample as `mode`, found `{other}`").into()),
     };
     let around = match op.text("padding_mode")?.as_str() {
         known @ ("zeros" | "border" | "reflection") => text("padding_mode", known),
-        other => return Err(format!("expected a way to pad as `padding_mode`, found `{other}`")),
+        other => {
+            return Err(format!("expected a way to pad as `padding_mode`, found `{other}`").into());
+        }
     };
     let corners = int("align_corners", i64::from(op.flag("align_corners")?));
     let y = op.call("GridSample", &[&x, &grid], [text("mode", mode), around, corners])?;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use lodstone_model::{AttributeValue, Block, ByteString, Op, Operand, Program, Var};
 use lodstone_schema::paddle::{EMPTY, forward_block, gradient_of};
 
-use crate::error::{Error, Result};
+use crate::error::{self, Result};
 use crate::role::set;
 
 /// Most blocks that may lie in each other.
@@ -29,7 +29,7 @@ pub(super) fn check(program: &Program) -> Result<()> {
                 let is_new = known.is_some_and(|inner| depths.insert(inner, depth).is_none());
                 if !is_inside || !is_new || depth > DEEPEST {
                     let what = format!("it runs block {inner}, which is not its own");
-                    return Err(Error::Operator { kind: op.kind.clone(), what });
+                    return error::operator(&op.kind, what);
                 }
             }
         }
@@ -142,7 +142,7 @@ pub(super) fn conditional_gradient(
     let is_changed = |name: &&String| is_wanted(name) && op.output("Out").contains(name);
     if let Some(name) = op.input("Input").iter().find(is_changed) {
         let what = format!("it changes `{name}`, which it reads: that has no gradient");
-        return Err(Error::Operator { kind: op.kind.clone(), what });
+        return error::operator(&op.kind, what);
     }
     let of_results = op.output("Out").iter().map(|name| gradient_of(name)).collect();
     let mut gradient = Op {

@@ -37,6 +37,7 @@ impl Declaring<'_> {
         given: &HashSet<String>,
         own: &HashSet<String>,
     ) {
+        debug_assert!(number < self.program.blocks.len(), "blocks were checked before");
         let Some(block) = self.program.blocks.get_mut(number) else { return };
         let ops = block.ops.split_off(first.min(block.ops.len()));
         let mut kept = Vec::with_capacity(ops.len());

@@ -15,7 +15,7 @@ use lodstone_model::{AttributeValue, Block, ByteString, Op, Program, Var};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{gradient_of, gradient_ops, set_forward_block, stop_gradient};
 
-use crate::error::{Error, Result, variable};
+use crate::error::{self, Result, variable};
 use crate::known::Known;
 use crate::network::{Network, Variable};
 use crate::operator::Operator;
@@ -175,8 +175,7 @@ impl Appending<'_> {
                 vec![conditional_gradient(op, inner, is_wanted)?]
             }
             (kind, Some(_)) => {
-                let what = "gradients of its block are not appended".to_owned();
-                return Err(Error::Operator { kind: kind.to_owned(), what });
+                return error::operator(kind, "gradients of its block are not appended");
             }
         })
     }

@@ -12,7 +12,7 @@ use lodstone_model::DType;
 
 use super::math::unary;
 use super::{assign_to, cast, cond, elementwise, less_than, scale};
-use crate::error::{Error, Result};
+use crate::error::{self, Result};
 use crate::initializers::Initializer;
 use crate::network::{Network, Parameter, Variable};
 use crate::operator::{Operator, dims, single};
@@ -246,7 +246,7 @@ impl From<&Variable> for Rate {
 }
 
 fn wrong<T>(what: &str) -> Result<T> {
-    Err(Error::Operator { kind: "piecewise_decay".to_owned(), what: what.to_owned() })
+    error::operator("piecewise_decay", what)
 }
 
 /// The step, counted once in a run before everything else, in single precision.

@@ -111,6 +111,12 @@ impl Chain {
             }
             links.push(Link { apply: rule.apply, inputs });
         }
+        // Each operator reads what is there before it, so that a pass finds all values that it names.
+        let is_later =
+            |(at, link): (usize, &Link)| link.inputs.iter().any(|input| *input >= reads.len() + at);
+        if links.iter().enumerate().any(is_later) {
+            return None;
+        }
         Some(Self { links, reads, makes })
     }
 
@@ -132,10 +138,11 @@ impl Chain {
         let read =
             |(register, lane): &(usize, Lane)| Read::of(registers.get(*register)?.as_ref()?, *lane);
         let reads: Vec<Read<'_>> = self.reads.iter().map(read).collect::<Option<_>>()?;
-        if !self.makes_whole(&reads) {
+        let count = shape.iter().product();
+        if !reads.iter().all(|read| read.has(count)) || !self.makes_whole(&reads) {
             return None;
         }
-        let made = self.pass(&reads, shape.iter().product());
+        let made = self.pass(&reads, count);
         let whole = |(values, (_, register, lane)): (Vec<f32>, &(usize, usize, Lane))| {
             let shape = Shape::from(shape.clone());
             let data = match lane {
@@ -204,12 +211,17 @@ impl Chain {
             };
             let inputs: [&[f32]; 3] =
                 [0, 1, 2].map(|at| link.inputs.get(at).map_or(&[][..], input));
+            debug_assert!(
+                inputs.iter().take(link.inputs.len()).all(|input| input.len() == place.len()),
+                "a piece has another length than those it is computed of"
+            );
             (link.apply)(inputs.get(..link.inputs.len()).unwrap_or_default(), &mut out);
             if let Some(room) = values.get_mut(at) {
                 *room = out;
             }
         }
         for ((value, _, _), out) in self.makes.iter().zip(outs) {
+            debug_assert!(*value < values.len(), "a value that is made is not there");
             if let Some(made) = values.get(*value) {
                 out.copy_from_slice(made);
             }
@@ -235,6 +247,15 @@ impl<'r> Read<'r> {
                 })
             }
             _ => None,
+        }
+    }
+
+    /// Whether it has so many elements, or one for all.
+    fn has(&self, count: usize) -> bool {
+        match self {
+            Self::Numbers(numbers) => numbers.len() == count,
+            Self::Truths(truths) => truths.len() == count,
+            Self::All(_) => true,
         }
     }
 
@@ -350,6 +371,7 @@ fn truth(is: bool) -> f32 {
 
 #[inline(always)]
 fn each(inputs: &[&[f32]], out: &mut [f32], of: impl Fn(f32) -> f32) {
+    debug_assert_eq!(inputs.len(), 1, "the inputs of an operator of one");
     if let [a] = inputs {
         wide(|| out.iter_mut().zip(*a).for_each(|(out, a)| *out = of(*a)));
     }
@@ -357,12 +379,14 @@ fn each(inputs: &[&[f32]], out: &mut [f32], of: impl Fn(f32) -> f32) {
 
 #[inline(always)]
 fn both(inputs: &[&[f32]], out: &mut [f32], of: impl Fn(f32, f32) -> f32) {
+    debug_assert_eq!(inputs.len(), 2, "the inputs of an operator of two");
     if let [a, b] = inputs {
         wide(|| out.iter_mut().zip(*a).zip(*b).for_each(|((out, a), b)| *out = of(*a, *b)));
     }
 }
 
 fn choose(inputs: &[&[f32]], out: &mut [f32]) {
+    debug_assert_eq!(inputs.len(), 3, "the inputs of a choice");
     if let [which, yes, no] = inputs {
         let all = out.iter_mut().zip(*which).zip(*yes).zip(*no);
         let one = |(((out, which), yes), no): (((&mut f32, &f32), &f32), &f32)| {

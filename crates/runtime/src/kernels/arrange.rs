@@ -4,7 +4,7 @@ use burn_backend::{Backend, TensorData};
 
 use super::integers::cumulated;
 use super::tensor::{bounded, extents, long};
-use super::{Call, Run, axis, count};
+use super::{Call, Run, axis, count, extent};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -68,8 +68,8 @@ fn image<B: Backend>(call: &Call<'_, B>) -> Outcome<([usize; 4], usize)> {
     let shape = call.input(0)?.shape();
     let dims = shape.as_slice().try_into().map_err(|_| format!("{shape:?} is no image"))?;
     match count(call.int("blocksize", 0))? {
-        0 => Err("expected a block".to_owned()),
-        block if block.checked_mul(block).is_none() => Err(format!("{block} is too large")),
+        0 => Err("expected a block".into()),
+        block if block.checked_mul(block).is_none() => Err(format!("{block} is too large").into()),
         block => Ok((dims, block)),
     }
 }
@@ -77,7 +77,7 @@ fn image<B: Backend>(call: &Call<'_, B>) -> Outcome<([usize; 4], usize)> {
 fn depth_to_space<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let ([examples, channels, rows, columns], block) = image(call)?;
     if !channels.is_multiple_of(block * block) {
-        return Err(format!("{channels} channels are not those of blocks of {block}"));
+        return Err(format!("{channels} channels are not those of blocks of {block}").into());
     }
     let x = call.input(0)?.clone();
     let inner = channels / (block * block);
@@ -92,7 +92,7 @@ fn depth_to_space<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn space_to_depth<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let ([examples, channels, rows, columns], block) = image(call)?;
     if !rows.is_multiple_of(block) || !columns.is_multiple_of(block) {
-        return Err(format!("{rows} by {columns} are not blocks of {block}"));
+        return Err(format!("{rows} by {columns} are not blocks of {block}").into());
     }
     let x = call.input(0)?.clone();
     let apart = vec![examples, channels, rows / block, block, columns / block, block];
@@ -116,7 +116,7 @@ fn dropout<B: Backend>(call: &Call<'_, B>) -> One<B> {
         None => 0.5,
     };
     if trains && ratio != 0.0 {
-        return Err("elements are dropped at random, which is not computed".to_owned());
+        return Err("elements are dropped at random, which is not computed".into());
     }
     let one = Item::truths(vec![true], &[1]).reshaped(vec![1; x.shape().len()]);
     Ok(vec![x.clone(), one.expanded(&x.shape())])
@@ -132,11 +132,12 @@ fn reverse_sequence<B: Backend>(call: &Call<'_, B>) -> One<B> {
     order.extend((0..shape.len()).filter(|at| *at != time && *at != batch));
     let mut back: Vec<usize> = (0..order.len()).collect();
     back.sort_by_key(|at| order.get(*at).copied());
-    let extent = |at: usize| shape.get(at).copied().unwrap_or(0);
-    let (steps, sequences) = (extent(time), extent(batch));
-    let lengths = call.longs(1)?.unwrap_or_default();
+    let (steps, sequences) = (extent(&shape, time)?, extent(&shape, batch)?);
+    let lengths = call.list(1)?;
     if time == batch || lengths.len() != sequences {
-        return Err(format!("{} lengths are not those of {sequences} sequences", lengths.len()));
+        return Err(
+            format!("{} lengths are not those of {sequences} sequences", lengths.len()).into()
+        );
     }
     if shape.contains(&0) {
         return Ok(vec![x]);
@@ -149,7 +150,7 @@ fn reverse_sequence<B: Backend>(call: &Call<'_, B>) -> One<B> {
     for step in 0..steps {
         for (number, length) in lengths.iter().enumerate() {
             if *length > steps {
-                return Err(format!("expected at most {steps} elements, found {length}"));
+                return Err(format!("expected at most {steps} elements, found {length}").into());
             }
             let from = if step < *length { length - 1 - step } else { step };
             rows.push(long(from * sequences + number));
@@ -163,9 +164,9 @@ fn reverse_sequence<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn tile<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?.clone();
     let shape = x.shape();
-    let times = extents(&call.longs(1)?.unwrap_or_default())?;
+    let times = extents(&call.list(1)?)?;
     if times.len() != shape.len() {
-        return Err(format!("{times:?} are not the times of {shape:?}"));
+        return Err(format!("{times:?} are not the times of {shape:?}").into());
     }
     let whole: Vec<usize> =
         shape.iter().zip(&times).map(|(dim, times)| dim.saturating_mul(*times)).collect();
@@ -180,7 +181,7 @@ fn trilu<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?.clone();
     let shape = x.shape();
     let Some((_, [rows, columns])) = shape.split_last_chunk::<2>() else {
-        return Err(format!("expected matrices, found {shape:?}"));
+        return Err(format!("expected matrices, found {shape:?}").into());
     };
     if shape.contains(&0) {
         return Ok(vec![x]);

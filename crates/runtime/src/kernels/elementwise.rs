@@ -116,7 +116,7 @@ pub(super) fn float<B: Backend>(
 fn split_first<B: Backend>(call: &Call<'_, B>) -> Outcome<(Item<B>, Vec<Item<B>>)> {
     let mut all = call.all();
     if all.is_empty() {
-        return Err("it has no inputs".to_owned());
+        return Err("it has no inputs".into());
     }
     let rest = all.split_off(1);
     let first = all.pop().ok_or("it has no inputs")?;

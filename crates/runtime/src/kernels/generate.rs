@@ -2,6 +2,7 @@
 
 use burn_backend::{Backend, TensorData};
 use lodstone_model::{AttributeValue, DType, Tensor};
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 use lodstone_store::Blob;
 
@@ -42,14 +43,14 @@ fn constant<B: Backend>(call: &Call<'_, B>) -> One<B> {
 }
 
 fn constant_of_shape<B: Backend>(call: &Call<'_, B>) -> One<B> {
-    let dims = extents(&call.longs(0)?.unwrap_or_default())?;
+    let dims = extents(&call.list(0)?)?;
     let zero = || Tensor::dense(DType::Float32, vec![1], Blob::memory(vec![0; 4]));
     let value = match call.op.attribute("value") {
         Some(AttributeValue::Tensor(value)) => Tensor::clone(value),
         _ => zero(),
     };
     if value.shape != [1] {
-        return Err(format!("expected one number, found {:?}", value.shape));
+        return Err(format!("expected one number, found {:?}", value.shape).into());
     }
     let one = Item::enter(&value)?.reshaped(vec![1; dims.len()]);
     Ok(vec![one.expanded(&dims)])
@@ -60,7 +61,7 @@ fn eye_like<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?;
     let shape = x.shape();
     let [rows, columns] = *shape.as_slice() else {
-        return Err(format!("expected a matrix, found {shape:?}"));
+        return Err(format!("expected a matrix, found {shape:?}").into());
     };
     let to = match call.op.attribute("dtype") {
         Some(AttributeValue::Long(code)) => {
@@ -85,7 +86,7 @@ fn one_hot<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (numbers, values) = (call.input(0)?, call.input(2)?);
     let depth = call.input(1)?.to_doubles()?.first().copied().ok_or("it has no depth")?;
     if !(0.0..=MOST_ELEMENTS as f64).contains(&depth) {
-        return Err(format!("expected a number of places, found {depth}"));
+        return Err(format!("expected a number of places, found {depth}").into());
     }
     let shape = numbers.shape();
     let at = axis(call.int("axis", -1), shape.len() + 1)?;
@@ -121,11 +122,11 @@ fn range<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let to = burn_type(start.dtype()?)?;
     if let Item::Int(_) = start {
         let number = |item: &Item<B>| {
-            item.to_longs()?.first().copied().ok_or_else(|| "it is empty".to_owned())
+            item.to_longs()?.first().copied().ok_or_else(|| Finding::from("it is empty"))
         };
         let (start, limit, step) = (number(start)?, number(limit)?, number(step)?);
         if step == 0 {
-            return Err("it does not advance".to_owned());
+            return Err("it does not advance".into());
         }
         let distance = i128::from(limit) - i128::from(start);
         let step_wide = i128::from(step);
@@ -138,12 +139,12 @@ fn range<B: Backend>(call: &Call<'_, B>) -> One<B> {
         return Ok(vec![converted(Item::longs(&values), to)?]);
     }
     let number = |item: &Item<B>| {
-        item.to_doubles()?.first().copied().ok_or_else(|| "it is empty".to_owned())
+        item.to_doubles()?.first().copied().ok_or_else(|| Finding::from("it is empty"))
     };
     let (start, limit, step) = (number(start)?, number(limit)?, number(step)?);
     let count = ((limit - start) / step).ceil().max(0.0);
     if !count.is_finite() || count > MOST_ELEMENTS as f64 {
-        return Err(format!("from {start} to {limit} by {step} is no number of elements"));
+        return Err(format!("from {start} to {limit} by {step} is no number of elements").into());
     }
     let values: Vec<f64> =
         (0..elements(count)).map(|number| start + number as f64 * step).collect();

@@ -3,7 +3,7 @@
 use burn_backend::Backend;
 
 use super::tensor::long;
-use super::{Call, Run, axis};
+use super::{Call, Run, axis, extent};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -22,7 +22,7 @@ pub(super) fn places<B: Backend>(numbers: &Item<B>, dim: usize) -> Outcome<Vec<i
     let mut places = numbers.to_longs()?;
     for place in &mut places {
         if !(-whole..whole).contains(place) {
-            return Err(format!("expected a number below {dim}, found {place}"));
+            return Err(format!("expected a number below {dim}, found {place}").into());
         }
         if *place < 0 {
             *place += whole;
@@ -35,7 +35,7 @@ fn gather<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (x, numbers) = (call.input(0)?.clone(), call.input(1)?);
     let shape = x.shape();
     let at = axis(call.int("axis", 0), shape.len())?;
-    let places = places(numbers, shape.get(at).copied().unwrap_or(0))?;
+    let places = places(numbers, extent(&shape, at)?)?;
     let front = shape.get(..at).unwrap_or_default();
     let back = shape.get(at + 1..).unwrap_or_default();
     let whole = [front, &numbers.shape(), back].concat();
@@ -47,7 +47,7 @@ fn gather_elements<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (mut x, numbers) = (call.input(0)?.clone(), call.input(1)?);
     let shape = x.shape();
     let at = axis(call.int("axis", 0), shape.len())?;
-    let places = places(numbers, shape.get(at).copied().unwrap_or(0))?;
+    let places = places(numbers, extent(&shape, at)?)?;
     let over = numbers.shape();
     check_inside(&over, &shape, at)?;
     if over.contains(&0) {
@@ -68,6 +68,6 @@ pub(super) fn check_inside(over: &[usize], shape: &[usize], at: usize) -> Outcom
     let mut sides = over.iter().zip(shape).enumerate();
     match over.len() == shape.len() && sides.all(|(side, (one, dim))| side == at || one <= dim) {
         true => Ok(()),
-        false => Err(format!("numbers of {over:?} do not lie in {shape:?}")),
+        false => Err(format!("numbers of {over:?} do not lie in {shape:?}").into()),
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn divided<B: Backend>(a: &Item<B>, b: &Item<B>, what: Division) -> O
     let kind = a.int().and(a.kind())?;
     let by = b.to_bits()?;
     if by.contains(&0) {
-        return Err("an integer is divided by 0".to_owned());
+        return Err("an integer is divided by 0".into());
     }
     let unsigned = |a: i64, b: i64| {
         let (a, b) = (a.cast_unsigned(), b.cast_unsigned());

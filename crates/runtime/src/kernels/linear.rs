@@ -1,6 +1,7 @@
 //! Products of matrices.
 
 use burn_backend::{Backend, DType as BurnType, Scalar};
+use lodstone_schema::Finding;
 
 use super::tensor::{alike, bounded, common};
 use super::{Call, Run};
@@ -29,10 +30,10 @@ pub(super) fn product<B: Backend>(a: Item<B>, b: Item<B>) -> Outcome<Item<B>> {
     let (Some((stack, [rows, inner])), Some((other, [same, columns]))) =
         (left.split_last_chunk::<2>(), right.split_last_chunk::<2>())
     else {
-        return Err("expected matrices".to_owned());
+        return Err("expected matrices".into());
     };
     if inner != same {
-        return Err(format!("{left:?} and {right:?} do not fit each other"));
+        return Err(format!("{left:?} and {right:?} do not fit each other").into());
     }
     alike(&a, &b)?;
     let over = common(stack, other)?;
@@ -73,7 +74,7 @@ pub(super) fn product<B: Backend>(a: Item<B>, b: Item<B>) -> Outcome<Item<B>> {
 fn gemm<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let turned = |number: usize, name: &str| {
         let x = call.input(number)?.clone();
-        Ok::<_, String>(if call.int(name, 0) != 0 { x.permuted(&[1, 0]) } else { x })
+        Ok::<_, Finding>(if call.int(name, 0) != 0 { x.permuted(&[1, 0]) } else { x })
     };
     let (a, b) = (turned(0, "transA")?, turned(1, "transB")?);
     let mut y = product(a, b)?.float()?;

@@ -12,7 +12,7 @@ pub(super) fn kernel<B: Backend>(kind: &str) -> Option<Run<B>> {
         "SoftmaxCrossEntropyLoss" => |call| {
             let scores = call.input(0)?;
             if scores.shape().contains(&0) {
-                return Err("there are no scores".to_owned());
+                return Err("there are no scores".into());
             }
             let logs = scores.widened()?.map(|scores| B::log_softmax(scores, 1))?;
             let logs = logs.cast(scores.kind()?)?;
@@ -27,7 +27,7 @@ fn likelihood<B: Backend>(call: &Call<'_, B>, logs: &Item<B>) -> Outcome<Item<B>
     let (target, kind) = (call.input(1)?, logs.kind()?);
     let (shape, over) = (logs.shape(), target.shape());
     let [_, classes, ..] = shape.as_slice() else {
-        return Err(format!("expected examples and classes, found {shape:?}"));
+        return Err(format!("expected examples and classes, found {shape:?}").into());
     };
     let limit = long(*classes);
     let ignored = call.maybe_int("ignore_index");
@@ -39,13 +39,13 @@ fn likelihood<B: Backend>(call: &Call<'_, B>, logs: &Item<B>) -> Outcome<Item<B>
         if is_ignored {
             *number = 0;
         } else if !(0..limit).contains(number) {
-            return Err(format!("expected one of {limit} classes, found {number}"));
+            return Err(format!("expected one of {limit} classes, found {number}").into());
         }
     }
     let mut column = over.clone();
     column.insert(1, 1);
     if bounded(&shape)? == 0 || numbers.is_empty() {
-        return Err("there are no examples".to_owned());
+        return Err("there are no examples".into());
     }
     let places = Item::<B>::longs(&numbers).reshaped(column);
     let chosen = logs.clone().gathered(1, places.int()?)?;

@@ -36,6 +36,7 @@ pub(crate) use tensor::converted;
 
 use burn_backend::Backend;
 use lodstone_model::{AttributeValue, Op};
+use lodstone_schema::Finding;
 
 use crate::item::{Item, Outcome};
 
@@ -82,7 +83,8 @@ impl<B: Backend> Call<'_, B> {
 
     /// An input.
     pub(crate) fn input(&self, number: usize) -> Outcome<&Item<B>> {
-        self.optional(number).ok_or_else(|| format!("it has no input {number}"))
+        self.optional(number)
+            .ok_or_else(|| Finding::from(format!("it has no input {number}")).about_input(number))
     }
 
     /// All inputs that are there.
@@ -93,6 +95,11 @@ impl<B: Backend> Call<'_, B> {
     /// An input that is a list of integers.
     pub(crate) fn longs(&self, number: usize) -> Outcome<Option<Vec<i64>>> {
         self.optional(number).map(Item::to_longs).transpose()
+    }
+
+    /// An input that is a list of integers, and has to be there.
+    pub(crate) fn list(&self, number: usize) -> Outcome<Vec<i64>> {
+        self.input(number)?.to_longs()
     }
 
     /// How many outputs are asked for.
@@ -166,10 +173,17 @@ pub(crate) fn axis(axis: i64, rank: usize) -> Outcome<usize> {
     usize::try_from(place)
         .ok()
         .filter(|place| *place < rank)
-        .ok_or_else(|| format!("expected one of {rank} extents, found {axis}"))
+        .ok_or_else(|| format!("expected one of {rank} extents, found {axis}").into())
+}
+
+/// The extent at a place of a shape that has one there.
+pub(crate) fn extent(shape: &[usize], at: usize) -> Outcome<usize> {
+    let extent = shape.get(at).copied();
+    extent.ok_or_else(|| Finding::internal(format!("{shape:?} has no extent {at}")))
 }
 
 /// An integer that is a number of elements.
 pub(crate) fn count(number: i64) -> Outcome<usize> {
-    usize::try_from(number).map_err(|_| format!("expected a number of elements, found {number}"))
+    usize::try_from(number)
+        .map_err(|_| format!("expected a number of elements, found {number}").into())
 }

@@ -1,9 +1,10 @@
 //! Normalization, and shares of a whole.
 
 use burn_backend::{Backend, DType as BurnType, Scalar};
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
-use super::{Call, Run, axis, count};
+use super::{Call, Run, axis, count, extent};
 use crate::item::{Item, Outcome, burn_type};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -66,7 +67,7 @@ fn batch_normalization<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let channels = x.shape().get(1).copied().unwrap_or(1);
     let part = |number: usize| match call.input(number)? {
         list if list.shape().iter().product::<usize>() == channels => by_channel(list, rank),
-        list => Err(format!("{:?} are not {channels} channels", list.shape())),
+        list => Err(format!("{:?} are not {channels} channels", list.shape()).into()),
     };
     let (scale, bias, mean, variance) = (part(1)?, part(2)?, part(3)?, part(4)?);
     let epsilon = call.float("epsilon", 1e-5).into();
@@ -90,7 +91,7 @@ fn batch_normalization<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let blend = |old: &Item<B>, new: &Item<B>, number: usize| {
         let input = call.input(number)?;
         let (old, new) = (old.cast(kind)?.scaled(keep)?, new.scaled(1.0 - keep)?);
-        Ok::<_, String>(old.plus(&new)?.cast(input.kind()?)?.reshaped(input.shape()))
+        Ok::<_, Finding>(old.plus(&new)?.cast(input.kind()?)?.reshaped(input.shape()))
     };
     Ok(vec![
         apply(&batch_mean, &batch_variance)?,
@@ -117,10 +118,10 @@ fn group_normalization<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let shape = x.shape();
     let groups = count(call.int("num_groups", 0))?;
     let [examples, channels, rest @ ..] = shape.as_slice() else {
-        return Err("expected examples and channels".to_owned());
+        return Err("expected examples and channels".into());
     };
     if groups == 0 || !channels.is_multiple_of(groups) {
-        return Err(format!("{channels} channels are not those of {groups} groups"));
+        return Err(format!("{channels} channels are not those of {groups} groups").into());
     }
     if shape.contains(&0) {
         return Ok(vec![x.clone()]);
@@ -181,7 +182,7 @@ fn lp_normalization<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let length = match call.int("p", 2) {
         1 => wide.map(B::float_abs)?.total(&[at])?,
         2 => wide.times(&wide)?.total(&[at])?.map(B::float_sqrt)?,
-        other => return Err(format!("expected 1 or 2 as `p`, found {other}")),
+        other => return Err(format!("expected 1 or 2 as `p`, found {other}").into()),
     };
     let none =
         B::float_equal_elem(length.float()?, Scalar::Float(0.0), burn_backend::BoolStore::Native);
@@ -193,10 +194,10 @@ fn lp_normalization<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn local_response<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?;
     let shape = x.shape();
-    let channels = shape.get(1).copied().unwrap_or(0);
+    let channels = extent(&shape, 1)?;
     let size = count(call.int("size", 1))?;
     if size == 0 {
-        return Err("expected a number of channels above 0".to_owned());
+        return Err("expected a number of channels above 0".into());
     }
     let (before, behind) = ((size - 1) / 2, size / 2);
     let wide = x.widened()?;

@@ -1,9 +1,10 @@
 //! What lies around a tensor.
 
 use burn_backend::Backend;
+use lodstone_schema::Finding;
 
 use super::tensor::{bounded, long};
-use super::{Call, Run, axis};
+use super::{Call, Run, axis, extent};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -21,11 +22,11 @@ impl<B: Backend> Item<B> {
     pub(super) fn padded(self, pads: &[(i64, i64)], with: &Self) -> Outcome<Self> {
         let mut y = self;
         for (at, (begin, end)) in pads.iter().enumerate() {
-            let dim = y.shape().get(at).copied().unwrap_or(0);
+            let dim = extent(&y.shape(), at)?;
             let cut = |pad: &i64| usize::try_from(pad.saturating_neg()).unwrap_or(0);
             let (first, last) = (cut(begin), dim.saturating_sub(cut(end)));
             if first > last {
-                return Err(format!("{begin} and {end} cut more off {dim} than there is"));
+                return Err(format!("{begin} and {end} cut more off {dim} than there is").into());
             }
             if (first, last) != (0, dim) {
                 y = y.narrowed(at, first, last);
@@ -38,7 +39,7 @@ impl<B: Backend> Item<B> {
                 }
                 bounded(&shape)?;
                 let one = with.clone().reshaped(vec![1; shape.len()]);
-                Ok::<_, String>((extra > 0).then(|| one.expanded(&shape)))
+                Ok::<_, Finding>((extra > 0).then(|| one.expanded(&shape)))
             };
             let (before, behind) = (around(begin)?, around(end)?);
             if before.is_none() && behind.is_none() {
@@ -48,7 +49,9 @@ impl<B: Backend> Item<B> {
             let parts: Vec<_> = [before, middle, behind].into_iter().flatten().collect();
             let mut whole = y.shape();
             if let Some(dim) = whole.get_mut(at) {
-                *dim = parts.iter().map(|part| part.shape().get(at).copied().unwrap_or(0)).sum();
+                *dim = parts
+                    .iter()
+                    .try_fold(0, |sum, part| Ok::<_, Finding>(sum + extent(&part.shape(), at)?))?;
             }
             y = match bounded(&whole)? {
                 0 => Self::filled(0.0, y.kind()?, &whole)?,
@@ -62,13 +65,15 @@ impl<B: Backend> Item<B> {
 fn pad<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let mut x = call.input(0)?.clone();
     let rank = x.shape().len();
-    let numbers = call.longs(1)?.unwrap_or_default();
+    let numbers = call.list(1)?;
     let axes: Vec<usize> = match call.longs(3)? {
         Some(axes) => axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?,
         None => (0..rank).collect(),
     };
     if numbers.len() != 2 * axes.len() {
-        return Err(format!("{} numbers are not those of {} axes", numbers.len(), axes.len()));
+        return Err(
+            format!("{} numbers are not those of {} axes", numbers.len(), axes.len()).into()
+        );
     }
     let (begins, ends) = numbers.split_at(axes.len());
     let mut pads = vec![(0, 0); rank];
@@ -84,7 +89,7 @@ fn pad<B: Backend>(call: &Call<'_, B>) -> One<B> {
                 None => Item::filled(0.0, x.kind()?, &[1])?,
             };
             if with.shape().iter().product::<usize>() != 1 {
-                return Err("expected one number to pad with".to_owned());
+                return Err("expected one number to pad with".into());
             }
             return Ok(vec![x.padded(&pads, &with)?]);
         }
@@ -95,7 +100,7 @@ fn pad<B: Backend>(call: &Call<'_, B>) -> One<B> {
             if place < dim { place } else { period - place }
         },
         Some("wrap") => i64::rem_euclid,
-        Some(other) => return Err(format!("there is no mode `{other}`")),
+        Some(other) => return Err(format!("there is no mode `{other}`").into()),
     };
     for (at, (begin, end)) in pads.into_iter().enumerate() {
         if (begin, end) == (0, 0) {
@@ -103,12 +108,12 @@ fn pad<B: Backend>(call: &Call<'_, B>) -> One<B> {
         }
         // What is cut off is gone before the rest is repeated.
         let shape = x.shape();
-        let dim = long(shape.get(at).copied().unwrap_or(0));
+        let dim = long(extent(&shape, at)?);
         let (first, last) = ((-begin).max(0), dim - (-end).max(0));
         let kept = last - first;
         let (before, behind) = (begin.max(0), end.max(0));
         if kept < 0 || (kept == 0 && before.max(behind) > 0) {
-            return Err(format!("there is nothing of {dim} to pad with"));
+            return Err(format!("there is nothing of {dim} to pad with").into());
         }
         let length = kept.saturating_add(before).saturating_add(behind);
         let mut whole = shape.clone();
@@ -127,17 +132,17 @@ fn pad<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn center<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?.clone();
     let shape = x.shape();
-    let sizes = call.longs(1)?.unwrap_or_default();
+    let sizes = call.list(1)?;
     let axes: Vec<usize> = match call.ints("axes") {
         Some(axes) => axes.iter().map(|at| axis(*at, shape.len())).collect::<Outcome<_>>()?,
         None => (0..shape.len()).collect(),
     };
     if axes.len() != sizes.len() {
-        return Err(format!("{} extents are not those of {} axes", sizes.len(), axes.len()));
+        return Err(format!("{} extents are not those of {} axes", sizes.len(), axes.len()).into());
     }
     let mut pads = vec![(0, 0); shape.len()];
     for (at, size) in axes.iter().zip(&sizes) {
-        let missing = long(super::count(*size)?) - long(shape.get(*at).copied().unwrap_or(0));
+        let missing = long(super::count(*size)?) - long(extent(&shape, *at)?);
         if let Some(slot) = pads.get_mut(*at) {
             // The smaller half first.
             let begin = missing / 2;

@@ -3,7 +3,7 @@
 use burn_backend::{Backend, Slice};
 
 use super::tensor::{extents, long};
-use super::{Call, Run, axis, count};
+use super::{Call, Run, axis, count, extent};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -50,7 +50,7 @@ fn concat<B: Backend>(call: &Call<'_, B>) -> One<B> {
 }
 
 fn expand<B: Backend>(call: &Call<'_, B>) -> One<B> {
-    let dims = extents(&call.longs(1)?.unwrap_or_default())?;
+    let dims = extents(&call.list(1)?)?;
     let x = call.input(0)?.clone();
     let shape = super::tensor::common(&x.shape(), &dims)?;
     Ok(vec![x.expanded(&shape)])
@@ -58,10 +58,10 @@ fn expand<B: Backend>(call: &Call<'_, B>) -> One<B> {
 
 fn reshape<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?.clone();
-    let (shape, dims) = (x.shape(), call.longs(1)?.unwrap_or_default());
+    let (shape, dims) = (x.shape(), call.list(1)?);
     let keeps = call.int("allowzero", 0) == 0;
     let known = |(place, dim): (usize, &i64)| match dim {
-        0 if keeps => shape.get(place).copied().ok_or("there is no extent to keep".to_owned()),
+        0 if keeps => shape.get(place).copied().ok_or_else(|| "there is no extent to keep".into()),
         -1 => Ok(1),
         dim => count(*dim),
     };
@@ -76,7 +76,7 @@ fn reshape<B: Backend>(call: &Call<'_, B>) -> One<B> {
         }
     }
     if dims_now.iter().product::<usize>() != whole {
-        return Err(format!("{shape:?} has other elements than {dims:?}"));
+        return Err(format!("{shape:?} has other elements than {dims:?}").into());
     }
     Ok(vec![x.reshaped(dims_now)])
 }
@@ -94,19 +94,22 @@ fn shape<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn slice<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?.clone();
     let shape = x.shape();
-    let starts = call.longs(1)?.unwrap_or_default();
-    let ends = call.longs(2)?.unwrap_or_default();
+    let starts = call.list(1)?;
+    let ends = call.list(2)?;
     let axes = call.longs(3)?.unwrap_or_else(|| (0..).take(starts.len()).collect());
     let steps = call.longs(4)?.unwrap_or_else(|| vec![1; starts.len()]);
+    if [ends.len(), axes.len(), steps.len()] != [starts.len(); 3] {
+        return Err(format!("{starts:?} and {ends:?} are not as many as axes and steps").into());
+    }
     let mut slices: Vec<Slice> =
         shape.iter().map(|dim| Slice::new(0, Some(dim.cast_signed()), 1)).collect();
     for (((at, start), end), step) in axes.iter().zip(&starts).zip(&ends).zip(&steps) {
         let at = axis(*at, shape.len())?;
-        let dim = long(shape.get(at).copied().unwrap_or(0));
+        let dim = long(extent(&shape, at)?);
         let place = |number: i64| if number < 0 { number.saturating_add(dim) } else { number };
         let (mut start, mut end) = (place(*start), place(*end));
         if *step == 0 {
-            return Err("it does not advance".to_owned());
+            return Err("it does not advance".into());
         }
         // Larger steps lead as far.
         let step = (*step).clamp(-dim - 1, dim + 1);
@@ -134,7 +137,7 @@ fn split<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?;
     let shape = x.shape();
     let at = axis(call.int("axis", 0), shape.len())?;
-    let dim = shape.get(at).copied().unwrap_or(0);
+    let dim = extent(&shape, at)?;
     let sizes: Vec<usize> = match call.longs(1)? {
         Some(sizes) => sizes.iter().map(|size| count(*size)).collect::<Outcome<_>>()?,
         None => {
@@ -147,7 +150,7 @@ fn split<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let piece = |size: &usize| {
         let end = size.saturating_add(start);
         if end > dim {
-            return Err(format!("{sizes:?} are more than {dim}"));
+            return Err(format!("{sizes:?} are more than {dim}").into());
         }
         let piece = x.clone().narrowed(at, start, end);
         start = end;
@@ -164,7 +167,7 @@ fn squeeze<B: Backend>(call: &Call<'_, B>) -> One<B> {
         None => (0..shape.len()).filter(|at| shape.get(*at) == Some(&1)).collect(),
     };
     if gone.iter().any(|at| shape.get(*at) != Some(&1)) {
-        return Err(format!("{gone:?} of {shape:?} are not all 1"));
+        return Err(format!("{gone:?} of {shape:?} are not all 1").into());
     }
     let rest = shape.iter().enumerate().filter(|(at, _)| !gone.contains(at));
     let rest = rest.map(|(_, dim)| *dim).collect();
@@ -173,7 +176,7 @@ fn squeeze<B: Backend>(call: &Call<'_, B>) -> One<B> {
 
 fn unsqueeze<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?.clone();
-    let axes = call.longs(1)?.unwrap_or_default();
+    let axes = call.list(1)?;
     let rank = x.shape().len() + axes.len();
     let new: Vec<usize> = axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?;
     let mut old = x.shape().into_iter();

@@ -32,7 +32,7 @@ fn global<B: Backend>(
     let x = call.input(0)?;
     let shape = x.shape();
     if shape.contains(&0) {
-        return Err(format!("{shape:?} has nothing to pool"));
+        return Err(format!("{shape:?} has nothing to pool").into());
     }
     let pooled = (2..shape.len()).fold(x.widened()?.float()?, of);
     Ok(vec![Item::<B>::Float(pooled).cast(x.kind()?)?])
@@ -41,7 +41,7 @@ fn global<B: Backend>(
 /// The greatest of each plane; where some are no numbers, that of what comes after the last of these.
 fn global_max<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let mut made = global(call, B::float_max_dim)?;
-    let Some(pooled) = made.pop() else { return Err("it gives nothing".to_owned()) };
+    let Some(pooled) = made.pop() else { return Err("it gives nothing".into()) };
     if !pooled.to_doubles()?.iter().any(|value| value.is_nan()) {
         return Ok(vec![pooled]);
     }
@@ -95,7 +95,7 @@ impl Plan {
             .try_fold(1_usize, |all, one| all.checked_mul(*one))
             .is_none_or(|all| all > MOST_STEPS)
         {
-            return Err(format!("windows of {:?} are too large", windows.size));
+            return Err(format!("windows of {:?} are too large", windows.size).into());
         }
         Ok(Self { windows, given, dims, steps })
     }
@@ -228,11 +228,11 @@ fn places_of<B: Backend>(shape: &[usize], columns: bool) -> Outcome<Item<B>> {
 fn lp_pool<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (x, plan) = (call.input(0)?, Plan::of(call)?);
     if x.shape().contains(&0) {
-        return Err(format!("{:?} has nothing to pool", x.shape()));
+        return Err(format!("{:?} has nothing to pool", x.shape()).into());
     }
     let p = call.int("p", 2) as f64;
     if p < 1.0 {
-        return Err(format!("expected a norm of at least 1, found {p}"));
+        return Err(format!("expected a norm of at least 1, found {p}").into());
     }
     let power = x.widened()?.map(B::float_abs)?.power(p)?;
     let sum = plan.sum(&Plan::padded(&power, &plan.windows.pads, 0.0)?)?;

@@ -1,11 +1,12 @@
 //! Numbers as small integers, a scale and a zero point; and products of such.
 
 use burn_backend::{Backend, DType as BurnType, Scalar};
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
 use super::linear::product;
 use super::tensor::long;
-use super::{Call, Run, axis, count};
+use super::{Call, Run, axis, count, extent};
 use crate::item::{Item, Outcome, burn_type};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -27,7 +28,7 @@ fn limits(kind: BurnType) -> Outcome<(f64, f64)> {
         BurnType::I8 => (-128.0, 127.0),
         BurnType::U16 => (0.0, 65_535.0),
         BurnType::I16 => (-32_768.0, 32_767.0),
-        other => return Err(format!("nothing is quantized to {other:?}")),
+        other => return Err(format!("nothing is quantized to {other:?}").into()),
     })
 }
 
@@ -43,15 +44,15 @@ fn spread<B: Backend>(call: &Call<'_, B>, part: &Item<B>, shape: &[usize]) -> Ou
         let at = at()?;
         let dim = own.first().copied().unwrap_or(1);
         if shape.get(at) != Some(&dim) {
-            return Err(format!("{own:?} does not lie along axis {at} of {shape:?}"));
+            return Err(format!("{own:?} does not lie along axis {at} of {shape:?}").into());
         }
         let line = (0..shape.len()).map(|place| if place == at { dim } else { 1 }).collect();
         return Ok(part.clone().reshaped(line));
     }
     let (at, block) = (at()?, count(call.int("block_size", 0))?);
-    let (dim, blocks) = (shape.get(at).copied().unwrap_or(0), own.get(at).copied().unwrap_or(0));
+    let (dim, blocks) = (extent(shape, at)?, extent(&own, at)?);
     if block == 0 || dim.div_ceil(block) != blocks {
-        return Err(format!("{blocks} blocks of {block} are not {dim} elements"));
+        return Err(format!("{blocks} blocks of {block} are not {dim} elements").into());
     }
     let places: Vec<i64> = (0..dim).map(|place| long(place / block)).collect();
     part.clone().selected(at, &places)
@@ -98,7 +99,7 @@ fn dequantize<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn quantize_by_range<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let x = call.input(0)?;
     if x.kind()? != BurnType::F32 {
-        return Err(format!("expected numbers of single precision, found {}", x.dtype()?));
+        return Err(format!("expected numbers of single precision, found {}", x.dtype()?).into());
     }
     let values = x.to_doubles()?;
     let least = values.iter().copied().fold(0.0, f64::min);
@@ -119,7 +120,7 @@ fn quantize_by_range<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn multiply<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let side = |number: usize, is_left: bool| {
         let x = call.input(number)?.cast(BurnType::I32)?;
-        let Some(zero) = call.optional(number + 2) else { return Ok::<_, String>(x) };
+        let Some(zero) = call.optional(number + 2) else { return Ok::<_, Finding>(x) };
         let mut zero = zero.cast(BurnType::I32)?;
         if let ([rows], true) = (zero.shape().as_slice(), is_left && x.shape().len() > 1) {
             zero = zero.reshaped(vec![*rows, 1]);

@@ -1,9 +1,10 @@
 //! Cells that go over sequences: RNN, GRU, LSTM.
 
 use burn_backend::{Backend, Scalar};
+use lodstone_schema::Finding;
 
 use super::linear::product;
-use super::{Call, Run, count};
+use super::{Call, Run, count, extent};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -74,7 +75,7 @@ impl Curve {
                 let below = B::float_add_scalar(B::float_abs(x.clone()), one);
                 B::float_div(x, below)
             }
-            other => return Err(format!("there is no activation `{other}`")),
+            other => return Err(format!("there is no activation `{other}`").into()),
         }))
     }
 }
@@ -170,22 +171,22 @@ fn run<B: Backend>(call: &Call<'_, B>, curves: &[&str], step: Step<B>) -> One<B>
     // [steps, batch, inputs]
     let x = swap(call.input(0)?, &[1, 0, 2]);
     let [steps, batch, _] = *x.shape().as_slice() else {
-        return Err(format!("expected steps, a batch and inputs, found {:?}", x.shape()));
+        return Err(format!("expected steps, a batch and inputs, found {:?}", x.shape()).into());
     };
     let shape = call.input(2)?.shape();
     let (Some(directions), Some(hidden)) = (shape.first(), shape.last()) else {
-        return Err("expected weights of directions".to_owned());
+        return Err("expected weights of directions".into());
     };
     let (directions, hidden) = (*directions, *hidden);
     if x.shape().contains(&0) || shape.contains(&0) {
-        return Err(format!("{:?} has no steps to take", x.shape()));
+        return Err(format!("{:?} has no steps to take", x.shape()).into());
     }
     let lengths = match call.longs(4)? {
         Some(lengths) => lengths.iter().map(|one| count(*one)).collect::<Outcome<Vec<_>>>()?,
         None => vec![steps; batch],
     };
     if lengths.len() != batch || lengths.iter().any(|length| *length > steps) {
-        return Err(format!("{lengths:?} are not the lengths of {batch} sequences"));
+        return Err(format!("{lengths:?} are not the lengths of {batch} sequences").into());
     }
     let (mut all, mut last, mut cells) = (Vec::new(), Vec::new(), Vec::new());
     for direction in 0..directions {
@@ -195,7 +196,7 @@ fn run<B: Backend>(call: &Call<'_, B>, curves: &[&str], step: Step<B>) -> One<B>
             Some(state) => {
                 let state = swap(state, &[1, 0, 2]);
                 if state.shape() != [directions, batch, hidden] {
-                    return Err(format!("{:?} is not what is remembered", state.shape()));
+                    return Err(format!("{:?} is not what is remembered", state.shape()).into());
                 }
                 let state = state.narrowed(0, direction, direction + 1);
                 Ok(state.reshaped(vec![batch, hidden]))
@@ -209,7 +210,7 @@ fn run<B: Backend>(call: &Call<'_, B>, curves: &[&str], step: Step<B>) -> One<B>
         for number in 0..steps {
             let at = if backwards { steps - 1 - number } else { number };
             let now = x.clone().narrowed(0, at, at + 1);
-            let inputs = now.shape().last().copied().unwrap_or(0);
+            let inputs = *now.shape().last().ok_or("expected steps of inputs, found a number")?;
             let next = step(&cell, &now.reshaped(vec![batch, inputs]), &state)?;
             let shown;
             (state, shown) = within(state, next, &lengths, at)?;
@@ -264,16 +265,18 @@ fn cell<'a, B: Backend>(
 ) -> Outcome<Cell<'a, B>> {
     let part = |item: &Item<B>| {
         if item.shape().first() != Some(&directions) {
-            return Err(format!("{:?} are not weights of {directions} directions", item.shape()));
+            return Err(
+                format!("{:?} are not weights of {directions} directions", item.shape()).into()
+            );
         }
         let one = item.clone().narrowed(0, direction, direction + 1);
         let shape = one.shape().into_iter().skip(1).collect();
-        Ok::<_, String>(one.reshaped(shape))
+        Ok::<_, Finding>(one.reshaped(shape))
     };
     let biases = call.optional(3).map(|both| {
         let both = part(both)?;
-        let half = both.shape().first().copied().unwrap_or(0) / 2;
-        Ok::<_, String>((both.clone().narrowed(0, 0, half), both.narrowed(0, half, 2 * half)))
+        let half = extent(&both.shape(), 0)? / 2;
+        Ok::<_, Finding>((both.clone().narrowed(0, 0, half), both.narrowed(0, half, 2 * half)))
     });
     let biases = biases.transpose()?;
     let names = call.texts("activations").filter(|names| !names.is_empty()).unwrap_or_else(|| {
@@ -304,7 +307,7 @@ fn cell<'a, B: Backend>(
     let fit =
         rows(&input) && rows(&recurrent) && biases.iter().all(|(one, two)| rows(one) && rows(two));
     if !fit || peepholes.iter().any(|list| list.shape() != [3 * hidden]) {
-        return Err(format!("weights are not those of {gates} gates of {hidden}"));
+        return Err(format!("weights are not those of {gates} gates of {hidden}").into());
     }
     Ok(Cell {
         call,

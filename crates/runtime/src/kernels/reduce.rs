@@ -1,6 +1,7 @@
 //! Sums, means, lengths, extremes, and the places of these.
 
 use burn_backend::{Backend, BoolStore, DType as BurnType, IntDType, Scalar};
+use lodstone_schema::Finding;
 
 use super::integers::products;
 use super::tensor::{converted, long};
@@ -102,7 +103,7 @@ fn nothing<B: Backend>(
                 }
             };
         }
-        Mean => return Err(format!("{shape:?} has no elements to have a mean")),
+        Mean => return Err(format!("{shape:?} has no elements to have a mean").into()),
     };
     Item::filled(value, kind, &dims)
 }
@@ -124,7 +125,7 @@ fn extreme_integer<B: Backend>(kind: BurnType, greatest: bool) -> Outcome<Item<B
 
 fn floats<B: Backend>(x: &Item<B>, axes: &[usize], how: Reduction) -> Outcome<Item<B>> {
     let along = |x: &Item<B>, of: fn(B::FloatTensorPrimitive, usize) -> B::FloatTensorPrimitive| {
-        Ok::<_, String>(Item::Float(axes.iter().fold(x.float()?, |x, at| of(x, *at))))
+        Ok::<_, Finding>(Item::Float(axes.iter().fold(x.float()?, |x, at| of(x, *at))))
     };
     Ok(match how {
         L1 => along(&x.map(B::float_abs)?, B::float_sum_dim)?,
@@ -163,7 +164,7 @@ fn extreme<B: Backend>(x: &Item<B>, axes: &[usize], greatest: bool) -> Outcome<I
 /// Sums and products wrap around; what has fractions is rounded towards 0.
 fn ints<B: Backend>(x: &Item<B>, axes: &[usize], how: Reduction) -> Outcome<Item<B>> {
     let along = |x: &Item<B>, of: fn(B::IntTensorPrimitive, usize) -> B::IntTensorPrimitive| {
-        Ok::<_, String>(Item::Int(axes.iter().fold(x.int()?, |x, at| of(x, *at))))
+        Ok::<_, Finding>(Item::Int(axes.iter().fold(x.int()?, |x, at| of(x, *at))))
     };
     Ok(match how {
         L1 => along(&Item::Int(B::int_abs(x.int()?)), B::int_sum_dim)?,
@@ -186,7 +187,7 @@ fn arg<B: Backend>(call: &Call<'_, B>, greatest: bool) -> One<B> {
     let at = axis(call.int("axis", 0), shape.len().max(1))?;
     let dim = shape.get(at).copied().unwrap_or(1);
     if shape.contains(&0) && dim == 0 {
-        return Err(format!("{shape:?} has no elements to choose of"));
+        return Err(format!("{shape:?} has no elements to choose of").into());
     }
     let keep = call.int("keepdims", 1) != 0;
     let rest = shape.iter().enumerate().filter(|(place, _)| keep || *place != at);

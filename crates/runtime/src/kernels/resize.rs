@@ -44,7 +44,7 @@ fn resize<B: Backend>(call: &Call<'_, B>) -> One<B> {
         return Ok(vec![Item::filled(0.0, kind, &dims)?]);
     }
     if shape.contains(&0) {
-        return Err(format!("{shape:?} has nothing to interpolate"));
+        return Err(format!("{shape:?} has nothing to interpolate").into());
     }
     let modes = Modes::of(call);
     let is_nearest = modes.mode == "nearest";
@@ -98,7 +98,7 @@ fn sides<B: Backend>(call: &Call<'_, B>, shape: &[usize]) -> Outcome<Vec<Side>> 
                 let to = (*dim as f64 * scale).floor();
                 match *scale > 0.0 && to <= 9e15 {
                     true => Ok((elements(to), *scale)),
-                    false => Err(format!("expected a scale above 0, found {scale}")),
+                    false => Err(format!("expected a scale above 0, found {scale}").into()),
                 }
             };
             scales.iter().zip(&dims).map(side).collect::<Outcome<_>>()?
@@ -120,7 +120,7 @@ fn sides<B: Backend>(call: &Call<'_, B>, shape: &[usize]) -> Outcome<Vec<Side>> 
                 None => sizes.into_iter().zip(scales).collect(),
             }
         }
-        _ => return Err("expected scales or sizes for each axis".to_owned()),
+        _ => return Err("expected scales or sizes for each axis".into()),
     };
     let side = |(number, (axis, (from, (to, scale))))| {
         let begin = region.get(number).copied().unwrap_or(0.0);
@@ -190,7 +190,7 @@ impl Modes {
                 "round_prefer_ceil" => (place + 0.5).floor(),
                 "floor" => place.floor(),
                 "ceil" => place.ceil(),
-                other => return Err(format!("there is no nearest mode `{other}`")),
+                other => return Err(format!("there is no nearest mode `{other}`").into()),
             };
             Ok(whole(near.clamp(0.0, last)))
         };
@@ -250,5 +250,5 @@ fn blended<B: Backend>(x: &Item<B>, axis: usize, taps: &Taps) -> Outcome<Item<B>
             None => part,
         });
     }
-    sum.ok_or_else(|| "there is nothing to interpolate".to_owned())
+    sum.ok_or_else(|| "there is nothing to interpolate".into())
 }

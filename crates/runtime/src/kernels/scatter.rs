@@ -5,7 +5,7 @@ use burn_backend::tensor::IndexingUpdateOp;
 
 use super::indexing::{check_inside, places};
 use super::tensor::{bounded, long};
-use super::{Call, Run, axis, count};
+use super::{Call, Run, axis, count, extent};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -46,7 +46,7 @@ fn rows<B: Backend>(tuples: &Item<B>, shape: &[usize]) -> Outcome<Vec<i64>> {
         tuple.iter().zip(shape).zip(&steps).try_fold(0, |row, ((at, dim), step)| {
             let whole = long(*dim);
             if !(-whole..whole).contains(at) {
-                return Err(format!("expected a number below {dim}, found {at}"));
+                return Err(format!("expected a number below {dim}, found {at}").into());
             }
             let at = if *at < 0 { at + whole } else { *at };
             Ok(row + at * long(*step))
@@ -60,18 +60,18 @@ fn gather_nd<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (shape, outer) = (x.shape(), tuples.shape());
     let batch = count(call.int("batch_dims", 0))?;
     let (Some(length), Some(front)) = (outer.last(), outer.get(..outer.len().max(1) - 1)) else {
-        return Err("expected tuples of numbers".to_owned());
+        return Err("expected tuples of numbers".into());
     };
     let end = batch.checked_add(*length).ok_or("it is too large")?;
     let (Some(batches), Some(inner), Some(width)) =
         (shape.get(..batch), shape.get(batch..end), shape.get(end..))
     else {
-        return Err(format!("{shape:?} has no {end} extents"));
+        return Err(format!("{shape:?} has no {end} extents").into());
     };
     let whole = [front, width].concat();
     bounded(&whole)?;
     if front.get(..batch) != Some(batches) {
-        return Err(format!("{outer:?} has other batches than {shape:?}"));
+        return Err(format!("{outer:?} has other batches than {shape:?}").into());
     }
     let mut rows = rows(tuples, inner)?;
     // Each batch has rows of its own.
@@ -91,7 +91,7 @@ fn reduction<B: Backend>(call: &Call<'_, B>) -> Outcome<Reduction<B>> {
         Some("mul") => Reduction::Combined(|a, b| a.times(b)),
         Some("max") => Reduction::Combined(|a, b| a.extreme(b, true)),
         Some("min") => Reduction::Combined(|a, b| a.extreme(b, false)),
-        Some(other) => return Err(format!("there is no reduction `{other}`")),
+        Some(other) => return Err(format!("there is no reduction `{other}`").into()),
     })
 }
 
@@ -110,7 +110,7 @@ type Combine<B> = fn(&Item<B>, &Item<B>) -> Outcome<Item<B>>;
 fn check_updates<B: Backend>(updates: &Item<B>, shape: &[usize]) -> Outcome<()> {
     match updates.shape() {
         found if found == shape => Ok(()),
-        found => Err(format!("expected elements of {shape:?}, found {found:?}")),
+        found => Err(format!("expected elements of {shape:?}, found {found:?}").into()),
     }
 }
 
@@ -119,7 +119,7 @@ fn scatter_nd<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (shape, outer) = (x.shape(), tuples.shape());
     let length = outer.last().copied().ok_or("expected tuples of numbers")?;
     let (Some(inner), Some(width)) = (shape.get(..length), shape.get(length..)) else {
-        return Err(format!("{shape:?} has no {length} extents"));
+        return Err(format!("{shape:?} has no {length} extents").into());
     };
     let front = outer.get(..outer.len() - 1).unwrap_or_default();
     check_updates(updates, &[front, width].concat())?;
@@ -135,7 +135,7 @@ fn scatter_elements<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let at = axis(call.int("axis", 0), shape.len())?;
     check_inside(&over, &shape, at)?;
     check_updates(updates, &over)?;
-    let along = places(numbers, shape.get(at).copied().unwrap_or(0))?;
+    let along = places(numbers, extent(&shape, at)?)?;
     let (steps, own) = (steps(&shape), steps(&over));
     let target = |(place, along): (usize, &i64)| {
         let parts = steps.iter().zip(own.iter().zip(&over)).enumerate();
@@ -158,7 +158,7 @@ fn scatter_elements<B: Backend>(call: &Call<'_, B>) -> One<B> {
 fn check_rows(targets: &[i64], rows: usize) -> Outcome<()> {
     match targets.iter().find(|target| !(0..long(rows)).contains(target)) {
         None => Ok(()),
-        Some(target) => Err(format!("there is no row {target}")),
+        Some(target) => Err(format!("there is no row {target}").into()),
     }
 }
 
@@ -169,7 +169,7 @@ fn put<B: Backend>(
     updates: Item<B>,
     reduction: Reduction<B>,
 ) -> Outcome<Item<B>> {
-    let rows = table.shape().first().copied().unwrap_or(0);
+    let rows = extent(&table.shape(), 0)?;
     if targets.is_empty() || table.shape().contains(&0) {
         return Ok(table);
     }

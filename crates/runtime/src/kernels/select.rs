@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use burn_backend::Backend;
 
 use super::tensor::{bounded, long};
-use super::{Call, Run, axis, count};
+use super::{Call, Run, axis, count, extent};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -37,7 +37,7 @@ fn compress<B: Backend>(call: &Call<'_, B>) -> One<B> {
             (x, at)
         }
     };
-    let dim = x.shape().get(at).copied().unwrap_or(0);
+    let dim = extent(&x.shape(), at)?;
     let numbers = numbers_of(mask.get(..dim.min(mask.len())).unwrap_or_default());
     Ok(vec![x.selected(at, &numbers)?])
 }
@@ -66,9 +66,9 @@ fn top_k<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let shape = x.shape();
     let at = axis(call.int("axis", -1), shape.len())?;
     let k = call.longs(1)?.and_then(|k| k.first().copied()).ok_or("it has no number")?;
-    let (k, dim) = (count(k)?, shape.get(at).copied().unwrap_or(0));
+    let (k, dim) = (count(k)?, extent(&shape, at)?);
     if k > dim {
-        return Err(format!("expected at most {dim} elements, found {k}"));
+        return Err(format!("expected at most {dim} elements, found {k}").into());
     }
     let greatest = call.int("largest", 1) != 0;
     // [before, axis, behind]
@@ -150,7 +150,7 @@ fn unique<B: Backend>(call: &Call<'_, B>) -> One<B> {
         at => (x.clone(), axis(at, shape.len())?),
     };
     let shape = x.shape();
-    let dim = shape.get(at).copied().unwrap_or(0);
+    let dim = extent(&shape, at)?;
     let behind: usize = shape.get(at + 1..).unwrap_or_default().iter().product();
     let width = whole.checked_div(dim).unwrap_or(0);
     let keys = Keys::of(&x)?;

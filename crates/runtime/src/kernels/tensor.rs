@@ -37,7 +37,7 @@ pub(super) fn common(a: &[usize], b: &[usize]) -> Outcome<Vec<usize>> {
         (one, other) if one == other => Ok(one),
         (1, other) => Ok(other),
         (one, 1) => Ok(one),
-        _ => Err(format!("{a:?} and {b:?} do not fit each other")),
+        _ => Err(format!("{a:?} and {b:?} do not fit each other").into()),
     };
     let dims: Vec<usize> = (0..rank).map(dim).collect::<Outcome<_>>()?;
     bounded(&dims)?;
@@ -77,7 +77,7 @@ impl<B: Backend> Item<B> {
 pub(super) fn alike<B: Backend>(a: &Item<B>, b: &Item<B>) -> Outcome<()> {
     match (a.dtype()?, b.dtype()?) {
         (a, b) if a == b => Ok(()),
-        (a, b) => Err(format!("{a} and {b} are not of one type")),
+        (a, b) => Err(format!("{a} and {b} are not of one type").into()),
     }
 }
 
@@ -145,7 +145,7 @@ impl<B: Backend> Item<B> {
     pub(super) fn fitted(self, shape: &[usize]) -> Outcome<Self> {
         match common(&self.shape(), shape)? == shape {
             true => Ok(self.expanded(shape)),
-            false => Err(format!("{:?} does not fit {shape:?}", self.shape())),
+            false => Err(format!("{:?} does not fit {shape:?}", self.shape()).into()),
         }
     }
 
@@ -200,7 +200,7 @@ impl<B: Backend> Item<B> {
             }
         }
         Ok(match items.first() {
-            None => return Err("it has no inputs".to_owned()),
+            None => return Err("it has no inputs".into()),
             Some(Self::Float(_)) => {
                 let parts = items.iter().map(Self::float).collect::<Outcome<_>>()?;
                 Self::Float(B::float_cat(parts, axis))
@@ -231,7 +231,7 @@ pub(super) fn bounded(dims: &[usize]) -> Outcome<usize> {
     let whole = some.into_iter().try_fold(1_usize, |all, dim| all.checked_mul(*dim));
     match whole.filter(|all| *all <= MOST_ELEMENTS) {
         Some(whole) => Ok(if dims.contains(&0) { 0 } else { whole }),
-        None => Err(format!("{dims:?} is more than {MOST_ELEMENTS} elements")),
+        None => Err(format!("{dims:?} is more than {MOST_ELEMENTS} elements").into()),
     }
 }
 

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use burn_flex::Flex;
 use lodstone_formats::{OpenOptions, onnx};
 use lodstone_model::{DType, Model, Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::{newest_opset, operators, upgrade};
 use lodstone_store::{Blob, Location};
@@ -61,7 +62,7 @@ pub(super) fn open(path: &Path) -> Model {
 }
 
 /// Computes one operator after the other, and compares what comes out.
-fn run(mut model: Model) -> Result<(), String> {
+fn run(mut model: Model) -> Result<(), Finding> {
     let newest = newest_opset("").expect("known");
     upgrade(&mut model, newest).map_err(|error| error.to_string())?;
     let mut values: HashMap<String, Item<Flex>> = HashMap::new();
@@ -88,7 +89,7 @@ fn run(mut model: Model) -> Result<(), String> {
     Ok(())
 }
 
-fn compute(op: &Op, opset: i64, values: &mut HashMap<String, Item<Flex>>) -> Result<(), String> {
+fn compute(op: &Op, opset: i64, values: &mut HashMap<String, Item<Flex>>) -> Result<(), Finding> {
     let inputs: Vec<Option<Item<Flex>>> =
         op.input("").iter().map(|name| values.get(name).cloned()).collect();
     let tensors = inputs.iter().map(|item| item.clone().map(Item::leave).transpose());
@@ -103,10 +104,10 @@ fn compute(op: &Op, opset: i64, values: &mut HashMap<String, Item<Flex>>) -> Res
     Ok(())
 }
 
-fn compare(found: &Tensor, expected: &Tensor) -> Result<(), String> {
+fn compare(found: &Tensor, expected: &Tensor) -> Result<(), Finding> {
     if (found.dtype, &found.shape) != (expected.dtype, &expected.shape) {
         let show = |tensor: &Tensor| format!("{} {:?}", tensor.dtype, tensor.shape);
-        return Err(format!("{}, expected {}", show(found), show(expected)));
+        return Err(format!("{}, expected {}", show(found), show(expected)).into());
     }
     let (relative, absolute) = match expected.dtype {
         DType::Float16 | DType::BFloat16 => (1e-2, 1e-3),
@@ -122,10 +123,10 @@ fn compare(found: &Tensor, expected: &Tensor) -> Result<(), String> {
         let same = *found == expected || (found.is_nan() && expected.is_nan());
         let near = (found - expected).abs() <= absolute + relative * expected.abs();
         if !(same || near && expected.is_finite()) {
-            return Err(format!("element {place} is {found}, expected {expected}"));
+            return Err(format!("element {place} is {found}, expected {expected}").into());
         }
     }
-    if exact { Err("the bytes differ".to_owned()) } else { Ok(()) }
+    if exact { Err("the bytes differ".into()) } else { Ok(()) }
 }
 
 /// How many cases were computed as recorded.
@@ -150,11 +151,13 @@ fn check(directory: &Path, is_whole: bool) -> usize {
         }
         let known = model.parameters.iter().all(|found| burn_type(found.tensor.dtype).is_ok());
         let made = catch_unwind(AssertUnwindSafe(|| run(model)));
-        let made = made.unwrap_or_else(|_| Err("it panics".to_owned()));
+        let made = made.unwrap_or_else(|_| Err("it panics".into()));
         met.insert(name.clone());
         match (made, wrong.contains_key(&name) || !known) {
             (Ok(()), false) => right += 1,
-            (Err(what), true) if what.ends_with("panics") => told.push(format!("{name}: {what}")),
+            (Err(what), true) if what.message.ends_with("panics") => {
+                told.push(format!("{name}: {what}"))
+            }
             (Err(_), true) => {}
             (Ok(()), true) => told.push(format!("{name} is right, and in wrong.tsv")),
             (Err(what), false) => told.push(format!("{name}: {what}")),

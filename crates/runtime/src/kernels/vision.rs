@@ -1,9 +1,10 @@
 //! Images by places that are computed: sampled on grids, pooled in regions; and boxes that are chosen.
 
 use burn_backend::Backend;
+use lodstone_schema::Finding;
 
 use super::tensor::{bounded, elements, long, whole};
-use super::{Call, Run, count};
+use super::{Call, Run, count, extent};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -28,7 +29,7 @@ fn table<B: Backend>(x: &Item<B>) -> Outcome<Item<B>> {
     let shape = x.shape();
     let mut order: Vec<usize> = (0..shape.len()).filter(|at| *at != 1).collect();
     order.push(1);
-    let channels = shape.get(1).copied().unwrap_or(0);
+    let channels = extent(&shape, 1)?;
     let rows = bounded(&shape)?.checked_div(channels).unwrap_or(0);
     Ok(x.clone().permuted(&order).reshaped(vec![rows, channels]))
 }
@@ -129,14 +130,14 @@ fn grid_sample<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let ([examples, channels, dims @ ..], [_, steps_to @ .., _]) =
         (shape.as_slice(), grid.as_slice())
     else {
-        return Err("expected examples and channels".to_owned());
+        return Err("expected examples and channels".into());
     };
     let over = [&[*examples, *channels], steps_to].concat();
     if bounded(&over)? == 0 {
         return Ok(vec![Item::filled(0.0, x.kind()?, &over)?]);
     }
     if shape.contains(&0) {
-        return Err(format!("{shape:?} has nothing to sample"));
+        return Err(format!("{shape:?} has nothing to sample").into());
     }
     let mode = match call.text("mode").as_deref() {
         Some("nearest") => "nearest",
@@ -151,7 +152,7 @@ fn grid_sample<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let mut taps: Taps = Vec::new();
     for (point, numbers) in places.to_doubles()?.chunks_exact(rank.max(1)).enumerate() {
         if numbers.iter().any(|number| !number.is_finite()) {
-            return Err("a place is no number".to_owned());
+            return Err("a place is no number".into());
         }
         // Extents are told from the last one on.
         let mut corners = vec![(Some(0), 1.0)];
@@ -206,7 +207,7 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (x, regions) = (call.input(0)?, call.input(1)?);
     let shape = x.shape();
     let [examples, channels, rows, columns] = *shape.as_slice() else {
-        return Err(format!("expected images, found {shape:?}"));
+        return Err(format!("expected images, found {shape:?}").into());
     };
     let number = |name: &str| count(call.int(name, 1));
     let (high, wide) = (number("output_height")?, number("output_width")?);
@@ -216,22 +217,22 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let aligned =
         call.text("coordinate_transformation_mode").as_deref() != Some("output_half_pixel");
     let moved = if aligned { 0.5 } else { 0.0 };
-    let images = call.longs(2)?.unwrap_or_default();
+    let images = call.list(2)?;
     let boxes = regions.to_doubles()?;
     let cells = bounded(&[images.len(), high, wide])?;
     bounded(&[cells, channels])?;
     if shape.contains(&0) || boxes.len() != 4 * images.len() {
-        return Err("expected images and a box for each region".to_owned());
+        return Err("expected images and a box for each region".into());
     }
     if cells == 0 {
         return Ok(vec![Item::filled(0.0, x.kind()?, &[images.len(), channels, high, wide])?]);
     }
     let mut grouped: Vec<Vec<[(usize, f64); 4]>> = Vec::with_capacity(cells);
-    for (region, number) in boxes.chunks_exact(4).zip(&images) {
+    for (region, number) in boxes.as_chunks::<4>().0.iter().zip(&images) {
         let image = count(*number)?;
-        let [left, top, right, bottom] = *region else { continue };
+        let [left, top, right, bottom] = *region;
         if image >= examples || region.iter().any(|side| !side.is_finite()) {
-            return Err(format!("there is no region {region:?} of image {image}"));
+            return Err(format!("there is no region {region:?} of image {image}").into());
         }
         let [left, top, right, bottom] = [left, top, right, bottom].map(|at| at * scale - moved);
         let least = if aligned { f64::NEG_INFINITY } else { 1.0 };
@@ -243,7 +244,7 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
         };
         let (down, aside) = (samples(cell_high), samples(cell_wide));
         if bounded(&[down, aside, cells])? > MOST_SAMPLES {
-            return Err(format!("region {region:?} has too many samples"));
+            return Err(format!("region {region:?} has too many samples").into());
         }
         for cell in 0..high * wide {
             let (row, column) = ((cell / wide) as f64, (cell % wide) as f64);
@@ -292,32 +293,36 @@ fn roi_align<B: Backend>(call: &Call<'_, B>) -> One<B> {
 /// For each class of each example the best boxes that do not lie over better ones.
 fn choose_boxes<B: Backend>(call: &Call<'_, B>) -> One<B> {
     let (boxes, scores) = (call.input(0)?, call.input(1)?);
-    let [_, classes, many] = *scores.shape().as_slice() else {
-        return Err(format!("expected scores of classes, found {:?}", scores.shape()));
+    let [examples, classes, many] = *scores.shape().as_slice() else {
+        return Err(format!("expected scores of classes, found {:?}", scores.shape()).into());
     };
+    if boxes.shape() != [examples, many, 4] {
+        let (boxes, scores) = (boxes.shape(), scores.shape());
+        return Err(format!("{boxes:?} are not the boxes of scores {scores:?}").into());
+    }
     let most = call.longs(2)?.and_then(|one| one.first().copied()).unwrap_or(0);
     let most = count(most.max(0))?.min(many);
     let number = |at: usize| {
         let list = call.optional(at).map(Item::to_doubles).transpose()?;
-        Ok::<_, String>(list.and_then(|list| list.first().copied()))
+        Ok::<_, Finding>(list.and_then(|list| list.first().copied()))
     };
     let (overlap, least) = (number(3)?.unwrap_or(0.0), number(4)?);
     let centred = call.int("center_point_box", 0) != 0;
-    let sides = |corner: &[f64]| match *corner {
+    let sides = |corner: &[f64; 4]| match *corner {
         [x, y, wide, high] if centred => {
             [y - high / 2.0, x - wide / 2.0, y + high / 2.0, x + wide / 2.0]
         }
         [top, left, bottom, right] => {
             [top.min(bottom), left.min(right), top.max(bottom), left.max(right)]
         }
-        _ => [0.0; 4],
     };
-    let boxes: Vec<[f64; 4]> = boxes.to_doubles()?.chunks_exact(4).map(sides).collect();
+    let boxes: Vec<[f64; 4]> = boxes.to_doubles()?.as_chunks().0.iter().map(sides).collect();
     let scores = scores.to_doubles()?;
     let mut chosen: Vec<i64> = Vec::new();
     for (line, scores) in scores.chunks_exact(many.max(1)).enumerate() {
         let (example, class) = (line / classes.max(1), line % classes.max(1));
-        let boxes = boxes.get(example * many..(example + 1) * many).unwrap_or_default();
+        let boxes = boxes.get(example * many..(example + 1) * many);
+        let boxes = boxes.ok_or_else(|| Finding::internal("scores without boxes"))?;
         let mut order: Vec<(f64, usize)> = scores
             .iter()
             .copied()

@@ -5,7 +5,7 @@ use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 use burn_backend::tensor::FloatTensor;
 
 use super::tensor::{MOST_ELEMENTS, bounded};
-use super::{Call, Run, count};
+use super::{Call, Run, count, extent};
 use crate::item::{Item, Outcome};
 
 type One<B> = Outcome<Vec<Item<B>>>;
@@ -65,11 +65,11 @@ impl Windows {
         let all = size.iter().chain(&strides).chain(&dilations).chain(dims);
         let sides = pads.iter().flat_map(|(begin, end)| [begin, end]);
         if all.chain(sides).any(|one| *one > MOST_ELEMENTS) {
-            return Err(format!("windows of {size:?} over {dims:?} are too large"));
+            return Err(format!("windows of {size:?} over {dims:?} are too large").into());
         }
         let fits = strides.len() == extents && dilations.len() == extents && dims.len() == extents;
         if !fits || strides.contains(&0) || dilations.contains(&0) || size.contains(&0) {
-            return Err("expected a step and a distance above 0 for each extent".to_owned());
+            return Err("expected a step and a distance above 0 for each extent".into());
         }
         Ok(Self { size: size.to_vec(), strides, dilations, pads })
     }
@@ -82,11 +82,11 @@ impl Windows {
 
 /// So many numbers, as an array.
 fn fixed<T: Copy, const N: usize>(values: &[T]) -> Outcome<[T; N]> {
-    values.try_into().map_err(|_| format!("expected {N} extents, found {}", values.len()))
+    values.try_into().map_err(|_| format!("expected {N} extents, found {}", values.len()).into())
 }
 
 pub(super) fn spatial(shape: &[usize]) -> Outcome<&[usize]> {
-    shape.get(2..).ok_or_else(|| "expected examples and channels".to_owned())
+    shape.get(2..).ok_or_else(|| "expected examples and channels".into())
 }
 
 fn conv<B: Backend>(call: &Call<'_, B>) -> One<B> {
@@ -110,7 +110,9 @@ fn conv<B: Backend>(call: &Call<'_, B>) -> One<B> {
         1 => B::conv1d(x, filter, bias, options(&windows, groups)?),
         2 => B::conv2d(x, filter, bias, options(&windows, groups)?),
         3 => B::conv3d(x, filter, bias, options(&windows, groups)?),
-        other => return Err(format!("expected 1 to 3 extents to convolve over, found {other}")),
+        other => {
+            return Err(format!("expected 1 to 3 extents to convolve over, found {other}").into());
+        }
     };
     Ok(vec![Item::Float(y)])
 }
@@ -143,14 +145,16 @@ fn conv_transpose<B: Backend>(call: &Call<'_, B>) -> One<B> {
         1 => B::conv_transpose1d(x, filter, bias.clone(), options(&windows, groups)?),
         2 => B::conv_transpose2d(x, filter, bias.clone(), options(&windows, groups)?),
         3 => B::conv_transpose3d(x, filter, bias.clone(), options(&windows, groups)?),
-        other => return Err(format!("expected 1 to 3 extents to convolve over, found {other}")),
+        other => {
+            return Err(format!("expected 1 to 3 extents to convolve over, found {other}").into());
+        }
     };
     let mut y = Item::<B>::Float(y);
     for (at, ((begin, end), more)) in (2..).zip(windows.pads.iter().zip(&more)) {
-        let dim = y.shape().get(at).copied().unwrap_or(0);
+        let dim = extent(&y.shape(), at)?;
         let end = end.saturating_sub(*more);
         if begin + end > dim {
-            return Err("more is cut off than there is".to_owned());
+            return Err("more is cut off than there is".into());
         }
         let extra = more.saturating_sub(windows.pads.get(at - 2).map_or(0, |pad| pad.1));
         y = y.narrowed(at, *begin, dim - end);
@@ -191,11 +195,11 @@ impl Windows {
     /// Whether a convolution gives a tensor that can be made.
     fn check(&self, shape: &[usize], filter: &[usize], groups: usize) -> Outcome<()> {
         let ([examples, channels, dims @ ..], [results, each, ..]) = (shape, filter) else {
-            return Err("expected examples and channels".to_owned());
+            return Err("expected examples and channels".into());
         };
         let fits = each.checked_mul(groups) == Some(*channels) && results.is_multiple_of(groups);
         if groups == 0 || !fits || shape.contains(&0) || filter.contains(&0) {
-            return Err(format!("{filter:?} in {groups} groups do not go over {shape:?}"));
+            return Err(format!("{filter:?} in {groups} groups do not go over {shape:?}").into());
         }
         let mut whole = vec![*examples, *results];
         for (((dim, pad), reach), stride) in
@@ -256,10 +260,10 @@ impl Windows {
         more: &[usize],
     ) -> Outcome<()> {
         let (Some(examples), Some(channels)) = (shape.first(), filter.get(1)) else {
-            return Err("expected examples and channels".to_owned());
+            return Err("expected examples and channels".into());
         };
         if groups == 0 || shape.contains(&0) || filter.contains(&0) {
-            return Err(format!("{shape:?} in {groups} groups has nothing to convolve"));
+            return Err(format!("{shape:?} in {groups} groups has nothing to convolve").into());
         }
         let mut whole = vec![*examples, channels.saturating_mul(groups)];
         let sides = shape.iter().skip(2).zip(&self.strides).zip(self.reach()).zip(more);

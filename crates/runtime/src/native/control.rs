@@ -40,7 +40,7 @@ fn feed(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
 
 fn assign(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let value = frame.value(input(step, "X")?)?.clone();
-    frame.set(output(step, "Out")?, value);
+    frame.set(output(step, "Out")?, value)?;
     Ok(())
 }
 
@@ -49,7 +49,7 @@ fn select_input(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let chosen = step.inputs("X").get(number).copied().flatten();
     let chosen = chosen.ok_or_else(|| format!("expected one of its `X`, found {number}"))?;
     let value = frame.value(chosen)?.clone();
-    frame.set(output(step, "Out")?, value);
+    frame.set(output(step, "Out")?, value)?;
     Ok(())
 }
 
@@ -59,7 +59,7 @@ fn select_output(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let chosen = step.outputs("Out").get(number).copied().flatten();
     let chosen = chosen.ok_or_else(|| format!("expected one of its `Out`, found {number}"))?;
     let value = frame.value(input(step, "X")?)?.clone();
-    frame.set(chosen, value);
+    frame.set(chosen, value)?;
     Ok(())
 }
 
@@ -81,7 +81,7 @@ fn increment(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         _ => 1.0,
     };
     let tensor = frame.tensor(from)?;
-    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+    let bytes = tensor.data.bytes()?;
     #[expect(clippy::cast_possible_truncation, reason = "a step of integers is a whole number")]
     let more = match (tensor.dtype, &*bytes) {
         (DType::Int32, &[a, b, c, d]) => {
@@ -101,7 +101,7 @@ fn increment(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         }
     };
     let made = Tensor::dense(tensor.dtype, tensor.shape.clone(), Blob::memory(more));
-    frame.set(to, Value::Tensor(made));
+    frame.set(to, Value::Tensor(made))?;
     Ok(())
 }
 
@@ -109,7 +109,7 @@ fn write_to_array(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let place = index(frame, input(step, "I")?)?;
     let tensor = frame.tensor(input(step, "X")?)?.clone();
     let slot = output(step, "Out")?;
-    let mut array = match frame.take(slot) {
+    let mut array = match frame.take(slot)? {
         Some(Value::Array(array)) => array,
         None => Vec::new(),
         Some(other) => return Err(format!("expected an array, found {}", other.kind()).into()),
@@ -120,7 +120,7 @@ fn write_to_array(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     if let Some(member) = array.get_mut(place) {
         *member = Some(tensor);
     }
-    frame.set(slot, Value::Array(array));
+    frame.set(slot, Value::Array(array))?;
     Ok(())
 }
 
@@ -137,7 +137,7 @@ fn read_from_array(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     };
     let (out, missing) = (output(step, "Out")?, format!("the array has no member {place}"));
     match (tensor, written) {
-        (Some(tensor), _) => frame.set(out, Value::Tensor(tensor)),
+        (Some(tensor), _) => frame.set(out, Value::Tensor(tensor))?,
         (None, Some(written)) => frame.make(out, zeros_like(frame.tensor(written)?)?)?,
         (None, None) => return Err(missing.into()),
     }
@@ -150,6 +150,6 @@ fn array_length(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
         other => return Err(format!("expected an array, found {}", other.kind()).into()),
     };
     let tensor = Tensor::dense(DType::Int64, vec![1], Blob::memory(length.to_le_bytes().to_vec()));
-    frame.set(output(step, "Out")?, Value::Tensor(tensor));
+    frame.set(output(step, "Out")?, Value::Tensor(tensor))?;
     Ok(())
 }

@@ -37,7 +37,7 @@ fn flag(op: &Op, name: &str) -> bool {
 
 /// The elements of a tensor if some of them are no numbers.
 fn odd(frame: &Frame<'_>, tensor: &Tensor) -> Outcome<Option<Vec<f64>>> {
-    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+    let bytes = tensor.data.bytes()?;
     let is_odd = match tensor.dtype {
         DType::Float32 => bytes.as_chunks().0.iter().any(|it| f32::from_le_bytes(*it).is_nan()),
         DType::Float64 => bytes.as_chunks().0.iter().any(|it| f64::from_le_bytes(*it).is_nan()),

@@ -8,7 +8,7 @@ use lodstone_store::Blob;
 
 use super::{Outcome, Run, flag, input, output};
 use crate::plan::{Slot, Step};
-use crate::run::{Failure, Frame};
+use crate::run::Frame;
 
 pub(super) fn of(kind: &str) -> Option<Run> {
     Some(match kind {
@@ -37,7 +37,7 @@ fn as_half(frame: &Frame<'_>, tensor: &Tensor) -> Outcome<Tensor> {
         return Ok(tensor.clone());
     }
     frame.reserve(tensor.nbytes() / 2)?;
-    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+    let bytes = tensor.data.bytes()?;
     let (numbers, _) = bytes.as_chunks::<4>();
     let halves = numbers.iter().flat_map(|four| half_of(f32::from_le_bytes(*four)).to_le_bytes());
     let data = Blob::memory(halves.collect::<Vec<u8>>());
@@ -87,10 +87,6 @@ fn check(frame: &Frame<'_>, slot: Slot, tensor: &Tensor, path: &str) -> Outcome 
     Err(format!("`{path}` has {found} where the program has `{name}`, {wanted}").into())
 }
 
-fn told(error: lodstone_formats::Error) -> Failure {
-    Failure::Here(error.to_string())
-}
-
 fn expected(frame: &Frame<'_>, slot: Slot) -> Expect {
     frame.plan.vars.get(slot).map_or(Expect::Anything, |var| var.expect)
 }
@@ -123,7 +119,7 @@ fn put(frame: &mut Frame<'_>, op: &Op, slot: Slot, tensor: Tensor, path: &str) -
         tensor
     };
     frame.reserve(tensor.nbytes())?;
-    let bytes = tensor.data.read().map_err(|error| error.to_string())?;
+    let bytes = tensor.data.read()?;
     tensor.data = Blob::memory(bytes);
     Ok(frame.make(slot, tensor)?)
 }
@@ -145,9 +141,9 @@ fn load(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let blob = frame.files.open(&path)?;
     let limits = Limits::default();
     let tensor = if merged {
-        stream::read_record(&blob, position, &limits).map_err(told)?
+        stream::read_record(&blob, position, &limits)?
     } else {
-        let (_, records) = stream::read(&blob, &[expected(frame, slot)], &limits).map_err(told)?;
+        let (_, records) = stream::read(&blob, &[expected(frame, slot)], &limits)?;
         let count = records.len();
         let mut records = records.into_iter();
         match (records.next(), records.next()) {
@@ -169,7 +165,7 @@ fn load_combine(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         None => {
             let expects: Vec<Expect> = slots.iter().map(|slot| expected(frame, *slot)).collect();
             let blob = frame.files.open(&path)?;
-            stream::read(&blob, &expects, &Limits::default()).map_err(told)?.1
+            stream::read(&blob, &expects, &Limits::default())?.1
         }
     };
     // All of them first: nothing is changed by a file of another program.

@@ -46,7 +46,7 @@ fn cast(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
 /// The bits of elements as numbers of single precision.
 fn singles(tensor: &Tensor) -> Outcome<std::vec::IntoIter<u32>> {
     let bits: Vec<u32> = if tensor.dtype == DType::Float16 {
-        let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+        let bytes = tensor.data.bytes()?;
         bytes.as_chunks().0.iter().map(|half| widened(u16::from_le_bytes(*half))).collect()
     } else {
         let data = converted(Item::<Flex>::enter(tensor)?, BurnType::F32)?.into_data()?;

@@ -12,11 +12,12 @@ use std::sync::Arc;
 
 use lodstone_model::{AttributeValue, Kind, Op};
 use lodstone_schema::paddle::gradient_of;
+use lodstone_schema::{Code, Finding};
 
 use super::sums::{total, zeros_like_value};
 use super::{Outcome, Run, flag, input, output};
 use crate::plan::{Slot, Step};
-use crate::run::{Failure, Frame};
+use crate::run::Frame;
 use crate::value::{Round, Rounds, Value};
 
 /// Most times that a loop goes round.
@@ -53,13 +54,13 @@ fn keep(frame: &Frame<'_>, rounds: &mut Rounds, values: Vec<(Slot, Value)>) -> O
 fn run_while(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let condition = input(step, "Condition")?;
     let left = left(frame, step, "StepScopes").filter(|_| !flag(op, "is_test", false));
-    let changed = if left.is_some() { changed(frame, step) } else { Vec::new() };
+    let changed = if left.is_some() { changed(frame, step)? } else { Vec::new() };
     let mut rounds = Rounds::default();
     for _ in 0..MOST_ROUNDS {
         frame.files.check_cancelled()?;
         if !frame.is_true(condition)? {
             if let Some(left) = left {
-                frame.set(left, Value::Rounds(rounds));
+                frame.set(left, Value::Rounds(rounds))?;
             }
             return Ok(());
         }
@@ -76,14 +77,14 @@ fn run_while(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             keep(frame, &mut rounds, values)?;
         }
     }
-    Err(Failure::Here(format!("it goes round more than {MOST_ROUNDS} times")))
+    let wrong = format!("it goes round more than {MOST_ROUNDS} times");
+    Err(Finding::new(Code::Limit, wrong).into())
 }
 
 /// What a loop reads and writes, without what an operator of its block changes in place: that is changed back by its
 /// gradient, as a counter is.
-fn changed(frame: &Frame<'_>, step: &Step) -> Vec<Slot> {
-    let block = step.block.and_then(|block| frame.plan.blocks.get(block));
-    let steps = block.map_or(&[][..], |block| &block.steps);
+fn changed(frame: &Frame<'_>, step: &Step) -> Outcome<Vec<Slot>> {
+    let steps = &frame.plan.block_of(step.block.ok_or("it has no block")?)?.steps;
     let in_place = |slot: &Slot| {
         steps.iter().any(|step| {
             step.reads().any(|read| read == *slot) && step.writes().any(|written| written == *slot)
@@ -91,7 +92,7 @@ fn changed(frame: &Frame<'_>, step: &Step) -> Vec<Slot> {
     };
     let written = step.outputs("Out");
     let read = step.inputs("X").iter().copied().flatten();
-    read.filter(|slot| written.contains(&Some(*slot)) && !in_place(slot)).collect()
+    Ok(read.filter(|slot| written.contains(&Some(*slot)) && !in_place(slot)).collect())
 }
 
 /// A gradient outside of a block, and the variable that it is inside.
@@ -141,7 +142,7 @@ fn while_gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         if frame.value(link.outside).is_err()
             && let Some(zeros) = zeros_for(frame, link)?
         {
-            frame.set(link.outside, zeros);
+            frame.set(link.outside, zeros)?;
         }
     }
     let goes_on = |link: &Link| told.iter().any(|told| told.outside == link.outside);
@@ -151,7 +152,7 @@ fn while_gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             return Err(format!("its block has no `{name}` of its own to add up").into());
         }
         // What is added up begins anew, whatever another loop has left there.
-        frame.clear(link.outside);
+        frame.clear(link.outside)?;
     }
     for round in rounds.0.iter().rev() {
         frame.files.check_cancelled()?;
@@ -168,7 +169,7 @@ fn while_gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
                 Ok(before) if !goes_on(link) => total(frame, &[before, &made])?,
                 _ => made,
             };
-            frame.set(link.outside, sum);
+            frame.set(link.outside, sum)?;
         }
     }
     put_zeros(frame, &asked)
@@ -192,20 +193,20 @@ fn inside(
 ) -> Outcome<Vec<(Slot, Value)>> {
     let mut before = Vec::with_capacity(round.values.len());
     for (slot, value) in &round.values {
-        before.push((*slot, frame.take(*slot)));
-        frame.fill(*slot, value.clone());
+        before.push((*slot, frame.take(*slot)?));
+        frame.fill(*slot, value.clone())?;
     }
     for (slot, value) in given {
         match value {
-            Some(value) => frame.set(slot, value),
-            None => frame.clear(slot),
+            Some(value) => frame.set(slot, value)?,
+            None => frame.clear(slot)?,
         }
     }
     let own = frame.inner(step)?;
     for (slot, value) in before {
         match value {
-            Some(value) => frame.fill(slot, value),
-            None => frame.clear(slot),
+            Some(value) => frame.fill(slot, value)?,
+            None => frame.clear(slot)?,
         }
     }
     Ok(own)
@@ -223,7 +224,7 @@ fn put_zeros(frame: &mut Frame<'_>, asked: &[Link]) -> Outcome {
         if frame.value(link.outside).is_err()
             && let Some(zeros) = zeros_for(frame, link)?
         {
-            frame.set(link.outside, zeros);
+            frame.set(link.outside, zeros)?;
         }
     }
     Ok(())
@@ -247,7 +248,7 @@ fn conditional_block(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     if let Some(left) = left(frame, step, "Scope") {
         let mut rounds = Rounds::default();
         keep(frame, &mut rounds, own)?;
-        frame.set(left, Value::Rounds(rounds));
+        frame.set(left, Value::Rounds(rounds))?;
     }
     Ok(())
 }
@@ -265,8 +266,8 @@ fn conditional_gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome 
     };
     for link in &asked {
         match own.iter().find(|(slot, _)| *slot == link.inside) {
-            Some((_, value)) => frame.set(link.outside, value.clone()),
-            None => frame.clear(link.outside),
+            Some((_, value)) => frame.set(link.outside, value.clone())?,
+            None => frame.clear(link.outside)?,
         }
     }
     put_zeros(frame, &asked)

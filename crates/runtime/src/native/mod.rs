@@ -21,6 +21,7 @@ pub use random::{RANDOM_STATE, draws};
 
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::{Finding, Operand};
 
 use crate::plan::{Slot, Step};
 use crate::run::{Failure, Frame};
@@ -65,13 +66,16 @@ pub(crate) fn of_odd(kind: &str, op: &Op) -> Option<TryRun> {
 /// The variable of an input slot.
 fn input(step: &Step, slot: &str) -> Outcome<Slot> {
     let found = step.inputs(slot).first().copied().flatten();
-    found.ok_or_else(|| Failure::Here(format!("it has no `{slot}`")))
+    found.ok_or_else(|| Finding::from(format!("it has no `{slot}`")).about_slot(slot).into())
 }
 
 /// The variable of an output slot.
 fn output(step: &Step, slot: &str) -> Outcome<Slot> {
     let found = step.outputs(slot).first().copied().flatten();
-    found.ok_or_else(|| Failure::Here(format!("it writes no `{slot}`")))
+    found.ok_or_else(|| {
+        let wrong = Finding::from(format!("it writes no `{slot}`"));
+        wrong.about(Operand::Output(slot.to_owned(), 0)).into()
+    })
 }
 
 /// The integer that a variable of one element is.

@@ -5,6 +5,7 @@
 //! variable of the scope. PaddlePaddle's own numbers are others.
 
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_schema::paddle::codes;
 use lodstone_store::Blob;
 
@@ -49,17 +50,25 @@ pub(crate) struct Random {
 
 impl Random {
     /// That of a scope.
-    pub(crate) fn of(scope: &Scope) -> Self {
-        let told = scope.tensor(RANDOM_STATE).and_then(Self::told);
-        told.unwrap_or(Self { seed: 0, counter: 0 })
+    ///
+    /// # Errors
+    /// If the variable of the scope is no state.
+    pub(crate) fn of(scope: &Scope) -> Result<Self, Finding> {
+        let told = scope.get(RANDOM_STATE).map(|value| Self::told(value.tensor()?)).transpose()?;
+        Ok(told.unwrap_or(Self { seed: 0, counter: 0 }))
     }
 
-    /// What a tensor says, if it is a state.
-    pub(crate) fn told(tensor: &Tensor) -> Option<Self> {
-        let bytes = tensor.data.bytes().ok()?;
-        let (seed, counter) = bytes.split_at_checked(8)?;
-        let long = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_le_bytes);
-        Some(Self { seed: long(seed)?, counter: long(counter)? })
+    /// The state that a tensor holds.
+    ///
+    /// # Errors
+    /// If it is not two integers.
+    pub(crate) fn told(tensor: &Tensor) -> Result<Self, Finding> {
+        let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+        let ([seed, counter], []) = bytes.as_chunks() else {
+            let found = format!("{}{:?}", tensor.dtype, tensor.shape);
+            return Err(format!("expected the state of random numbers, found {found}").into());
+        };
+        Ok(Self { seed: u64::from_le_bytes(*seed), counter: u64::from_le_bytes(*counter) })
     }
 
     /// The state as a tensor.
@@ -69,10 +78,11 @@ impl Random {
     }
 
     /// Keeps the state in a scope, if anything was drawn.
-    pub(crate) fn keep(self, scope: &mut Scope) {
-        if self != Self::of(scope) {
+    pub(crate) fn keep(self, scope: &mut Scope) -> Result<(), Finding> {
+        if self != Self::of(scope)? {
             scope.set(RANDOM_STATE, self.tensor());
         }
+        Ok(())
     }
 
     /// Four random words: those of a counter.
@@ -168,7 +178,7 @@ fn extents(frame: &Frame<'_>, step: &Step, op: &Op) -> Outcome<Vec<u64>> {
     };
     let known = |slot| {
         let info = lodstone_schema::onnx::infer::ValueInfo::of(frame.tensor(slot)?);
-        info.ints().ok_or_else(|| "expected extents".to_owned())
+        info.ints().ok_or_else(|| Finding::from("expected extents"))
     };
     let parts = step.inputs("ShapeTensorList");
     if !parts.is_empty() {
@@ -224,7 +234,7 @@ fn reserve(frame: &Frame<'_>, count: usize) -> Outcome {
 fn fill(frame: &mut Frame<'_>, step: &Step, op: &Op, draw: fn(&Op) -> Draw) -> Outcome {
     let shape = extents(frame, step, op)?;
     let code = i32::try_from(long(op, "dtype", 5)).unwrap_or(-1);
-    let count = usize::try_from(shape.iter().product::<u64>()).unwrap_or(0);
+    let count = usize::try_from(shape.iter().product::<u64>()).map_err(|_| "it is too large")?;
     reserve(frame, count)?;
     let draw = draw(op);
     let values = with_seed(frame, op, |random| {
@@ -271,7 +281,7 @@ fn dropout(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         op.attribute("dropout_implementation"),
         Some(AttributeValue::String(how)) if how.to_string() == "upscale_in_train"
     );
-    let count = usize::try_from(x.shape.iter().product::<u64>()).unwrap_or(0);
+    let count = usize::try_from(x.shape.iter().product::<u64>()).map_err(|_| "it is too large")?;
     reserve(frame, count)?;
     let mask: Vec<u8> = with_seed(frame, op, |random| {
         let mut mask = Vec::with_capacity(count + 1);

@@ -58,7 +58,7 @@ fn rank(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         sequences.iter().enumerate().map(|(number, rows)| (number, rows.len())).collect();
     // Those of one length stay in their order.
     ranks.sort_by_key(|(_, length)| Reverse(*length));
-    frame.set(output(step, "Out")?, Value::Ranks(ranks));
+    frame.set(output(step, "Out")?, Value::Ranks(ranks))?;
     Ok(())
 }
 
@@ -78,8 +78,9 @@ struct Rows<'t> {
 
 impl<'t> Rows<'t> {
     fn of(tensor: &'t Tensor) -> Outcome<Self> {
-        let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
-        let rows = usize::try_from(tensor.shape.first().copied().unwrap_or(0)).unwrap_or(0);
+        let bytes = tensor.data.bytes()?;
+        let rows = tensor.shape.first().copied().ok_or("expected rows, found one element")?;
+        let rows = usize::try_from(rows).map_err(|_| "it has too many rows")?;
         let size = bytes.len().checked_div(rows).unwrap_or(0);
         Ok(Self { tensor, bytes, size })
     }
@@ -127,7 +128,7 @@ fn split(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
         }
         array.push(Some(frame.charged(rows.with(bytes, count))?));
     }
-    frame.set(output(step, "Out")?, Value::Array(array));
+    frame.set(output(step, "Out")?, Value::Array(array))?;
     Ok(())
 }
 
@@ -179,8 +180,8 @@ fn shrink_back(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let mut made = zeros_like(x)?;
     if let Ok(given) = input(step, "Out@GRAD") {
         let given = frame.tensor(given)?;
-        let bytes = given.data.bytes().map_err(|error| error.to_string())?;
-        let mut all = made.data.bytes().map_err(|error| error.to_string())?.to_vec();
+        let bytes = given.data.bytes()?;
+        let mut all = made.data.bytes()?.to_vec();
         let fits = given.dtype == x.dtype && given.shape.get(1..) == x.shape.get(1..);
         let first = all.get_mut(..bytes.len()).filter(|_| fits);
         first.ok_or("`Out@GRAD` is not of the first rows of `X`")?.copy_from_slice(&bytes);

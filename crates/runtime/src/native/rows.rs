@@ -61,7 +61,7 @@ fn looked_up(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
 
 /// Integers of any length.
 fn numbers(tensor: &Tensor) -> Outcome<Vec<i64>> {
-    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+    let bytes = tensor.data.bytes()?;
     match (tensor.dtype, &tensor.kind) {
         (DType::Int64, Kind::Dense) => {
             Ok(bytes.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect())
@@ -98,7 +98,7 @@ fn put(
 
 /// What a function makes of each number of rows.
 fn each(mut rows: Tensor, of: impl Fn(f64) -> f64) -> Outcome<Tensor> {
-    let bytes = rows.data.bytes().map_err(|error| error.to_string())?;
+    let bytes = rows.data.bytes()?;
     #[expect(clippy::cast_possible_truncation, reason = "rounded to the type that it was of")]
     let single = |bytes: &[u8; 4]| (of(f32::from_le_bytes(*bytes).into()) as f32).to_le_bytes();
     let double = |bytes: &[u8; 8]| of(f64::from_le_bytes(*bytes)).to_le_bytes();
@@ -122,7 +122,7 @@ fn float(op: &Op, name: &str) -> Outcome<f64> {
 fn one(frame: &Frame<'_>, step: &Step, slot: &str) -> Outcome<Option<f64>> {
     let Ok(variable) = input(step, slot) else { return Ok(None) };
     let tensor = frame.tensor(variable)?;
-    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+    let bytes = tensor.data.bytes()?;
     let number = match (tensor.dtype, &*bytes) {
         (DType::Float32, &[a, b, c, d]) => Some(f32::from_le_bytes([a, b, c, d]).into()),
         (DType::Float64, bytes) => bytes.try_into().ok().map(f64::from_le_bytes),
@@ -143,7 +143,7 @@ fn clip(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
 fn clip_by_norm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let most = float(op, "max_norm")?;
     let clipped = |_: &Frame<'_>, rows: Tensor| {
-        let bytes = rows.data.bytes().map_err(|error| error.to_string())?;
+        let bytes = rows.data.bytes()?;
         let norm = match rows.dtype {
             DType::Float32 => {
                 let numbers = bytes.as_chunks().0.iter().map(|it| f32::from_le_bytes(*it));

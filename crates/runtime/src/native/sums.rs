@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use lodstone_model::{DType, Kind, Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use super::{Outcome, output};
@@ -18,7 +19,7 @@ pub(super) fn sum(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let slots = step.inputs("X").iter().copied().flatten();
     let values: Vec<&Value> = slots.map(|slot| frame.value(slot)).collect::<Result<_, _>>()?;
     let made = total(frame, &values)?;
-    frame.set(output(step, "Out")?, made);
+    frame.set(output(step, "Out")?, made)?;
     Ok(())
 }
 
@@ -50,7 +51,7 @@ fn of_tensors(frame: &Frame<'_>, tensors: &[&Tensor]) -> Outcome<Tensor> {
         (_, Some(dense)) => *dense,
         _ => return merged(frame, tensors),
     };
-    let bytes = first.data.bytes().map_err(|error| error.to_string())?;
+    let bytes = first.data.bytes()?;
     frame.reserve(bytes.len() as u64)?;
     let mut sums = bytes.to_vec();
     for tensor in tensors.iter().filter(|tensor| !std::ptr::eq(**tensor, first)) {
@@ -59,7 +60,7 @@ fn of_tensors(frame: &Frame<'_>, tensors: &[&Tensor]) -> Outcome<Tensor> {
         }
         match &tensor.kind {
             Kind::Dense if tensor.shape == first.shape => {
-                let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+                let bytes = tensor.data.bytes()?;
                 add(first.dtype, &mut sums, &bytes)?;
             }
             Kind::Dense => {
@@ -72,10 +73,12 @@ fn of_tensors(frame: &Frame<'_>, tensors: &[&Tensor]) -> Outcome<Tensor> {
                     let (wanted, found) = (&first.shape, rows.whole());
                     return Err(format!("expected rows of {wanted:?}, found of {found:?}").into());
                 }
-                for (number, row) in rows.each() {
+                for row in rows.each() {
+                    let (number, row) = row?;
                     let start = number.saturating_mul(row.len());
-                    let end = start.saturating_add(row.len());
-                    add(first.dtype, sums.get_mut(start..end).unwrap_or_default(), row)?;
+                    let sum = sums.get_mut(start..start.saturating_add(row.len()));
+                    let lost = || Finding::internal(format!("there is no row {number}"));
+                    add(first.dtype, sum.ok_or_else(lost)?, row)?;
                 }
             }
         }
@@ -119,15 +122,19 @@ impl<'t> SomeRows<'t> {
             return Err(format!("expected rows of a tensor, found {}", tensor.kind.name()).into());
         };
         let height = usize::try_from(*height).map_err(|_| "its height is below 0")?;
-        let rows = rows.bytes().map_err(|error| error.to_string())?;
+        let rows = rows.bytes()?;
         let number = |bytes: &[u8; 8]| {
             let number = i64::from_le_bytes(*bytes);
             let place = usize::try_from(number).ok().filter(|number| *number < height);
             place.ok_or_else(|| format!("it has a row {number} of {height}"))
         };
         let numbers = rows.as_chunks().0.iter().map(number).collect::<Result<Vec<_>, _>>()?;
-        let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+        let bytes = tensor.data.bytes()?;
         let size = bytes.len().checked_div(numbers.len()).unwrap_or(0);
+        if tensor.dtype.size_of(&tensor.shape) != Some(bytes.len() as u64) {
+            let (count, shape) = (bytes.len(), &tensor.shape);
+            return Err(format!("{count} bytes are not those of {shape:?}").into());
+        }
         match tensor.shape.first() == Some(&(numbers.len() as u64)) {
             true => Ok(Self { tensor, numbers, height, bytes, size }),
             false => {
@@ -144,10 +151,13 @@ impl<'t> SomeRows<'t> {
     }
 
     /// Each row with its number.
-    fn each(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        let row = |place: usize| self.bytes.get(place * self.size..(place + 1) * self.size);
+    fn each(&self) -> impl Iterator<Item = Outcome<(usize, &[u8])>> {
         let numbers = self.numbers.iter().enumerate();
-        numbers.map(move |(place, number)| (*number, row(place).unwrap_or_default()))
+        numbers.map(|(place, number)| {
+            let row = self.bytes.get(place * self.size..(place + 1) * self.size);
+            let lost = || Finding::internal(format!("there is no row {place}"));
+            Ok((*number, row.ok_or_else(lost)?))
+        })
     }
 }
 
@@ -164,7 +174,8 @@ pub(super) fn merged(frame: &Frame<'_>, tensors: &[&Tensor]) -> Outcome<Tensor> 
             let (wanted, found) = (first.whole(), rows.whole());
             return Err(format!("expected rows of {wanted:?}, found of {found:?}").into());
         }
-        for (number, row) in rows.each() {
+        for row in rows.each() {
+            let (number, row) = row?;
             match places.get(&number).and_then(|place| made.get_mut(*place)) {
                 Some((_, sum)) => add(dtype, sum, row)?,
                 None => {

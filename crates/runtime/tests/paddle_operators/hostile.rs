@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use lodstone_model::{AttributeValue, ByteString, DType, Kind, Lod, Op, Tensor};
 use lodstone_runtime::{Dirs, Error, Executor, Scope};
+use lodstone_schema::finding::Code;
 use lodstone_schema::paddle::attributes;
 use lodstone_store::Blob;
 
@@ -191,9 +192,9 @@ fn failure(subject: &Subject<'_>) -> (bool, Option<String>) {
     let mut scope = Scope::default().with_memory(MEMORY);
     match Executor::default().run(&program, &mut scope, &feed, &fetch, &Dirs::default()) {
         Ok(_) => (true, None),
-        Err(Error::Operator { place, what }) => {
-            let is_told = place.kind == subject.op.kind && !what.contains("internal error");
-            (false, (!is_told).then_some(what))
+        Err(Error::Operator { place, finding }) => {
+            let is_told = place.kind == subject.op.kind && finding.code != Code::Internal;
+            (false, (!is_told).then_some(finding.message))
         }
         Err(Error::Variable { .. }) => (false, None),
         Err(other) => (false, Some(other.to_string())),

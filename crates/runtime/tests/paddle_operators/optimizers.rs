@@ -142,7 +142,7 @@ fn refusal(case: &Json, name: &str, tensor: Tensor) -> (String, Scope) {
     let before = scope.clone();
     let result =
         Prepared::new(&program, &["Param"]).unwrap().run(&mut scope, &[], &Dirs::default());
-    let Err(Error::Operator { what, .. }) = result else { panic!("{name}: {result:?}") };
+    let Err(Error::Operator { finding, .. }) = result else { panic!("{name}: {result:?}") };
     for name in before.names() {
         let [Some(Value::Tensor(old)), Some(Value::Tensor(new))] =
             [&before, &scope].map(|it| it.get(name))
@@ -151,7 +151,7 @@ fn refusal(case: &Json, name: &str, tensor: Tensor) -> (String, Scope) {
         };
         assert!(old == new, "`{name}` has changed");
     }
-    (what, scope)
+    (finding.message, scope)
 }
 
 #[test]

@@ -169,7 +169,7 @@ fn files_stay_in_their_directory() {
         save(&mut program, &vars, path, &options).unwrap();
         let dirs = Dirs::one(dir.path());
         let error = Executor::default().run(&program, &mut started(&net), &[], &[], &dirs);
-        assert!(matches!(error, Err(Error::Operator { .. })), "{path}: {error:?}");
+        assert!(matches!(error, Err(Error::File { .. })), "{path}: {error:?}");
     }
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }

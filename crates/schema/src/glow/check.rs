@@ -12,7 +12,7 @@ use lodstone_model::{Attribute, AttributeValue, Block, Model, Op, Program};
 use super::{
     CONSTANT_FOLDING, Member, Node, PREFIX, SAVE, STATIC_PLACEHOLDER, Storage, Type, node,
 };
-use crate::Findings;
+use crate::{Finding, Findings};
 
 /// What is wrong with a model by Glow's rules.
 pub fn check(model: &Model) -> Findings {
@@ -67,12 +67,12 @@ fn operators(block: &Block, place: &str, given: &HashSet<&str>, found: &mut Find
             SAVE => counts(op, 1, 1),
             CONSTANT_FOLDING => match op.attribute("ConstFoldSubgraph") {
                 Some(AttributeValue::Block(_)) => Vec::new(),
-                _ => vec!["expected a graph as `ConstFoldSubgraph`".to_owned()],
+                _ => vec!["expected a graph as `ConstFoldSubgraph`".into()],
             },
             STATIC_PLACEHOLDER => Type::of(op, "o0").err().into_iter().collect(),
             kind => match kind.strip_prefix(PREFIX).and_then(node) {
                 Some(node) => node_of(op, node, given),
-                None => vec!["Glow has no such operator".to_owned()],
+                None => vec!["Glow has no such operator".into()],
             },
         };
         wrong.into_iter().for_each(|what| found.add(at(), what));
@@ -80,29 +80,35 @@ fn operators(block: &Block, place: &str, given: &HashSet<&str>, found: &mut Find
 }
 
 /// How many values go in at least, and come out.
-fn counts(op: &Op, inputs: usize, outputs: usize) -> Vec<String> {
+fn counts(op: &Op, inputs: usize, outputs: usize) -> Vec<Finding> {
     let of = |operands: &[lodstone_model::Operand]| operands.iter().map(|o| o.args.len()).sum();
     let (read, written): (usize, usize) = (of(&op.inputs), of(&op.outputs));
     let mut wrong = Vec::new();
     if read < inputs {
-        wrong.push(format!("expected {inputs} inputs, found {read}"));
+        wrong.push(format!("expected {inputs} inputs, found {read}").into());
     }
     if written != outputs {
-        wrong.push(format!("expected {outputs} outputs, found {written}"));
+        wrong.push(format!("expected {outputs} outputs, found {written}").into());
     }
     wrong
 }
 
 /// What is missing to make a node again.
-fn node_of(op: &Op, node: &Node, given: &HashSet<&str>) -> Vec<String> {
+fn node_of(op: &Op, node: &Node, given: &HashSet<&str>) -> Vec<Finding> {
     let several = node.results.iter().any(|result| result.several);
     let written = op.outputs.iter().map(|operand| operand.args.len()).sum();
     let results = if several { written } else { node.results.len() };
     let mut wrong = counts(op, node.inputs.len(), results);
     for (name, member) in &node.members {
         match op.attribute(name) {
-            None => wrong.push(format!("expected the attribute `{name}`, found none")),
-            Some(value) => wrong.extend(value_of(name, *member, value, given)),
+            None => {
+                let absent = format!("expected the attribute `{name}`, found none");
+                wrong.push(Finding::from(absent).about_attribute(name));
+            }
+            Some(value) => {
+                let finding = value_of(name, *member, value, given).map(Finding::from);
+                wrong.extend(finding.map(|finding| finding.about_attribute(name)));
+            }
         }
     }
     for (number, result) in node.results.iter().enumerate() {
@@ -113,7 +119,8 @@ fn node_of(op: &Op, node: &Node, given: &HashSet<&str>) -> Vec<String> {
     if let Some(AttributeValue::String(name)) = op.attribute("Predicate")
         && !given.contains(name.to_string().as_str())
     {
-        wrong.push(format!("there is no value `{name}`, which is its predicate"));
+        let absent = format!("there is no value `{name}`, which is its predicate");
+        wrong.push(Finding::from(absent).about_attribute("Predicate"));
     }
     wrong
 }
@@ -213,7 +220,7 @@ fn tell(at: &str, needed: &[(&str, bool)], found: &mut Findings) {
 }
 
 /// What the text of a variable or a tensor says.
-fn said(attributes: &[Attribute]) -> Result<Storage, String> {
+fn said(attributes: &[Attribute]) -> Result<Storage, Finding> {
     let text = attributes.iter().find(|attribute| attribute.name == "doc_string");
     match text.map(|text| &text.value) {
         Some(AttributeValue::String(text)) => Storage::parse(&text.to_string()),

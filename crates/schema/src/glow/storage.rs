@@ -1,6 +1,7 @@
 //! What the text of a variable or a tensor says of its storage: `$key:value$key:value`.
 
 use super::ElemKind;
+use crate::Finding;
 
 /// The properties of a placeholder or a constant.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,12 +29,12 @@ impl Storage {
     ///
     /// # Errors
     /// If a value is not one of its key: what was expected, and what was found.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, Finding> {
         let mut read = Self::default();
         let (mut scale, mut offset) = (None, None);
         for pair in text.split('$').skip(1) {
             let Some((key, value)) = pair.split_once(':') else {
-                return Err(format!("expected `:` after the key `${pair}`"));
+                return Err(format!("expected `:` after the key `${pair}`").into());
             };
             let wrong = |what: &str| format!("expected {what} as `${key}`, found `{value}`");
             let flag = || match value {

@@ -2,6 +2,8 @@
 
 use lodstone_model::{AttributeValue, DType, Op, Packing};
 
+use crate::Finding;
+
 /// The type of elements, with the names that files have.
 ///
 /// Names without `index` are quantized where they are integers: `i32` is, `index32` is not.
@@ -114,14 +116,18 @@ impl Type {
     ///
     /// # Errors
     /// If they do not say it: what was expected, and what was found.
-    pub fn of(op: &Op, value: &str) -> Result<Self, String> {
+    pub fn of(op: &Op, value: &str) -> Result<Self, Finding> {
         let attribute = |what: &str| op.attribute(&format!("{value}_{what}"));
-        let absent = |what: &str| format!("expected the attribute `{value}_{what}`, found none");
+        let absent = |what: &str| {
+            let name = format!("{value}_{what}");
+            let wrong = format!("expected the attribute `{name}`, found none");
+            Finding::from(wrong).about_attribute(&name)
+        };
         let other = |what: &str| format!("expected another kind of value in `{value}_{what}`");
         let kind = match attribute("elemKind").ok_or_else(|| absent("elemKind"))? {
             AttributeValue::String(name) => ElemKind::from_name(&name.to_string())
                 .ok_or_else(|| format!("expected a type in `{value}_elemKind`, found `{name}`"))?,
-            _ => return Err(other("elemKind")),
+            _ => return Err(other("elemKind").into()),
         };
         let longs = |what: &str| match attribute(what) {
             None => Ok(None),
@@ -130,7 +136,9 @@ impl Type {
         };
         let shape = longs("shape")?.ok_or_else(|| absent("shape"))?;
         if let Some(extent) = shape.iter().find(|extent| **extent < 0) {
-            return Err(format!("expected extents from 0 on in `{value}_shape`, found {extent}"));
+            return Err(
+                format!("expected extents from 0 on in `{value}_shape`, found {extent}").into()
+            );
         }
         let strides = longs("strides")?;
         let quantization = match (attribute("qScale"), attribute("qOffset")) {
@@ -142,7 +150,7 @@ impl Type {
             }
             (None, _) => return Err(absent("qScale")),
             (_, None) => return Err(absent("qOffset")),
-            _ => return Err(other("qScale` or `qOffset")),
+            _ => return Err(other("qScale` or `qOffset").into()),
         };
         Ok(Self { kind, shape, strides, quantization })
     }

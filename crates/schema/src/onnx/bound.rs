@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use lodstone_model::{Op, ValueType};
 
 use super::{Formal, Operator, operator, quoted, type_name};
+use crate::Finding;
 
 /// Fails if an operator, as a version of its set has it, cannot read values of these types; none is where an
 /// input is left out. What is not known is let pass.
 ///
 /// # Errors
 /// Which input it is, and what it may be.
-pub fn admits(op: &Op, version: i64, inputs: &[Option<&ValueType>]) -> Result<(), String> {
+pub fn admits(op: &Op, version: i64, inputs: &[Option<&ValueType>]) -> Result<(), Finding> {
     let Some(known) = operator(&op.domain, &op.kind, version) else { return Ok(()) };
     let mut bound = Bound::default();
     for (number, input) in inputs.iter().enumerate() {
@@ -20,7 +21,7 @@ pub fn admits(op: &Op, version: i64, inputs: &[Option<&ValueType>]) -> Result<()
             continue;
         };
         if let Some(wrong) = bound.take(known, formal, &name) {
-            return Err(format!("input {number}: {wrong}"));
+            return Err(wrong.within(format!("input {number}")).about_input(number));
         }
     }
     Ok(())
@@ -39,15 +40,15 @@ impl Bound {
         known: &Operator,
         formal: &Formal,
         found: &str,
-    ) -> Option<String> {
+    ) -> Option<Finding> {
         let name = quoted(formal.name);
         match known.types_of(formal.types) {
             None if formal.types != found => {
-                return Some(format!("{name} is {found}, expected {}", formal.types));
+                return Some(format!("{name} is {found}, expected {}", formal.types).into());
             }
             Some(allowed) if !allowed.contains(&found) => {
                 let what = format!("{name} is {found}, which {} cannot be", formal.types);
-                return Some(what);
+                return Some(what.into());
             }
             _ => {}
         }
@@ -55,8 +56,9 @@ impl Bound {
             return None;
         }
         let other = self.types.entry(formal.types).or_insert_with(|| found.to_owned());
-        (other != found)
-            .then(|| format!("{name} is {found}, where {} is {other} elsewhere", formal.types))
+        (other != found).then(|| {
+            format!("{name} is {found}, where {} is {other} elsewhere", formal.types).into()
+        })
     }
 
     /// The type of an output, if it can be told.

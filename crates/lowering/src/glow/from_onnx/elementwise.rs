@@ -1,5 +1,6 @@
 //! Operators on each element, with NumPy's rule of shapes.
 
+use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Type};
 
 use super::graph::{Said, Value, kind_of, plain};
@@ -73,7 +74,7 @@ pub(super) fn unary(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
 }
 
 /// The shape of several values together, by NumPy's rule.
-pub(super) fn together(shapes: &[&[i64]]) -> Result<Vec<i64>, String> {
+pub(super) fn together(shapes: &[&[i64]]) -> Result<Vec<i64>, Finding> {
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut all = vec![1_i64; rank];
     for shape in shapes {
@@ -82,7 +83,9 @@ pub(super) fn together(shapes: &[&[i64]]) -> Result<Vec<i64>, String> {
                 (_, 1) => {}
                 (1, extent) => *to = extent,
                 (known, extent) if known == extent => {}
-                (known, extent) => return Err(format!("{known} and {extent} elements do not fit")),
+                (known, extent) => {
+                    return Err(format!("{known} and {extent} elements do not fit").into());
+                }
             }
         }
     }

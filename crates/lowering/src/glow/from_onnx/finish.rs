@@ -6,6 +6,7 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, Dialect, Dim, Model, Op, Operand, Parameter,
     Program, TensorType, Topology, ValueType, Var,
 };
+use lodstone_schema::Finding;
 use lodstone_schema::glow::{Member, PREFIX, SAVE, Storage, Type};
 
 use crate::glow::kinds;
@@ -36,7 +37,10 @@ pub(super) struct Saved {
 }
 
 /// The model of a graph.
-pub(super) fn finish(model: &Model, mut graph: Graph, saved: Vec<Saved>) -> Model {
+///
+/// # Errors
+/// If a value that is written has no name, which is a defect: the walk reports what cannot be said.
+pub(super) fn finish(model: &Model, mut graph: Graph, saved: Vec<Saved>) -> Result<Model, Finding> {
     let live = live(&graph, &saved);
     let declared = model.main().and_then(|program| program.blocks.first());
     let vars = declared.map_or(&[][..], |block| block.vars.as_slice());
@@ -66,11 +70,11 @@ pub(super) fn finish(model: &Model, mut graph: Graph, saved: Vec<Saved>) -> Mode
     let mut writer = Writer { graph: &graph, ops: Vec::new() };
     for number in order(&graph, &live) {
         if let Some(node) = graph.nodes.get(number) {
-            writer.node(node);
+            writer.node(node)?;
         }
     }
     for (save, name, value) in saves {
-        writer.save(save, name, value);
+        writer.save(save, name, value)?;
     }
     main.ops = writer.ops;
     let asked = asked(&graph, &live, &main);
@@ -93,13 +97,19 @@ pub(super) fn finish(model: &Model, mut graph: Graph, saved: Vec<Saved>) -> Mode
     });
     let mut metadata = model.metadata.clone();
     kinds::take(&mut metadata);
-    Model {
+    Ok(Model {
         programs: program.into(),
         parameters,
         metadata,
         residual: lodstone_model::Residual::default(),
         ..model.clone()
-    }
+    })
+}
+
+/// Whether a node is there for what it does, whoever reads its results.
+pub(super) fn acts(node: &Node) -> bool {
+    node.results.is_empty()
+        || node.kind.results.iter().all(|result| result.like.is_some()) && node.is_own
 }
 
 /// Which nodes outputs depend on, and those that are there for what they do.
@@ -107,9 +117,7 @@ pub(super) fn live(graph: &Graph, saved: &[Saved]) -> Vec<bool> {
     let mut live = vec![false; graph.nodes.len()];
     let mut open: Vec<Value> = saved.iter().map(|saved| saved.value).collect();
     for (node, live) in graph.nodes.iter().zip(&mut live) {
-        if node.results.is_empty()
-            || node.kind.results.iter().all(|result| result.like.is_some()) && node.is_own
-        {
+        if acts(node) {
             *live = true;
             open.extend(node.reads());
         }
@@ -172,7 +180,7 @@ fn asked(graph: &Graph, live: &[bool], main: &Block) -> HashSet<String> {
 }
 
 impl Writer<'_> {
-    fn name(&self, value: Value) -> String {
+    fn name(&self, value: Value) -> Result<String, Finding> {
         let graph = self.graph;
         let name = match graph.source(value) {
             Source::Placeholder(number) => graph.placeholders.get(number).map(|s| s.name.clone()),
@@ -183,10 +191,10 @@ impl Writer<'_> {
             }
             Source::Unsaid(_) => None,
         };
-        name.unwrap_or_default()
+        name.ok_or_else(|| Finding::internal("a value that is written has no name"))
     }
 
-    fn node(&mut self, node: &Node) {
+    fn node(&mut self, node: &Node) -> Result<(), Finding> {
         let mut attributes = Vec::new();
         let mut inputs: Vec<Value> = node.inputs.clone();
         for (_, said) in &node.members {
@@ -211,15 +219,16 @@ impl Writer<'_> {
         for (name, member) in &node.kind.members {
             let said = node.members.iter().find(|(known, _)| known == name);
             if let Some((_, said)) = said {
-                self.member(&mut attributes, name, *member, said);
+                self.member(&mut attributes, name, *member, said)?;
             }
         }
         if let Some(predicate) = node.predicate {
-            attributes.push(text("Predicate", &self.name(predicate)));
+            attributes.push(text("Predicate", &self.name(predicate)?));
         }
         attributes.extend(node.options.iter().cloned());
-        let args = inputs.iter().map(|value| self.name(*value)).collect();
-        let results = node.results.iter().map(|value| self.name(*value)).collect();
+        let args = inputs.iter().map(|value| self.name(*value)).collect::<Result<_, _>>()?;
+        let results = node.results.iter().map(|value| self.name(*value));
+        let results = results.collect::<Result<_, _>>()?;
         self.ops.push(Op {
             name: node.name.clone(),
             kind: format!("{PREFIX}{}", node.kind.kind),
@@ -228,18 +237,26 @@ impl Writer<'_> {
             attributes,
             ..Op::default()
         });
+        Ok(())
     }
 
-    fn member(&self, attributes: &mut Vec<Attribute>, name: &str, member: Member, said: &Said) {
+    fn member(
+        &self,
+        attributes: &mut Vec<Attribute>,
+        name: &str,
+        member: Member,
+        said: &Said,
+    ) -> Result<(), Finding> {
         let value = match said {
             Said::Float(number) => AttributeValue::Float(*number),
             Said::Floats(numbers) => AttributeValue::Floats(numbers.clone()),
             Said::Int(number) => AttributeValue::Long(*number),
             Said::Ints(numbers) => AttributeValue::Longs(numbers.clone()),
             Said::Text(text) => AttributeValue::String(text.as_str().into()),
-            Said::Values(values) => AttributeValue::Strings(
-                values.iter().map(|value| self.name(*value).as_str().into()).collect(),
-            ),
+            Said::Values(values) => {
+                let names = values.iter().map(|value| Ok(self.name(*value)?.as_str().into()));
+                AttributeValue::Strings(names.collect::<Result<_, Finding>>()?)
+            }
         };
         attributes.push(Attribute { name: name.to_owned(), value });
         if let (Member::Values, Said::Values(values)) = (member, said) {
@@ -247,9 +264,10 @@ impl Writer<'_> {
                 say_type(attributes, &format!("{name}_i{index}"), &self.graph.type_of(*value));
             }
         }
+        Ok(())
     }
 
-    fn save(&mut self, save: String, name: String, value: Value) {
+    fn save(&mut self, save: String, name: String, value: Value) -> Result<(), Finding> {
         let of = self.graph.type_of(value);
         let mut attributes = Vec::new();
         say_type(&mut attributes, "i0", &of);
@@ -258,11 +276,12 @@ impl Writer<'_> {
         self.ops.push(Op {
             name: save,
             kind: SAVE.to_owned(),
-            inputs: vec![Operand { slot: String::new(), args: vec![self.name(value)] }],
+            inputs: vec![Operand { slot: String::new(), args: vec![self.name(value)?] }],
             outputs: vec![Operand { slot: String::new(), args: vec![name] }],
             attributes,
             ..Op::default()
         });
+        Ok(())
     }
 }
 

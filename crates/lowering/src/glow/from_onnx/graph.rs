@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{DType, Tensor};
+use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Member, Node as Kind, Storage, Type, node};
 use lodstone_store::Blob;
 
 use super::names::Names;
 use super::quantize::Channels;
 
-/// A value: what a node gives, or storage.
+/// A value: what a node gives, or storage. Only its graph makes one, so that the graph has every value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Value(usize);
 
@@ -125,15 +126,18 @@ impl Graph {
     }
 
     pub(super) fn source(&self, value: Value) -> Source {
+        debug_assert!(value.0 < self.values.len(), "values are those of the graph");
         self.values.get(value.0).map_or(Source::Unsaid(0), |(source, _)| *source)
     }
 
     pub(super) fn type_of(&self, value: Value) -> Type {
+        debug_assert!(value.0 < self.values.len(), "values are those of the graph");
         let nothing = || Type { shape: Vec::new(), ..plain(ElemKind::Float, Vec::new()) };
         self.values.get(value.0).map_or_else(nothing, |(_, known)| known.clone())
     }
 
     pub(super) fn shape(&self, value: Value) -> &[i64] {
+        debug_assert!(value.0 < self.values.len(), "values are those of the graph");
         self.values.get(value.0).map_or(&[], |(_, known)| &known.shape)
     }
 
@@ -149,6 +153,7 @@ impl Graph {
 
     /// Changes what a result is said to be, where its node is made another one.
     pub(super) fn retype(&mut self, value: Value, of: Type) {
+        debug_assert!(value.0 < self.values.len(), "values are those of the graph");
         if let Some((_, known)) = self.values.get_mut(value.0) {
             *known = of;
         }
@@ -192,11 +197,12 @@ impl Graph {
         kind: ElemKind,
         shape: Vec<i64>,
         bytes: Vec<u8>,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, Finding> {
         self.afford(bytes.len()).ok_or("its constants would become too large")?;
-        let extents = shape.iter().map(|extent| u64::try_from(*extent).unwrap_or(0)).collect();
-        let tensor = Tensor::dense(kind.dtype(), extents, Blob::memory(bytes));
         let of = checked(plain(kind, shape))?;
+        let extents: Result<_, _> = of.shape.iter().map(|extent| u64::try_from(*extent)).collect();
+        let extents = extents.map_err(|_| Finding::internal("a checked extent is below 0"))?;
+        let tensor = Tensor::dense(kind.dtype(), extents, Blob::memory(bytes));
         Ok(self.constant(name, of, Storage::default(), tensor))
     }
 
@@ -211,7 +217,7 @@ impl Graph {
         inputs: Vec<Value>,
         members: Vec<(&'static str, Said)>,
         results: Vec<Type>,
-    ) -> Result<Vec<Value>, String> {
+    ) -> Result<Vec<Value>, Finding> {
         let kind = node(kind).ok_or_else(|| format!("Glow has no node `{kind}`"))?;
         members.iter().try_for_each(|(name, said)| fits(kind, name, said))?;
         let results: Result<Vec<_>, _> = results.into_iter().map(checked).collect();
@@ -268,7 +274,7 @@ impl Node {
 }
 
 /// Whether a member may be what is said of it.
-fn fits(kind: &Kind, name: &str, said: &Said) -> Result<(), String> {
+fn fits(kind: &Kind, name: &str, said: &Said) -> Result<(), Finding> {
     let member = kind.members.iter().find(|(known, _)| *known == name).map(|(_, member)| *member);
     let (least, numbers) = match (member, said) {
         (Some(Member::Int(least)), Said::Int(number)) => (least, std::slice::from_ref(number)),
@@ -277,7 +283,7 @@ fn fits(kind: &Kind, name: &str, said: &Said) -> Result<(), String> {
     };
     match numbers.iter().find(|number| **number < least) {
         Some(number) => {
-            Err(format!("expected numbers from {least} on as `{name}`, found {number}"))
+            Err(format!("expected numbers from {least} on as `{name}`, found {number}").into())
         }
         None => Ok(()),
     }
@@ -290,27 +296,27 @@ pub(super) fn plain(kind: ElemKind, shape: Vec<i64>) -> Type {
 }
 
 /// A type that Glow has.
-pub(super) fn checked(of: Type) -> Result<Type, String> {
+pub(super) fn checked(of: Type) -> Result<Type, Finding> {
     if of.shape.len() > MOST_EXTENTS {
         let found = of.shape.len();
-        return Err(format!("expected at most {MOST_EXTENTS} extents, found {found}"));
+        return Err(format!("expected at most {MOST_EXTENTS} extents, found {found}").into());
     }
     if of.shape.iter().any(|extent| *extent < 0) {
-        return Err(format!("expected extents from 0 on, found {:?}", of.shape));
+        return Err(format!("expected extents from 0 on, found {:?}", of.shape).into());
     }
     count(&of.shape)?;
     Ok(of)
 }
 
 /// How many elements a shape has.
-pub(super) fn count(shape: &[i64]) -> Result<i64, String> {
+pub(super) fn count(shape: &[i64]) -> Result<i64, Finding> {
     // The bytes of it have to be a number, too.
     let fits = |count: &i64| *count <= i64::MAX / 8;
     if shape.contains(&0) {
         return Ok(0);
     }
     let count = shape.iter().try_fold(1_i64, |count, extent| count.checked_mul(*extent));
-    count.filter(fits).ok_or_else(|| format!("a tensor of the shape {shape:?} is too large"))
+    count.filter(fits).ok_or_else(|| format!("a tensor of the shape {shape:?} is too large").into())
 }
 
 /// What elements of a type are in Glow, without quantization.

@@ -1,6 +1,7 @@
 //! Elements by their positions.
 
 use lodstone_model::DType;
+use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Type};
 use lodstone_schema::onnx::infer::Element;
 
@@ -257,7 +258,8 @@ fn roi_align(cx: &mut Cx<'_>) -> Outcome {
 }
 
 /// An axis of a shape.
-pub(super) fn extent(shape: &[i64], axis: i64) -> Result<i64, String> {
+pub(super) fn extent(shape: &[i64], axis: i64) -> Result<i64, Finding> {
     let axis = from_front(axis, shape.len())?;
-    Ok(shape.get(axis).copied().unwrap_or(0))
+    let extent = shape.get(axis).copied();
+    extent.ok_or_else(|| Finding::internal(format!("{shape:?} has no extent {axis}")))
 }

@@ -1,5 +1,6 @@
 //! Nodes that many operators are made of.
 
+use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Type};
 
 use super::graph::{Said, Value, checked, count, plain};
@@ -16,7 +17,7 @@ impl Cx<'_> {
         result: Type,
     ) -> Result<Value, Fault> {
         let results = self.nodes(kind, suffix, inputs, members, vec![result])?;
-        results.first().copied().ok_or_else(|| "it gives nothing".into())
+        results.first().copied().ok_or_else(|| Finding::internal("a node gives nothing").into())
     }
 
     /// A node of several results.
@@ -208,10 +209,10 @@ impl Cx<'_> {
     }
 
     /// Integers of 8 or 16 bits are quantized numbers in Glow, which are rounded and do not wrap.
-    fn has_arithmetic(&self, kind: &str, value: Value) -> Result<(), String> {
+    fn has_arithmetic(&self, kind: &str, value: Value) -> Result<(), Finding> {
         let kept = ["Max", "Min"].contains(&kind);
         match self.type_of(value).kind.is_quantized() && !kept {
-            true => Err("Glow does not compute with integers of 8 or 16 bits".to_owned()),
+            true => Err("Glow does not compute with integers of 8 or 16 bits".into()),
             false => Ok(()),
         }
     }
@@ -229,7 +230,7 @@ impl Cx<'_> {
     }
 }
 
-fn checked_count(shape: &[i64]) -> Result<i64, String> {
+fn checked_count(shape: &[i64]) -> Result<i64, Finding> {
     checked(plain(ElemKind::Float, shape.to_vec()))?;
     count(shape)
 }

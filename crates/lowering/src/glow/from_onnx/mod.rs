@@ -70,7 +70,11 @@ pub(crate) fn from_onnx(model: &Model, report: &mut Report) -> Result<Model, Fin
         report.warn(note.clone());
     }
     lose(model, report);
-    Ok(finish::finish(model, walked.graph, walked.outputs))
+    finish::finish(model, walked.graph, walked.outputs).map_err(|finding| {
+        let mut findings = Findings::default();
+        findings.add("the graph", finding);
+        findings
+    })
 }
 
 /// What files of Glow have no place for. Who wrote the file is no loss: it is another one now.

@@ -1,6 +1,7 @@
 //! An operator of ONNX that becomes nodes of Glow, and what is known around it.
 
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Storage, Type};
 use lodstone_schema::onnx::infer::ValueInfo;
 
@@ -12,20 +13,26 @@ use crate::glow::elements::floats_of;
 #[derive(Clone, Debug)]
 pub(super) enum Fault {
     /// What stands in the way.
-    What(String),
+    What(Finding),
     /// Something before it cannot be said, which is told there.
     Before(usize),
 }
 
 impl From<String> for Fault {
-    fn from(what: String) -> Self {
-        Self::What(what)
+    fn from(message: String) -> Self {
+        Self::What(message.into())
+    }
+}
+
+impl From<Finding> for Fault {
+    fn from(finding: Finding) -> Self {
+        Self::What(finding)
     }
 }
 
 impl From<&str> for Fault {
-    fn from(what: &str) -> Self {
-        Self::What(what.to_owned())
+    fn from(message: &str) -> Self {
+        Self::What(message.into())
     }
 }
 
@@ -91,7 +98,7 @@ impl Cx<'_> {
     /// An input that has to be there.
     pub(super) fn input(&mut self, index: usize) -> Result<Value, Fault> {
         let found = self.optional(index)?;
-        found.ok_or_else(|| format!("expected an input {index}, found none").into())
+        found.ok_or_else(|| absent(index))
     }
 
     /// An input that may be left out.
@@ -126,10 +133,12 @@ impl Cx<'_> {
             Some(Entry { fault: Some(place), .. }) => Fault::Before(*place),
             Some(entry) => {
                 let name = &entry.name;
-                format!("expected constants as input {index}, found `{name}`, which is computed")
-                    .into()
+                let wrong = format!(
+                    "expected constants as input {index}, found `{name}`, which is computed"
+                );
+                Fault::What(Finding::from(wrong).about_input(index))
             }
-            None => format!("expected an input {index}, found none").into(),
+            None => absent(index),
         }
     }
 
@@ -165,68 +174,80 @@ impl Cx<'_> {
         match self.op.attribute(name) {
             Some(AttributeValue::Longs(numbers)) => Ok(Some(numbers.clone())),
             Some(AttributeValue::Long(number)) => Ok(Some(vec![*number])),
-            Some(_) => Err(format!("expected integers as `{name}`").into()),
+            Some(_) => Err(Finding::from(format!("expected integers as `{name}`"))
+                .about_attribute(name)
+                .into()),
             None if self.has(index) => self.ints(index).map(Some),
             None => Ok(None),
         }
     }
 
     /// An integer that is an attribute.
-    pub(super) fn int(&self, name: &str, otherwise: i64) -> Result<i64, String> {
+    pub(super) fn int(&self, name: &str, otherwise: i64) -> Result<i64, Finding> {
         match self.op.attribute(name) {
             Some(AttributeValue::Long(number)) => Ok(*number),
-            Some(_) => Err(format!("expected an integer as `{name}`")),
+            Some(_) => {
+                Err(Finding::from(format!("expected an integer as `{name}`")).about_attribute(name))
+            }
             None => Ok(otherwise),
         }
     }
 
     /// Whether an attribute is not zero.
-    pub(super) fn flag(&self, name: &str, otherwise: bool) -> Result<bool, String> {
+    pub(super) fn flag(&self, name: &str, otherwise: bool) -> Result<bool, Finding> {
         Ok(self.int(name, otherwise.into())? != 0)
     }
 
     /// A number that is an attribute.
-    pub(super) fn float(&self, name: &str, otherwise: f32) -> Result<f32, String> {
+    pub(super) fn float(&self, name: &str, otherwise: f32) -> Result<f32, Finding> {
         match self.op.attribute(name) {
             Some(AttributeValue::Float(number)) => Ok(*number),
-            Some(_) => Err(format!("expected a number with a fraction as `{name}`")),
+            Some(_) => Err(Finding::from(format!("expected a number with a fraction as `{name}`"))
+                .about_attribute(name)),
             None => Ok(otherwise),
         }
     }
 
     /// A text that is an attribute.
-    pub(super) fn text(&self, name: &str, otherwise: &str) -> Result<String, String> {
+    pub(super) fn text(&self, name: &str, otherwise: &str) -> Result<String, Finding> {
         match self.op.attribute(name) {
             Some(AttributeValue::String(text)) => Ok(text.to_string()),
-            Some(_) => Err(format!("expected a text as `{name}`")),
+            Some(_) => {
+                Err(Finding::from(format!("expected a text as `{name}`")).about_attribute(name))
+            }
             None => Ok(otherwise.to_owned()),
         }
     }
 
     /// Integers that are an attribute.
-    pub(super) fn longs(&self, name: &str) -> Result<Option<Vec<i64>>, String> {
+    pub(super) fn longs(&self, name: &str) -> Result<Option<Vec<i64>>, Finding> {
         match self.op.attribute(name) {
             Some(AttributeValue::Longs(numbers)) => Ok(Some(numbers.clone())),
             Some(AttributeValue::Unknown(0)) => Ok(Some(Vec::new())),
-            Some(_) => Err(format!("expected integers as `{name}`")),
+            Some(_) => {
+                Err(Finding::from(format!("expected integers as `{name}`")).about_attribute(name))
+            }
             None => Ok(None),
         }
     }
 
     /// Texts that are an attribute.
-    pub(super) fn texts(&self, name: &str) -> Result<Option<Vec<String>>, String> {
+    pub(super) fn texts(&self, name: &str) -> Result<Option<Vec<String>>, Finding> {
         match self.op.attribute(name) {
             Some(AttributeValue::Strings(texts)) => {
                 Ok(Some(texts.iter().map(ToString::to_string).collect()))
             }
-            Some(_) => Err(format!("expected texts as `{name}`")),
+            Some(_) => {
+                Err(Finding::from(format!("expected texts as `{name}`")).about_attribute(name))
+            }
             None => Ok(None),
         }
     }
 
     /// An axis that is an attribute, from the front.
-    pub(super) fn axis(&self, name: &str, otherwise: i64, rank: usize) -> Result<usize, String> {
+    pub(super) fn axis(&self, name: &str, otherwise: i64, rank: usize) -> Result<usize, Finding> {
         from_front(self.int(name, otherwise)?, rank)
+            .map_err(|finding| finding.about_attribute(name))
     }
 
     pub(super) fn shape(&self, value: Value) -> Vec<i64> {
@@ -247,25 +268,33 @@ impl Cx<'_> {
     }
 
     /// The shape that an output has by the rules of ONNX.
-    pub(super) fn shape_out(&self, index: usize) -> Result<Vec<i64>, String> {
+    pub(super) fn shape_out(&self, index: usize) -> Result<Vec<i64>, Finding> {
         let info = self.outputs.get(index);
-        info.and_then(extents).ok_or_else(|| "the shape of what it gives is not known".to_owned())
+        info.and_then(extents).ok_or_else(|| {
+            Finding::from("the shape of what it gives is not known").about_output(index)
+        })
     }
 
     /// The kind of the elements that an output has by the rules of ONNX.
-    pub(super) fn kind_out(&self, index: usize) -> Result<ElemKind, String> {
+    pub(super) fn kind_out(&self, index: usize) -> Result<ElemKind, Finding> {
         let dtype = self.outputs.get(index).map_or(DType::Unknown(0), ValueInfo::dtype);
-        kind_of(dtype).ok_or_else(|| format!("Glow has no elements of the type {dtype}"))
+        kind_of(dtype).ok_or_else(|| format!("Glow has no elements of the type {dtype}").into())
     }
 }
 
+/// An input that has to be there, and is not.
+fn absent(index: usize) -> Fault {
+    let wrong = format!("expected an input {index}, found none");
+    Fault::What(Finding::from(wrong).about_input(index))
+}
+
 /// An axis counted from the front.
-pub(super) fn from_front(axis: i64, rank: usize) -> Result<usize, String> {
+pub(super) fn from_front(axis: i64, rank: usize) -> Result<usize, Finding> {
     let from_front = if axis < 0 { axis.checked_add(long(rank)) } else { Some(axis) };
     let axis_found = from_front.and_then(|axis| usize::try_from(axis).ok());
     axis_found
         .filter(|axis| *axis < rank)
-        .ok_or_else(|| format!("expected an axis of {rank}, found {axis}"))
+        .ok_or_else(|| format!("expected an axis of {rank}, found {axis}").into())
 }
 
 /// A number of extents, which are few.

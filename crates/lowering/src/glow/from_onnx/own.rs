@@ -1,6 +1,7 @@
 //! Nodes of Glow in a program of ONNX: what ONNX has no operator for.
 
 use lodstone_model::AttributeValue;
+use lodstone_schema::Finding;
 use lodstone_schema::glow::{Member, PREFIX, Type, node as kind_of};
 
 use super::graph::Said;
@@ -66,7 +67,7 @@ pub(super) fn node(cx: &mut Cx<'_>) -> Outcome {
     Ok(results.into_iter().map(Some).collect())
 }
 
-fn said(cx: &Cx<'_>, name: &str, class: Member) -> Result<Said, String> {
+fn said(cx: &Cx<'_>, name: &str, class: Member) -> Result<Said, Finding> {
     use AttributeValue as A;
     let value = cx.op.attribute(name);
     let value = value.ok_or_else(|| format!("expected the attribute `{name}`, found none"))?;
@@ -87,6 +88,6 @@ fn said(cx: &Cx<'_>, name: &str, class: Member) -> Result<Said, String> {
         (Member::Name(names), A::String(text)) if names.contains(&text.to_string().as_str()) => {
             Said::Text(text.to_string())
         }
-        _ => return Err(format!("expected another value as `{name}`")),
+        _ => return Err(format!("expected another value as `{name}`").into()),
     })
 }

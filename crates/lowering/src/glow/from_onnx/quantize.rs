@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use lodstone_model::{DType, Tensor};
+use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Storage, Type};
 use lodstone_store::{Blob, Derive};
 
@@ -266,7 +267,7 @@ fn convolution(cx: &mut Cx<'_>) -> Outcome {
         outputs: cx.outputs.clone(),
     };
     let result = super::conv::conv(&mut inner)?.into_iter().flatten().next();
-    let result = result.ok_or("it gives nothing")?;
+    let result = result.ok_or_else(|| Finding::internal("a convolution gives nothing"))?;
     one(quantized(cx, result, [6, 7], "quantize")?)
 }
 

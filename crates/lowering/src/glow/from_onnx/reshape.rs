@@ -1,5 +1,6 @@
 //! The same elements in another shape or order, and tensors that are made of a number.
 
+use lodstone_schema::Finding;
 use lodstone_schema::glow::ElemKind;
 use lodstone_schema::onnx::infer::ValueInfo;
 
@@ -254,17 +255,17 @@ fn integer(cx: &Cx<'_>, index: usize) -> Result<i64, Fault> {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "it is compared before")]
-fn steps(from: f32, to: f32, step: f32) -> Result<i64, String> {
+fn steps(from: f32, to: f32, step: f32) -> Result<i64, Finding> {
     let count = ((f64::from(to) - f64::from(from)) / f64::from(step)).ceil().max(0.0);
     let fits = count.is_finite() && count <= 1_048_576.0;
-    fits.then_some(count as i64).ok_or_else(|| "the range is too long".to_owned())
+    fits.then_some(count as i64).ok_or_else(|| "the range is too long".into())
 }
 
-fn counted(shape: &[i64]) -> Result<i64, String> {
+fn counted(shape: &[i64]) -> Result<i64, Finding> {
     let count = super::graph::count(shape)?;
     match count <= MOST_RANGED {
         true => Ok(count),
-        false => Err(format!("a range of {count} elements is too long to be written down")),
+        false => Err(format!("a range of {count} elements is too long to be written down").into()),
     }
 }
 

@@ -1,16 +1,18 @@
 //! Images of other sizes.
 
+use lodstone_schema::Finding;
+
 use super::graph::Said;
 use super::op::{Cx, Fault, Outcome, Rule, from_front, narrow, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[("Resize", resize)];
 
 /// What an extent is multiplied with.
-fn ratio(to: i64, from: i64) -> Result<f32, String> {
+fn ratio(to: i64, from: i64) -> Result<f32, Finding> {
     #[expect(clippy::cast_precision_loss, reason = "extents of images are small")]
     let ratio = to as f64 / from as f64;
     match from {
-        0 => Err("nothing cannot be resized".to_owned()),
+        0 => Err("nothing cannot be resized".into()),
         _ => Ok(narrow(ratio)),
     }
 }

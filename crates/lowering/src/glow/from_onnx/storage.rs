@@ -9,6 +9,7 @@ use lodstone_model::{Attribute, AttributeValue, Block, DType, Dim, Kind, Model, 
 use lodstone_schema::glow::{ElemKind, Storage, Type};
 use lodstone_schema::onnx::domain_name;
 use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::{Code, Finding};
 
 use super::graph::{Graph, Value, checked, kind_of};
 use super::known::extents;
@@ -121,17 +122,18 @@ pub(super) fn placeholder(
     var: Option<&Var>,
     info: &ValueInfo,
     hints: &Hints<'_>,
-) -> Result<Value, String> {
+) -> Result<Value, Finding> {
     let dtype = info.dtype();
     let Some(dims) = info.shape() else {
-        return Err("expected a tensor of a declared shape".to_owned());
+        return Err("expected a tensor of a declared shape".into());
     };
     let Some(shape) = extents(info) else {
         let unknown = dims.iter().find(|dim| !matches!(dim, Dim::Known(_)));
         let unknown = unknown.map(ToString::to_string).unwrap_or_default();
-        return Err(format!(
+        let wrong = format!(
             "expected extents that are numbers, found `{unknown}`: shapes of Glow are fixed"
-        ));
+        );
+        return Err(Finding::new(Code::UnknownDims, wrong));
     };
     let said = var.and_then(|var| said(&var.attributes, dtype));
     let hint = hints.get(name).copied();

@@ -8,15 +8,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use lodstone_model::{AttributeValue, DType, Function, Model, Op, Parameter, Program, ValueType};
-use lodstone_schema::Findings;
 use lodstone_schema::glow::Storage;
 use lodstone_schema::onnx::infer::{self, NoBodies, ValueInfo, Work};
 use lodstone_schema::onnx::{domain_name, formal_inputs, newest_opset, place_of, quoted};
+use lodstone_schema::{Finding, Findings};
 
 use crate::glow::kinds;
 
-use super::finish::Saved;
-use super::graph::{Graph, Source, Value};
+use super::finish::{self, Saved};
+use super::graph::{Graph, Node, Source, Value};
 use super::known::{extents, is_known, known_type, value_of};
 use super::names::Names;
 use super::op::{Cx, Entry, Fault};
@@ -30,7 +30,10 @@ pub(super) type Given<'p> = HashMap<&'p str, AttributeValue>;
 struct Failure {
     place: String,
     /// Nothing if it is only because of what is before it.
-    what: Option<String>,
+    what: Option<Finding>,
+    /// What is before it, by number: it need not be among the inputs, because blocks see what is around them.
+    cause: Option<usize>,
+    /// The entries that it reads.
     needs: Vec<usize>,
 }
 
@@ -124,7 +127,7 @@ pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
         Err(fault) => {
             let what = match fault {
                 Fault::What(what) => what,
-                Fault::Before(_) => "cannot be said".to_owned(),
+                Fault::Before(_) => "cannot be said".into(),
             };
             walk.findings.add("the graph", what);
             return Err(walk.findings);
@@ -135,7 +138,7 @@ pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
     for ((original, name), entry) in main.outputs.iter().zip(names).zip(outputs) {
         let value = match entry {
             Some(entry) => value_of(&mut walk.graph, &mut walk.entries, entry),
-            None => Err(Fault::What("there is no such value".to_owned())),
+            None => Err(Fault::from("there is no such value")),
         };
         match value {
             Ok(value) => saved.push(Saved { original: original.clone(), name, value }),
@@ -145,7 +148,14 @@ pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
             }
         }
     }
-    walk.tell(reached, saved.iter().map(|saved| saved.value).collect());
+    let is_reached = !reached.is_empty();
+    let acting = walk.graph.nodes.iter().filter(|node| finish::acts(node)).flat_map(Node::reads);
+    let asked = saved.iter().map(|saved| saved.value).chain(acting).collect();
+    walk.tell(reached, asked);
+    if is_reached && walk.findings.is_empty() {
+        let finding = Finding::internal("an output cannot be said, and nothing tells why");
+        walk.findings.add("the graph", finding);
+    }
     if !walk.findings.is_empty() {
         return Err(walk.findings);
     }
@@ -199,7 +209,8 @@ impl<'p> Walk<'p> {
                 Err(what) => {
                     let place = format!("the graph, input {}", quoted(name));
                     self.findings.add(&place, what);
-                    let fault = Some(self.fail(place, None, Vec::new()));
+                    let (cause, needs) = (None, Vec::new());
+                    let fault = Some(self.fail(Failure { place, what: None, cause, needs }));
                     Entry { name: name.clone(), info, fault, ..Entry::default() }
                 }
             };
@@ -229,8 +240,8 @@ impl<'p> Walk<'p> {
         self.entries.len() - 1
     }
 
-    fn fail(&mut self, place: String, what: Option<String>, needs: Vec<usize>) -> usize {
-        self.failures.push(Failure { place, what, needs });
+    fn fail(&mut self, failure: Failure) -> usize {
+        self.failures.push(failure);
         self.failures.len() - 1
     }
 
@@ -345,13 +356,24 @@ impl<'p> Walk<'p> {
     }
 
     fn keep(&mut self, name: &'p str, entry: usize) {
+        debug_assert!(!self.scopes.is_empty(), "operators are in a block");
         if let Some(scope) = self.scopes.last_mut() {
             scope.names.insert(name, Some(entry));
         }
     }
 
+    /// What the function that is open was given.
+    fn given(&self) -> Result<Arc<Given<'p>>, Finding> {
+        let scope = self.scopes.last();
+        let scope = scope.ok_or_else(|| Finding::internal("an operator is in no block"))?;
+        Ok(Arc::clone(&scope.given))
+    }
+
     fn operator(&mut self, place: &str, number: usize, original: &'p Op) {
-        let given = self.scopes.last().map(|scope| Arc::clone(&scope.given)).unwrap_or_default();
+        let given = match self.given() {
+            Ok(given) => given,
+            Err(finding) => return self.findings.add(place, finding),
+        };
         let op = prepare::resolved(original, &given);
         let place = place_of(place, number, &op);
         let mut inputs = Vec::new();
@@ -368,7 +390,7 @@ impl<'p> Walk<'p> {
         }
         let needs: Vec<usize> = inputs.iter().copied().flatten().collect();
         let outputs = match absent {
-            Some(what) => Err(Fault::What(what)),
+            Some(what) => Err(Fault::What(what.into())),
             None => self.outputs(&op, &place, &inputs),
         };
         let names = original.output("");
@@ -381,11 +403,13 @@ impl<'p> Walk<'p> {
                 }
             }
             Err(fault) => {
-                let (what, infos) = match fault {
-                    Fault::What(what) => (Some(what), self.infer(&op, &inputs).unwrap_or_default()),
-                    Fault::Before(_) => (None, self.infer(&op, &inputs).unwrap_or_default()),
+                // The types go on, as far as they are known.
+                let infos = self.infer(&op, &inputs).unwrap_or_default();
+                let (what, cause) = match fault {
+                    Fault::What(what) => (Some(what), None),
+                    Fault::Before(cause) => (None, Some(cause)),
                 };
-                let failure = self.fail(place, what, needs);
+                let failure = self.fail(Failure { place, what, cause, needs });
                 let mut infos = infos.into_iter();
                 for name in names.iter() {
                     let info = infos.next().unwrap_or_default();
@@ -405,7 +429,7 @@ impl<'p> Walk<'p> {
     }
 
     /// What comes out by the rules of ONNX.
-    fn infer(&self, op: &Op, inputs: &[Option<usize>]) -> Result<Vec<ValueInfo>, String> {
+    fn infer(&self, op: &Op, inputs: &[Option<usize>]) -> Result<Vec<ValueInfo>, Finding> {
         let info = |entry: &Option<usize>| entry.and_then(|e| self.entries.get(e)).map(|e| &e.info);
         let inputs: Vec<_> = inputs.iter().map(info).collect();
         infer::infer_op(op, self.opset, &inputs, &mut NoBodies)
@@ -541,7 +565,7 @@ impl<'p> Walk<'p> {
             let (expected, found) = (inputs.len(), expected);
             return Err(format!("expected a graph of {expected} inputs, found {found}").into());
         }
-        let given = self.scopes.last().map(|scope| Arc::clone(&scope.given)).unwrap_or_default();
+        let given = self.given()?;
         self.block(number, place, inputs, false, given)
     }
 
@@ -568,7 +592,9 @@ impl<'p> Walk<'p> {
             if seen.get_mut(number).is_none_or(|seen| std::mem::replace(seen, true)) {
                 continue;
             }
+            debug_assert!(number < self.failures.len(), "failures are those of the walk");
             let Some(failure) = self.failures.get(number) else { continue };
+            failed.extend(failure.cause);
             for entry in failure.needs.iter().filter_map(|entry| self.entries.get(*entry)) {
                 values.extend(entry.value);
                 failed.extend(entry.fault);
@@ -577,7 +603,7 @@ impl<'p> Walk<'p> {
         let told = self.failures.iter().zip(seen).filter(|(_, seen)| *seen);
         for (failure, _) in told {
             if let Some(what) = &failure.what {
-                self.findings.add(&failure.place, what);
+                self.findings.add(&failure.place, what.clone());
             }
         }
     }

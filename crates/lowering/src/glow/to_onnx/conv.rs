@@ -106,9 +106,8 @@ fn convolved(n: &mut Node<'_>, filter: &Value, bias: &Value) -> Outcome {
     let input = n.dequantized(&input, n.ty(0)?)?;
     let input = n.cast(&input, filter.dtype())?;
     let inputs = [Some(&input), Some(filter), Some(bias)];
-    let outputs = n.emit("Conv", &inputs, attributes, 1)?;
-    let [value] = &outputs[..] else { return Ok(()) };
-    let value = activated(n, value)?;
+    let [value] = n.emit_all("Conv", &inputs, attributes)?;
+    let value = activated(n, &value)?;
     let result = n.out(0)?;
     let value = n.quantized(&value, &result)?;
     let value = if is_channels_first(n) { value } else { channels_last(n, &value)? };
@@ -145,8 +144,7 @@ fn transposed(n: &mut Node<'_>) -> Outcome {
     let filter = n.transpose(&filter, &[3, 0, 1, 2])?;
     let attributes = window(n)?;
     let inputs = [Some(&input), Some(&filter), Some(&bias)];
-    let outputs = n.emit("ConvTranspose", &inputs, attributes, 1)?;
-    let [value] = &outputs[..] else { return Ok(()) };
-    let value = channels_last(n, value)?;
+    let [value] = n.emit_all("ConvTranspose", &inputs, attributes)?;
+    let value = channels_last(n, &value)?;
     n.put(0, &value)
 }

@@ -86,7 +86,7 @@ fn binary(n: &mut Node<'_>, kind: &str) -> Outcome {
 
 fn compared(n: &mut Node<'_>, kind: &str) -> Outcome<Value> {
     let (left, right) = (n.real(0)?, n.real(1)?);
-    Ok(n.call(kind, &[&left, &right], [])?)
+    n.call(kind, &[&left, &right], [])
 }
 
 fn compare(n: &mut Node<'_>, kind: &str) -> Outcome {
@@ -129,7 +129,7 @@ fn clip(n: &mut Node<'_>) -> Outcome {
 pub(super) fn clipped(n: &mut Node<'_>, value: &Value, least: f32, most: f32) -> Outcome<Value> {
     let least = n.number(value.dtype(), f64::from(least))?;
     let most = n.number(value.dtype(), f64::from(most))?;
-    Ok(n.call("Clip", &[value, &least, &most], [])?)
+    n.call("Clip", &[value, &least, &most], [])
 }
 
 /// The quotient without its fraction, towards zero or down.
@@ -239,7 +239,7 @@ fn truncated(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
     let sign = n.call("Sign", &[value], [])?;
     let size = n.call("Abs", &[value], [])?;
     let size = n.call("Floor", &[&size], [])?;
-    Ok(n.mul(&sign, &size)?)
+    n.mul(&sign, &size)
 }
 
 /// By the hyperbolic tangent, as Glow computes it.

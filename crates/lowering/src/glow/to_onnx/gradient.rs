@@ -164,7 +164,7 @@ fn batch_normalization(n: &mut Node<'_>) -> Outcome {
     let (input, grad) = (n.real(0)?, n.real(6)?);
     let mut of_channel = |index: usize| -> Outcome<Value> {
         let value = n.real(index)?;
-        Ok(n.reshape(&value, &aligned)?)
+        n.reshape(&value, &aligned)
     };
     let (scale, mean, variance) = (of_channel(1)?, of_channel(3)?, of_channel(4)?);
     let from_mean = n.sub(&input, &mean)?;
@@ -199,12 +199,12 @@ fn batch_normalization(n: &mut Node<'_>) -> Outcome {
 fn local_response(n: &mut Node<'_>) -> Outcome {
     let half = n.int("HalfWindowSize")?;
     let size = half.checked_mul(2).and_then(|size| size.checked_add(1));
-    let size = size.ok_or_else(|| "the window is too large".to_owned())?;
+    let size = size.ok_or("the window is too large")?;
     let (beta, bias) = (f64::from(n.float("Beta")?), f64::from(n.float("K")?));
     let alpha = f64::from(n.float("Alpha")?);
     let [batch, height, width, channels] = n.ranked::<4>(0)?;
     let rows = batch.checked_mul(height).and_then(|rows| rows.checked_mul(width));
-    let rows = rows.ok_or_else(|| "the image is too large".to_owned())?;
+    let rows = rows.ok_or("the image is too large")?;
     let (input, output, grad) = (n.real(0)?, n.real(1)?, n.real(2)?);
     // The mean over the window, with zeros around it, is the sum divided by its size.
     let mean = |n: &mut Node<'_>, value: &Value| -> Outcome<Value> {
@@ -215,7 +215,7 @@ fn local_response(n: &mut Node<'_>) -> Outcome {
             int("count_include_pad", 1),
         ];
         let value = n.call("AveragePool", &[&value], attributes)?;
-        Ok(n.reshape(&value, &[batch, height, width, channels])?)
+        n.reshape(&value, &[batch, height, width, channels])
     };
     let squares = n.mul(&input, &input)?;
     let scale = mean(n, &squares)?;

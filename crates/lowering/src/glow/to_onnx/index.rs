@@ -126,7 +126,7 @@ pub(super) fn padded(n: &mut Node<'_>, value: &Value, rows: i64, columns: i64) -
     let zeros = n.filled(value.dtype(), 0.0, &[rows, columns])?;
     let all = n.concat(&[value, &zeros], 0)?;
     let first = n.slice(&all, 0, 0, rows)?;
-    Ok(n.reshape(&first, &[rows, columns])?)
+    n.reshape(&first, &[rows, columns])
 }
 
 /// Rows in the places where an indicator is true, zeros in others.

@@ -77,7 +77,7 @@ pub(super) fn by_row(
     let scales = n.reshape(scales, &dims)?;
     let steps = n.sub(&wide, &offsets)?;
     let steps = n.cast(&steps, DType::Float32)?;
-    Ok(n.mul(&steps, &scales)?)
+    n.mul(&steps, &scales)
 }
 
 /// The same, by `DequantizeLinear` where it is known that its zero points can hold the offsets.
@@ -94,7 +94,7 @@ pub(super) fn dequantized_by_row(
         let tensor = Tensor::dense(DType::Int8, vec![zeros.len() as u64], Blob::memory(zeros));
         let zeros = n.tensor(tensor, offsets.name());
         let inputs = [value, scales, &zeros];
-        return Ok(n.call("DequantizeLinear", &inputs, [int("axis", 0)])?);
+        return n.call("DequantizeLinear", &inputs, [int("axis", 0)]);
     }
     by_row(n, value, scales, offsets)
 }
@@ -167,7 +167,7 @@ fn dynamically(n: &mut Node<'_>, input: &Value) -> Outcome<Value> {
     let steps = n.call("Round", &[&steps], [])?;
     let steps = super::elementwise::clipped(n, &steps, -128.0, 127.0)?;
     let steps = n.sub(&steps, &offset)?;
-    Ok(n.mul(&steps, &scale)?)
+    n.mul(&steps, &scale)
 }
 
 fn dynamic(n: &mut Node<'_>) -> Outcome {
@@ -202,7 +202,7 @@ fn pairwise(n: &mut Node<'_>) -> Outcome {
     let other = n.transpose(&vectors, &[0, 2, 1])?;
     let products = n.call("MatMul", &[&vectors, &other], [])?;
     let many = i64::try_from(count).unwrap_or(0);
-    let pairs = many.checked_mul(many).ok_or_else(|| "there are too many vectors".to_owned())?;
+    let pairs = many.checked_mul(many).ok_or("there are too many vectors")?;
     let products = n.reshape(&products, &[batch, pairs])?;
     // Row by row, what is below the diagonal.
     let ones = n.filled(DType::Int64, 1.0, &[many, many])?;
@@ -222,9 +222,9 @@ fn lstm_unit(n: &mut Node<'_>) -> Outcome {
     let [_, hidden] = n.ranked::<2>(1)?;
     let mut gate = |number: i64, kind: &str| -> Outcome<Value> {
         let ends = hidden.checked_mul(number).zip(hidden.checked_mul(number + 1));
-        let (start, end) = ends.ok_or_else(|| "the gates have no such extent".to_owned())?;
+        let (start, end) = ends.ok_or("the gates have no such extent")?;
         let gate = n.slice(&gates, 1, start, end)?;
-        Ok(n.call(kind, &[&gate], [])?)
+        n.call(kind, &[&gate], [])
     };
     let (input, forget) = (gate(0, "Sigmoid")?, gate(1, "Sigmoid")?);
     let (new, output) = (gate(2, "Tanh")?, gate(3, "Sigmoid")?);

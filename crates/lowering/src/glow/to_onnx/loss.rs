@@ -40,7 +40,7 @@ fn regression(n: &mut Node<'_>) -> Outcome {
 fn soft_part(n: &mut Node<'_>, value: &Value) -> Outcome<Value> {
     let size = n.call("Abs", &[value], [])?;
     let size = n.call("Neg", &[&size], [])?;
-    Ok(n.call("Softplus", &[&size], [])?)
+    n.call("Softplus", &[&size], [])
 }
 
 /// The mean over the last extent of `max(x, 0) - x t + log(1 + exp(-|x|))`.

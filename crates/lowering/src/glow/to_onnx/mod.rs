@@ -36,16 +36,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use lodstone_model::{
     AttributeValue, Block, Kind, Loss, Model, Op, Operand, Report, Residual, Tensor, Var,
 };
-use lodstone_schema::Findings;
 use lodstone_schema::glow::{
     CONSTANT_FOLDING, PREFIX, SAVE, STATIC_PLACEHOLDER, Type, node as node_kind,
 };
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::onnx::place_of;
+use lodstone_schema::{Code, Finding, Findings};
 
 use super::kinds::is_untold;
 use crate::onnx::{Graph, Value};
-use node::{Given, Node, Refusal, Wanted};
+use node::{Given, Node, Wanted};
 use storage::{info_of, tensor_of, type_of};
 use table::{Decision, decision};
 
@@ -262,10 +262,10 @@ impl<'m> Work<'m> {
     }
 
     /// A save node: its output is a placeholder.
-    fn save(&mut self, op: &'m Op) -> Result<(), String> {
+    fn save(&mut self, op: &'m Op) -> Result<(), Finding> {
         let names = (op.input("").first(), op.output("").first());
         let (Some(input), Some(output)) = names else {
-            return Err("expected an input and an output".to_owned());
+            return Err("expected an input and an output".into());
         };
         let given = self.values.get(input.as_str()).cloned();
         let given = given.ok_or_else(|| format!("there is no value `{input}`"))?;
@@ -281,14 +281,19 @@ impl<'m> Work<'m> {
     }
 
     /// A node of one of Glow's kinds.
-    fn node(&mut self, number: usize, op: &'m Op) -> Result<(), String> {
+    fn node(&mut self, number: usize, op: &'m Op) -> Result<(), Finding> {
         let kind = op.kind.strip_prefix(PREFIX).and_then(node_kind);
         let kind = kind.ok_or("Glow has no such operator")?;
         let mut inputs = Vec::new();
         for name in reads(op) {
-            // What reads a value that was not understood is not told again.
-            let Some(given) = self.values.get(name.as_str()) else { return Ok(()) };
-            inputs.push(given.clone());
+            match self.values.get(name.as_str()) {
+                Some(given) => inputs.push(given.clone()),
+                None if self.findings.is_empty() => {
+                    return Err(Finding::internal(format!("`{name}` is read before it is there")));
+                }
+                // What reads a value that was not understood is not reported again.
+                None => return Ok(()),
+            }
         }
         let results = op.output("").iter().enumerate();
         let wanted = results.map(|(index, name)| {
@@ -324,9 +329,9 @@ impl<'m> Work<'m> {
                 }
                 told
             }
-            Err(Refusal::Wrong(what)) => return Err(what),
-            Err(Refusal::NoWords(why)) => {
-                self.lose(Loss::CustomOperators, format!("{}: {why}", place(number, op)));
+            Err(finding) if finding.code != Code::NoEquivalent => return Err(finding),
+            Err(finding) => {
+                self.lose(Loss::CustomOperators, format!("{}: {finding}", place(number, op)));
                 self.graph.take_back();
                 self.keep(op, wanted)?
             }
@@ -336,14 +341,14 @@ impl<'m> Work<'m> {
                 Some(given) => drop(self.values.insert(name, given)),
                 // What nothing reads need not be computed.
                 None if !self.read.contains(name) => {}
-                None => return Err(format!("the result `{name}` is not told")),
+                None => return Err(format!("the result `{name}` is not told").into()),
             }
         }
         Ok(())
     }
 
     /// Keeps an operator as it is.
-    fn keep(&mut self, op: &Op, wanted: Vec<Wanted>) -> Result<Vec<Wanted>, String> {
+    fn keep(&mut self, op: &Op, wanted: Vec<Wanted>) -> Result<Vec<Wanted>, Finding> {
         use AttributeValue as A;
         self.keeps = true;
         let is_said = |value: &A| {
@@ -358,15 +363,19 @@ impl<'m> Work<'m> {
             )
         };
         if let Some(other) = op.attributes.iter().find(|attribute| !is_said(&attribute.value)) {
-            return Err(format!("the attribute `{}` is of a type that no node has", other.name));
+            return Err(
+                format!("the attribute `{}` is of a type that no node has", other.name).into()
+            );
         }
-        let args = reads(op).into_iter();
-        let args =
-            args.filter_map(|name| Some(self.values.get(name.as_str())?.value.name().into()));
+        let arg = |name: String| match self.values.get(name.as_str()) {
+            Some(given) => Ok(given.value.name().to_owned()),
+            None => Err(Finding::internal(format!("`{name}` is read before it is there"))),
+        };
+        let args = reads(op).into_iter().map(arg).collect::<Result<_, _>>()?;
         let kept = Op {
             domain: DOMAIN.to_owned(),
             kind: op.kind.strip_prefix(PREFIX).unwrap_or(&op.kind).to_owned(),
-            inputs: vec![Operand { slot: String::new(), args: args.collect() }],
+            inputs: vec![Operand { slot: String::new(), args }],
             ..op.clone()
         };
         self.graph.ops.push(Op { residual: Residual::default(), ..kept });

@@ -48,7 +48,7 @@ fn channel_shuffle(n: &mut Node<'_>) -> Outcome {
         return Ok(());
     };
     let Some(each) = channels.checked_div(group) else {
-        return Err("expected groups, found none".to_owned().into());
+        return Err("expected groups, found none".into());
     };
     let split: Vec<i64> = [before, &[group, each], behind].concat();
     let mut order: Vec<i64> = (0..).take(split.len()).collect();
@@ -151,7 +151,7 @@ fn stored(
         None => number,
     };
     let steps = if ty.kind.is_quantized() { steps.round_ties_even() } else { steps };
-    Ok(n.number(ty.kind.dtype(), steps)?)
+    n.number(ty.kind.dtype(), steps)
 }
 
 fn reshape(n: &mut Node<'_>) -> Outcome {
@@ -166,7 +166,7 @@ fn slice(n: &mut Node<'_>) -> Outcome {
     let ends: Option<Vec<i64>> =
         start.iter().zip(&result.shape).map(|(start, size)| start.checked_add(*size)).collect();
     let Some(ends) = ends.filter(|ends| ends.len() == start.len()) else {
-        return Err("`Start` does not fit the result".to_owned().into());
+        return Err("`Start` does not fit the result".into());
     };
     let axes: Vec<i64> = (0..).take(start.len()).collect();
     let value = n.raw_like(0, &result)?;

@@ -7,36 +7,19 @@ use std::ops::{Deref, DerefMut};
 
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::{Code, Finding};
 
 use crate::onnx::{Graph, Value, int};
 
-/// Why a node is not said in ONNX's operators.
-#[derive(Debug)]
-pub(super) enum Refusal {
-    /// It contradicts itself.
-    Wrong(String),
-    /// ONNX has no words for it.
-    NoWords(String),
-}
-
-pub(super) type Outcome<T = ()> = Result<T, Refusal>;
+/// What comes of a rule. A node without an equivalent in ONNX is refused with [`Code::NoEquivalent`].
+pub(super) type Outcome<T = ()> = Result<T, Finding>;
 
 /// How a kind of node is said.
 pub(super) type Rule = fn(&mut Node<'_>) -> Outcome;
 
-impl From<String> for Refusal {
-    fn from(what: String) -> Self {
-        Self::Wrong(what)
-    }
-}
-
-/// ONNX has no words for it, because of `why`.
+/// ONNX has no equivalent, because of `why`.
 pub(super) fn no_words<T>(why: impl Into<String>) -> Outcome<T> {
-    Err(Refusal::NoWords(why.into()))
-}
-
-fn wrong<T>(what: impl Into<String>) -> Outcome<T> {
-    Err(Refusal::Wrong(what.into()))
+    Err(Finding::new(Code::NoEquivalent, why))
 }
 
 /// A value of Glow.
@@ -54,7 +37,7 @@ pub(super) struct Wanted {
     /// What it is called.
     pub(super) name: String,
     /// What it is in Glow; nothing if the file does not say it.
-    pub(super) ty: Result<Type, String>,
+    pub(super) ty: Result<Type, Finding>,
     /// What it was told to be.
     pub(super) given: Option<Given>,
 }
@@ -90,7 +73,11 @@ impl<'a> Node<'a> {
     pub(super) fn given(&self, index: usize) -> Outcome<&'a Given> {
         match self.inputs.get(index) {
             Some(given) => Ok(given),
-            None => wrong(format!("expected an input {index}, found {}", self.inputs.len())),
+            None => Err(Finding::from(format!(
+                "expected an input {index}, found {}",
+                self.inputs.len()
+            ))
+            .about_input(index)),
         }
     }
 
@@ -119,7 +106,11 @@ impl<'a> Node<'a> {
         let dims = self.dims(index)?;
         match dims.try_into() {
             Ok(dims) => Ok(dims),
-            Err(_) => wrong(format!("expected {N} extents of input {index}, found {}", dims.len())),
+            Err(_) => Err(Finding::from(format!(
+                "expected {N} extents of input {index}, found {}",
+                dims.len()
+            ))
+            .about_input(index)),
         }
     }
 
@@ -127,7 +118,11 @@ impl<'a> Node<'a> {
     pub(super) fn out(&self, index: usize) -> Outcome<Type> {
         match self.wanted.get(index) {
             Some(wanted) => Ok(wanted.ty.clone()?),
-            None => wrong(format!("expected a result {index}, found {}", self.wanted.len())),
+            None => Err(Finding::from(format!(
+                "expected a result {index}, found {}",
+                self.wanted.len()
+            ))
+            .about_output(index)),
         }
     }
 
@@ -136,9 +131,11 @@ impl<'a> Node<'a> {
         let dims = self.out(index)?.shape;
         match dims.try_into() {
             Ok(dims) => Ok(dims),
-            Err(dims) => {
-                wrong(format!("expected {N} extents of result {index}, found {}", dims.len()))
-            }
+            Err(dims) => Err(Finding::from(format!(
+                "expected {N} extents of result {index}, found {}",
+                dims.len()
+            ))
+            .about_output(index)),
         }
     }
 
@@ -151,7 +148,9 @@ impl<'a> Node<'a> {
     pub(super) fn int(&self, name: &str) -> Outcome<i64> {
         match self.op.attribute(name) {
             Some(AttributeValue::Long(value)) => Ok(*value),
-            _ => wrong(format!("expected an integer as `{name}`")),
+            _ => {
+                Err(Finding::from(format!("expected an integer as `{name}`")).about_attribute(name))
+            }
         }
     }
 
@@ -166,7 +165,7 @@ impl<'a> Node<'a> {
             Some(AttributeValue::Longs(values)) => Ok(values),
             // Which kind a list without elements is nobody can tell, if its type is not said.
             Some(AttributeValue::Unknown(0)) => Ok(&[]),
-            _ => wrong(format!("expected integers as `{name}`")),
+            _ => Err(Finding::from(format!("expected integers as `{name}`")).about_attribute(name)),
         }
     }
 
@@ -174,7 +173,8 @@ impl<'a> Node<'a> {
     pub(super) fn float(&self, name: &str) -> Outcome<f32> {
         match self.op.attribute(name) {
             Some(AttributeValue::Float(value)) => Ok(*value),
-            _ => wrong(format!("expected a number with a fraction as `{name}`")),
+            _ => Err(Finding::from(format!("expected a number with a fraction as `{name}`"))
+                .about_attribute(name)),
         }
     }
 
@@ -183,7 +183,8 @@ impl<'a> Node<'a> {
         match self.op.attribute(name) {
             Some(AttributeValue::Floats(values)) => Ok(values),
             Some(AttributeValue::Unknown(0)) => Ok(&[]),
-            _ => wrong(format!("expected numbers with fractions as `{name}`")),
+            _ => Err(Finding::from(format!("expected numbers with fractions as `{name}`"))
+                .about_attribute(name)),
         }
     }
 
@@ -191,7 +192,7 @@ impl<'a> Node<'a> {
     pub(super) fn text(&self, name: &str) -> Outcome<String> {
         match self.op.attribute(name) {
             Some(AttributeValue::String(text)) => Ok(text.to_string()),
-            _ => wrong(format!("expected a text as `{name}`")),
+            _ => Err(Finding::from(format!("expected a text as `{name}`")).about_attribute(name)),
         }
     }
 
@@ -200,7 +201,10 @@ impl<'a> Node<'a> {
         let (axis, rank) = (self.int(name)?, self.dims(index)?.len());
         match usize::try_from(axis) {
             Ok(place) if place < rank => Ok(axis),
-            _ => wrong(format!("expected an axis of {rank} as `{name}`, found {axis}")),
+            _ => {
+                Err(Finding::from(format!("expected an axis of {rank} as `{name}`, found {axis}"))
+                    .about_attribute(name))
+            }
         }
     }
 
@@ -214,7 +218,7 @@ impl<'a> Node<'a> {
     /// numbers, or both are integers.
     pub(super) fn real_as(&mut self, index: usize, dtype: DType) -> Outcome<Value> {
         let value = self.real(index)?;
-        Ok(self.cast(&value, dtype)?)
+        self.cast(&value, dtype)
     }
 
     /// The type of elements that a result is computed in.
@@ -246,7 +250,7 @@ impl<'a> Node<'a> {
         let offset = self.long(i64::from(offset));
         let steps = self.sub(&wide, &offset)?;
         let steps = self.cast(&steps, DType::Float32)?;
-        Ok(self.mul(&steps, scale)?)
+        self.mul(&steps, scale)
     }
 
     /// What is added to a product of quantized inputs stands for; nothing are they if one of them has
@@ -273,7 +277,7 @@ impl<'a> Node<'a> {
             return no_words("its rows end with scales of their own");
         }
         let Some((scale, offset)) = ty.quantization else {
-            return Ok(self.cast(value, ty.kind.dtype())?);
+            return self.cast(value, ty.kind.dtype());
         };
         let value = self.cast(value, DType::Float32)?;
         let scale = self.number(DType::Float32, f64::from(scale))?;
@@ -281,7 +285,7 @@ impl<'a> Node<'a> {
             && let Some(Some(zero)) = zero_point(ty.kind, offset)
         {
             let zero = self.number(ty.kind.dtype(), f64::from(zero))?;
-            return Ok(self.call("QuantizeLinear", &[&value, &scale, &zero], [])?);
+            return self.call("QuantizeLinear", &[&value, &scale, &zero], []);
         }
         // Double precision has every integer of 32 bits.
         let steps = self.div(&value, &scale)?;
@@ -292,7 +296,7 @@ impl<'a> Node<'a> {
         let least = self.number(DType::Float64, least)?;
         let most = self.number(DType::Float64, most)?;
         let steps = self.call("Clip", &[&steps, &least, &most], [])?;
-        Ok(self.cast(&steps, ty.kind.dtype())?)
+        self.cast(&steps, ty.kind.dtype())
     }
 
     /// Tells a result that was computed in numbers with fractions, or has its type.
@@ -312,17 +316,18 @@ impl<'a> Node<'a> {
         if dims != ty.shape || value.dtype() != ty.kind.dtype() {
             let (expected, found) = (ty.kind.dtype(), value.dtype());
             let what = format!("result {index} is {expected}{:?} in Glow", ty.shape);
-            return wrong(format!("{what}, and would be {found}{dims:?}"));
+            return Err(
+                Finding::from(format!("{what}, and would be {found}{dims:?}")).about_output(index)
+            );
         }
-        let Some(wanted) = self.wanted.get(index) else { return Ok(()) };
+        let lost = || Finding::internal(format!("the node has no result {index}"));
+        let wanted = self.wanted.get(index).ok_or_else(lost)?;
         let (name, op_name) = (wanted.name.clone(), if index == 0 { &*self.op.name } else { "" });
         let value = match name.as_str() {
             "" => value.clone(),
             name => self.graph.name(value, name, op_name)?,
         };
-        if let Some(wanted) = self.wanted.get_mut(index) {
-            wanted.given = Some(Given { value, ty });
-        }
+        self.wanted.get_mut(index).ok_or_else(lost)?.given = Some(Given { value, ty });
         Ok(())
     }
 
@@ -330,7 +335,8 @@ impl<'a> Node<'a> {
     fn put_sized(&mut self, index: usize, value: &Value, ty: &Type) -> Outcome {
         let sized = self.reshape(value, &ty.shape)?;
         if sized.known_dims().as_ref() != Some(&ty.shape) {
-            return wrong(format!("the extents of result {index} are not known"));
+            return Err(Finding::from(format!("the extents of result {index} are not known"))
+                .about_output(index));
         }
         self.put_raw(index, &sized)
     }
@@ -360,7 +366,7 @@ impl<'a> Node<'a> {
 
     /// A truth value as 0 or 1 of a type.
     pub(super) fn not(&mut self, value: &Value) -> Outcome<Value> {
-        Ok(self.call("Not", &[value], [])?)
+        self.call("Not", &[value], [])
     }
 
     /// The number of the axis as an attribute.

@@ -63,7 +63,7 @@ fn local_response(n: &mut Node<'_>) -> Outcome {
     n.ranked::<4>(0)?;
     let half = n.int("HalfWindowSize")?;
     let size = half.checked_mul(2).and_then(|size| size.checked_add(1));
-    let size = size.ok_or_else(|| "the window is too large".to_owned())?;
+    let size = size.ok_or("the window is too large")?;
     let attributes = [
         int("size", size),
         float("alpha", n.float("Alpha")?),

@@ -1,6 +1,7 @@
 //! Pools: the greatest, or the mean, of what is in a window.
 
 use lodstone_model::DType;
+use lodstone_schema::Finding;
 
 use super::conv::{channels_first, channels_last};
 use super::node::{Node, Outcome, Rule};
@@ -31,10 +32,10 @@ fn greatest(n: &mut Node<'_>) -> Outcome {
     let outputs = 1 + usize::from(wants_places);
     let attributes = windows(n)?;
     let outputs = n.emit("MaxPool", &[Some(&value)], attributes, outputs)?;
-    if let Some(greatest) = outputs.first() {
-        let greatest = if first { greatest.clone() } else { channels_last(n, greatest)? };
-        n.put_raw(0, &greatest)?;
-    }
+    let greatest = outputs.first();
+    let greatest = greatest.ok_or_else(|| Finding::internal("`MaxPool` gives nothing"))?;
+    let greatest = if first { greatest.clone() } else { channels_last(n, greatest)? };
+    n.put_raw(0, &greatest)?;
     let Some(places) = outputs.get(1) else { return Ok(()) };
     let places = if first {
         places.clone()
@@ -49,7 +50,7 @@ fn greatest(n: &mut Node<'_>) -> Outcome {
 fn renumbered(n: &mut Node<'_>, places: &Value) -> Outcome<Value> {
     let [_, height, width, channels] = n.ranked::<4>(0)?;
     let Some(area) = height.checked_mul(width) else {
-        return Err("the extents are too large".to_owned().into());
+        return Err("the extents are too large".into());
     };
     let (area, channels) = (n.long(area), n.long(channels));
     let within = n.call("Mod", &[places, &area], [])?;
@@ -59,7 +60,7 @@ fn renumbered(n: &mut Node<'_>, places: &Value) -> Outcome<Value> {
     let image = n.mul(&image, &area)?;
     let pixel = n.add(&image, &within)?;
     let pixel = n.mul(&pixel, &channels)?;
-    Ok(n.add(&pixel, &channel)?)
+    n.add(&pixel, &channel)
 }
 
 fn average(n: &mut Node<'_>) -> Outcome {
@@ -94,7 +95,7 @@ fn adaptive(n: &mut Node<'_>) -> Outcome {
 /// large.
 pub(super) fn weights(n: &mut Node<'_>, parts: i64, many: i64) -> Outcome<Value> {
     if parts < 1 {
-        return Err("expected parts, found none".to_owned().into());
+        return Err("expected parts, found none".into());
     }
     let (count, all) = (n.long(parts), n.long(many));
     let part = n.range(parts)?;
@@ -114,5 +115,5 @@ pub(super) fn weights(n: &mut Node<'_>, parts: i64, many: i64) -> Outcome<Value>
     let inside = n.cast(&inside, DType::Float32)?;
     let size = n.sub(&end, &start)?;
     let size = n.cast(&size, DType::Float32)?;
-    Ok(n.div(&inside, &size)?)
+    n.div(&inside, &size)
 }

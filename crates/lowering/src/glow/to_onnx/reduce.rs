@@ -69,21 +69,21 @@ fn largest(n: &mut Node<'_>) -> Outcome {
     let is_same = (given.kind, given.quantization) == (result.kind, result.quantization);
     if is_same && keeps_order(&result) {
         let value = n.real(0)?;
-        let outputs = n.emit("TopK", &[Some(&value), Some(&count)], [int("axis", -1)], 2)?;
-        let [values, places] = &outputs[..] else { return Ok(()) };
-        n.put(0, values)?;
-        return n.put(1, places);
+        let inputs = [Some(&value), Some(&count)];
+        let [values, places] = n.emit_all("TopK", &inputs, [int("axis", -1)])?;
+        n.put(0, &values)?;
+        return n.put(1, &places);
     }
     let mut value = n.raw_like(0, &result)?;
     if n.ty(0)?.kind.is_quantized() {
         value = n.cast(&value, DType::Int32)?;
     }
-    let outputs = n.emit("TopK", &[Some(&value), Some(&count)], [int("axis", -1)], 2)?;
-    let [values, places] = &outputs[..] else { return Ok(()) };
+    let inputs = [Some(&value), Some(&count)];
+    let [values, places] = n.emit_all("TopK", &inputs, [int("axis", -1)])?;
     let dtype = n.out(0)?.kind.dtype();
-    let values = n.cast(values, dtype)?;
+    let values = n.cast(&values, dtype)?;
     n.put_raw(0, &values)?;
-    n.put(1, places)
+    n.put(1, &places)
 }
 
 /// Whether integers of a type are in the order of the numbers that they stand for, each of which is another

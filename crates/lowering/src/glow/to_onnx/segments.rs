@@ -44,7 +44,7 @@ pub(super) fn by_offsets(
     let many = *offsets.dims()?.first().unwrap_or(&0);
     let groups = many - i64::from(has_end);
     if groups < 0 {
-        return Err("expected an offset where the last group ends".to_owned().into());
+        return Err("expected an offset where the last group ends".into());
     }
     // A group ends where the next begins.
     let starts = n.slice(&offsets, 0, 0, groups)?;
@@ -65,14 +65,14 @@ fn counted(n: &mut Node<'_>, ends: &Value, many: i64, rows: i64) -> Outcome<Valu
     let marks = n.call("ScatterElements", &[&zeros, &ends, &ones], attributes)?;
     let axis = n.long(0);
     let number = n.call("CumSum", &[&marks, &axis], [])?;
-    Ok(n.slice(&number, 0, 0, rows)?)
+    n.slice(&number, 0, 0, rows)
 }
 
 impl Segments {
     /// Whether each row is in a group.
     pub(super) fn is_inside(&self, n: &mut Node<'_>) -> Outcome<Value> {
         let groups = n.long(self.groups);
-        Ok(n.call("Less", &[&self.number, &groups], [])?)
+        n.call("Less", &[&self.number, &groups], [])
     }
 
     /// Numbers of the rows that are in a group; 0 for others, whose numbers mean nothing.
@@ -80,14 +80,14 @@ impl Segments {
         let inside = self.is_inside(n)?;
         let numbers = n.cast(numbers, DType::Int64)?;
         let none = n.long(0);
-        Ok(n.choose(&inside, &numbers, &none)?)
+        n.choose(&inside, &numbers, &none)
     }
 
     /// What a value of each group is for each row; that of the last group where a row is in none.
     pub(super) fn spread(&self, n: &mut Node<'_>, of_groups: &Value) -> Outcome<Value> {
         let last = n.long(self.groups.saturating_sub(1));
         let number = n.call("Min", &[&self.number, &last], [])?;
-        Ok(n.gather(of_groups, &number, 0)?)
+        n.gather(of_groups, &number, 0)
     }
 
     /// Which row of its group each row is.
@@ -95,7 +95,7 @@ impl Segments {
         let row = n.range(self.rows)?;
         let row = n.reshape(&row, &[self.rows])?;
         let start = self.spread(n, &self.starts)?;
-        Ok(n.sub(&row, &start)?)
+        n.sub(&row, &start)
     }
 
     /// The sum of the rows of each group: `[rows, ..]` become `[groups, ..]`.
@@ -114,6 +114,6 @@ impl Segments {
         let zeros = n.filled(values.dtype(), 0.0, &sums)?;
         let attributes = [int("axis", 0), text("reduction", "add")];
         let sums = n.call("ScatterElements", &[&zeros, &number, values], attributes)?;
-        Ok(n.slice(&sums, 0, 0, self.groups)?)
+        n.slice(&sums, 0, 0, self.groups)
     }
 }

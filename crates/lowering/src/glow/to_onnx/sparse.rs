@@ -1,6 +1,7 @@
 //! Sums over groups of rows, and what lengths of groups say.
 
 use lodstone_model::{DType, Packing};
+use lodstone_schema::Finding;
 
 use super::node::{Node, Outcome, Rule, no_words};
 use super::segments::{Segments, by_lengths, by_offsets};
@@ -34,7 +35,7 @@ fn rows_of(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
     let data = n.raw(0)?;
     let rows = n.gather(&data, numbers, 0)?;
     let rows = n.dequantized(&rows, n.ty(0)?)?;
-    Ok(n.cast(&rows, DType::Float32)?)
+    n.cast(&rows, DType::Float32)
 }
 
 /// Rows of integers whose scales and offsets are inputs of their own; the offset is added.
@@ -52,9 +53,11 @@ fn scaled_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
         }
         parts.push(n.reshape(&part, &dims)?);
     }
-    let [scale, offset] = &parts[..] else { return Ok(rows) };
+    let [scale, offset] = &parts[..] else {
+        return Err(Finding::internal("rows have other than a scale and an offset"));
+    };
     let rows = n.mul(&rows, scale)?;
-    Ok(n.add(&rows, offset)?)
+    n.add(&rows, offset)
 }
 
 /// Rows of integers that end with their scale and their offset, as the bytes of two numbers.
@@ -67,7 +70,7 @@ fn fused_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
     let size = if scale == DType::Float16 { 2 } else { 4 };
     let elements = width - 2 * size;
     if elements < 0 {
-        return Err("the rows are too short for a scale and an offset".to_owned().into());
+        return Err("the rows are too short for a scale and an offset".into());
     }
     let data = n.raw(0)?;
     let rows = n.gather(&data, numbers, 0)?;
@@ -81,7 +84,7 @@ fn fused_rows(n: &mut Node<'_>, numbers: &Value) -> Outcome<Value> {
     let offset = n.slice(&rows, 1, elements + size, width)?;
     let offset = number_of(n, &offset)?;
     let values = n.mul(&values, &scale)?;
-    Ok(n.add(&values, &offset)?)
+    n.add(&values, &offset)
 }
 
 /// Both halves of each byte, the lower one first.
@@ -93,8 +96,10 @@ fn halves(n: &mut Node<'_>, bytes: &Value) -> Outcome<Value> {
     let (low, high) = (n.unsqueeze(&low, &[2])?, n.unsqueeze(&high, &[2])?);
     let both = n.concat(&[&low, &high], 2)?;
     let dims = bytes.dims()?;
-    let [rows, many] = dims[..] else { return Ok(both) };
-    Ok(n.reshape(&both, &[rows, many.saturating_mul(2)])?)
+    let [rows, many] = dims[..] else {
+        return Err(format!("expected rows of bytes, found {dims:?}").into());
+    };
+    n.reshape(&both, &[rows, many.saturating_mul(2)])
 }
 
 /// The number that four or two bytes are in each row: `[rows, bytes]` become `[rows, 1]`.
@@ -107,7 +112,7 @@ fn number_of(n: &mut Node<'_>, bytes: &Value) -> Outcome<Value> {
     let (count, fraction_bits, bias) = match dims[..] {
         [_, 4] => (4, 23, 127.0),
         [_, 2] => (2, 10, 15.0),
-        _ => return Err("expected two or four bytes".to_owned().into()),
+        _ => return Err("expected two or four bytes".into()),
     };
     let places: Vec<f32> = (0..count).map(|byte| 256f32.powi(byte)).collect();
     let places = n.singles(&places);
@@ -133,7 +138,7 @@ fn number_of(n: &mut Node<'_>, bytes: &Value) -> Outcome<Value> {
     let sign = n.times(&sign, -2.0)?;
     let sign = n.plus(&sign, 1.0)?;
     let number = n.mul(&size, &sign)?;
-    Ok(n.cast(&number, DType::Float32)?)
+    n.cast(&number, DType::Float32)
 }
 
 /// What is left of integers above a power of two, and what is below it.
@@ -224,7 +229,7 @@ fn gather_ranges(n: &mut Node<'_>) -> Outcome {
     let [examples, each, _] = n.ranked::<3>(1)?;
     let [many] = n.out_ranked::<1>(0)?;
     let (data, ranges) = (n.raw(0)?, n.raw(1)?);
-    let count = examples.checked_mul(each).ok_or_else(|| "there are too many ranges".to_owned())?;
+    let count = examples.checked_mul(each).ok_or("there are too many ranges")?;
     let ranges = n.cast(&ranges, DType::Int64)?;
     let lengths = n.slice(&ranges, 2, 1, 2)?;
     let starts = n.slice(&ranges, 2, 0, 1)?;
@@ -285,7 +290,7 @@ fn dense_mask(n: &mut Node<'_>) -> Outcome {
     let has_place = n.call("And", &[&has_column, &inside], [])?;
     // What has no place is written behind all.
     let all = segments.groups.checked_mul(columns).and_then(|all| all.checked_add(1));
-    let all = all.ok_or_else(|| "the result is too large".to_owned())?;
+    let all = all.ok_or("the result is too large")?;
     let (wide, nowhere) = (n.long(columns), n.long(all - 1));
     let row = n.mul(&segments.number, &wide)?;
     let place = n.add(&row, &column)?;
@@ -307,7 +312,7 @@ fn permuted(n: &mut Node<'_>) -> Outcome {
     let offsets = n.cast(&offsets, DType::Int64)?;
     let many = *offsets.dims()?.first().unwrap_or(&0);
     if many < 1 {
-        return Err("expected offsets of blocks".to_owned().into());
+        return Err("expected offsets of blocks".into());
     }
     let starts = n.slice(&offsets, 0, 0, many - 1)?;
     let ends = n.slice(&offsets, 0, 1, many)?;
@@ -326,7 +331,7 @@ fn unary_bags(n: &mut Node<'_>) -> Outcome {
     let weights = n.real_as(0, DType::Float32)?;
     let size =
         weights.dims()?.iter().skip(1).try_fold(1i64, |all, extent| all.checked_mul(*extent));
-    let size = size.ok_or_else(|| "the tables are too large".to_owned())?;
+    let size = size.ok_or("the tables are too large")?;
     let weights = n.reshape(&weights, &[tasks, size])?;
     let (table_offsets, offsets, numbers) = (n.raw(1)?, n.raw(2)?, n.raw(3)?);
     let [many] = n.ranked::<1>(3)?;

@@ -1,6 +1,7 @@
 //! What placeholders and constants are, by their texts and what they are declared to be.
 
 use lodstone_model::{Attribute, AttributeValue, DType, Dim, TensorType, ValueType};
+use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Storage, Type};
 use lodstone_schema::onnx::infer::ValueInfo;
 
@@ -25,9 +26,9 @@ pub(super) fn tensor_of(value: &ValueType) -> Option<(DType, Option<Vec<i64>>)> 
 pub(super) fn type_of(
     attributes: &[Attribute],
     found: Option<(DType, Option<Vec<i64>>)>,
-) -> Result<Type, String> {
+) -> Result<Type, Finding> {
     let Some((dtype, Some(shape))) = found else {
-        return Err("expected a dense tensor whose extents are known".to_owned());
+        return Err("expected a dense tensor whose extents are known".into());
     };
     let text = attributes.iter().find(|attribute| attribute.name == "doc_string");
     let storage = match text.map(|text| &text.value) {
@@ -38,10 +39,10 @@ pub(super) fn type_of(
     let kind = kind.ok_or_else(|| format!("nothing says what its {dtype} stand for"))?;
     if kind.dtype() != dtype {
         let (name, expected) = (kind.name(), kind.dtype());
-        return Err(format!("expected {expected} elements for `{name}`, found {dtype}"));
+        return Err(format!("expected {expected} elements for `{name}`, found {dtype}").into());
     }
     if kind.is_quantized() && storage.quantization.is_none() {
-        return Err("expected `$qScale` and `$qOffset` in its text, found none".to_owned());
+        return Err("expected `$qScale` and `$qOffset` in its text, found none".into());
     }
     let quantization = storage.quantization.filter(|_| kind.is_quantized());
     Ok(Type { kind, shape, strides: None, quantization })

@@ -1,6 +1,7 @@
 //! Images: resizing, and boxes in them.
 
 use lodstone_model::DType;
+use lodstone_schema::Finding;
 
 use super::conv::{channels_first, channels_last};
 use super::node::{Node, Outcome, Rule, no_words};
@@ -32,9 +33,8 @@ fn resize(n: &mut Node<'_>, mode: &str) -> Outcome {
         text("coordinate_transformation_mode", "asymmetric"),
         text("nearest_mode", "floor"),
     ];
-    let outputs = n.emit("Resize", &[Some(&value), None, Some(&scales)], attributes, 1)?;
-    let [value] = &outputs[..] else { return Ok(()) };
-    let value = n.cast(value, result.kind.dtype())?;
+    let [value] = n.emit_all("Resize", &[Some(&value), None, Some(&scales)], attributes)?;
+    let value = n.cast(&value, result.kind.dtype())?;
     n.put_raw(0, &value)
 }
 
@@ -177,7 +177,7 @@ fn transform_boxes(n: &mut Node<'_>) -> Outcome {
     let scale = column(&of_box, 2)?;
     let corner = |n: &mut Node<'_>, at: i64| -> Outcome<Value> {
         let value = n.slice(&rois, 1, width - 4 + at, width - 3 + at)?;
-        Ok(n.div(&value, &scale)?)
+        n.div(&value, &scale)
     };
     let (left, top, right, bottom) = (corner(n, 0)?, corner(n, 1)?, corner(n, 2)?, corner(n, 3)?);
     let deltas = n.reshape(&deltas, &[count, classes, 4])?;
@@ -185,7 +185,7 @@ fn transform_boxes(n: &mut Node<'_>) -> Outcome {
         let value = n.slice(&deltas, 2, at, at + 1)?;
         let value = n.reshape(&value, &[count, classes])?;
         let weight = n.number(value.dtype(), f64::from(weight))?;
-        Ok(n.div(&value, &weight)?)
+        n.div(&value, &weight)
     };
     let (dx, dy) = (delta(n, 0, across)?, delta(n, 1, down)?);
     let (dw, dh) = (delta(n, 2, wide)?, delta(n, 3, high)?);
@@ -219,7 +219,9 @@ fn transform_boxes(n: &mut Node<'_>) -> Outcome {
             edges.push(n.unsqueeze(&value, &[2])?);
         }
     }
-    let [x1, x2, y1, y2] = &edges[..] else { return Ok(()) };
+    let [x1, x2, y1, y2] = &edges[..] else {
+        return Err(Finding::internal("a box has other than four edges"));
+    };
     let value = n.concat(&[x1, y1, x2, y2], 2)?;
     let value = n.reshape(&value, &[count, columns])?;
     n.put(0, &value)?;

@@ -69,7 +69,7 @@ fn convolution(n: &mut Node<'_>) -> Outcome {
     let extents = input_dims.get(2..).zip(grad_dims.get(2..));
     let rest = extents.and_then(|(input, output)| window.rest(input, output));
     let Some(rest) = rest.filter(|rest| rest.iter().all(|rest| *rest >= 0)) else {
-        return Err("the windows do not fit the image".to_owned().into());
+        return Err("the windows do not fit the image".into());
     };
     if n.is_read(0) {
         let attributes = [
@@ -142,7 +142,7 @@ fn average(n: &mut Node<'_>) -> Outcome {
     let grad = channels_first(n, &grad)?;
     let kernels = &window.kernels;
     let [rows, columns] = kernels[..] else {
-        return Err("expected kernels of two extents".to_owned().into());
+        return Err("expected kernels of two extents".into());
     };
     let area = if n.flag("CountIncludePads")? {
         let area = n.filled(DType::Float32, 1.0, &[1, 1, rows, columns])?;
@@ -157,7 +157,7 @@ fn average(n: &mut Node<'_>) -> Outcome {
     let share = n.div(&grad, &area)?;
     let dims = grad.dims()?;
     let rest = dims.get(2..).and_then(|output| window.rest(&[height, width], output));
-    let rest = rest.ok_or_else(|| "the windows do not fit the image".to_owned())?;
+    let rest = rest.ok_or("the windows do not fit the image")?;
     let kernel = n.filled(DType::Float32, 1.0, &[channels, 1, rows, columns])?;
     let attributes = [
         ints("kernel_shape", kernels),
@@ -176,7 +176,7 @@ fn greatest(n: &mut Node<'_>) -> Outcome {
     let (grad, places) = (n.real(2)?, n.raw(3)?);
     let dims = n.out(0)?.shape;
     let count = dims.iter().try_fold(1i64, |count, extent| count.checked_mul(*extent));
-    let count = count.ok_or_else(|| "the image is too large".to_owned())?;
+    let count = count.ok_or("the image is too large")?;
     let zeros = n.filled(grad.dtype(), 0.0, &[count])?;
     let (grad, places) = (n.reshape(&grad, &[-1])?, n.reshape(&places, &[-1])?);
     let attributes = [int("axis", 0), text("reduction", "add")];

@@ -34,7 +34,9 @@ impl Windows {
         let (dims, kernel) = (images(x)?, images(filter)?);
         let extents = kernel.len();
         if dims.len() != extents {
-            return Err(format!("expected {extents} extents to go over, found {}", dims.len()));
+            return Err(
+                format!("expected {extents} extents to go over, found {}", dims.len()).into()
+            );
         }
         let strides = op.each("strides", extents)?;
         let (pads, dilations) = match op.pads(extents)? {
@@ -46,7 +48,7 @@ impl Windows {
             .flatten()
             .any(|size| size.unsigned_abs() > u64::from(u32::MAX >> 1));
         if too_large {
-            return Err(format!("windows of {kernel:?} are too large"));
+            return Err(format!("windows of {kernel:?} are too large").into());
         }
         Ok(Self { kernel, strides, dilations, pads, groups: op.int("groups")?.max(1) })
     }
@@ -90,10 +92,12 @@ impl Windows {
     fn by_filter(&self, op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
         let dims = x.dims()?;
         let [examples, channels, inner @ ..] = dims.as_slice() else {
-            return Err("expected examples and channels".to_owned());
+            return Err("expected examples and channels".into());
         };
         if self.groups > *channels || channels % self.groups != 0 {
-            return Err(format!("expected {} groups of channels, found {channels}", self.groups));
+            return Err(
+                format!("expected {} groups of channels, found {channels}", self.groups).into()
+            );
         }
         let each = channels / self.groups;
         // [channels of a group, groups * examples, inner..]
@@ -125,7 +129,7 @@ impl Windows {
 fn images(value: &Value) -> Outcome<Vec<i64>> {
     let dims = value.dims()?;
     let inner = dims.get(2..).map(<[i64]>::to_vec);
-    inner.ok_or_else(|| format!("expected examples and channels, found {dims:?}"))
+    inner.ok_or_else(|| format!("expected examples and channels, found {dims:?}").into())
 }
 
 /// The first two extents in each other's place.

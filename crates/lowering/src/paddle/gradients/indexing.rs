@@ -1,6 +1,7 @@
 //! Gradients of elements that are taken, moved or put: they go back to where they came from.
 
 use lodstone_model::DType;
+use lodstone_schema::Finding;
 
 use super::super::operator::{Operator, Outcome, Rule};
 use super::super::{arrange, indexing, reshape};
@@ -25,7 +26,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("tril_triu_grad", |op| {
         let given = op.gradient("Out")?;
         let kept = op.follow(arrange::triangle, "X", &given)?;
-        op.put_gradient("X", kept.first().ok_or("it gives nothing")?)
+        let kept = kept.first();
+        op.put_gradient("X", kept.ok_or_else(|| Finding::internal("a rule gives nothing"))?)
     }),
     ("unfold_grad", |op| moved(op, arrange::unfold, "X", "Y")),
 ];
@@ -33,7 +35,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 fn pairs(paddings: &[i64]) -> Outcome<Vec<[i64; 2]>> {
     match paddings.as_chunks::<2>() {
         (pairs, []) => Ok(pairs.to_vec()),
-        _ => Err(format!("expected pairs of paddings, found {paddings:?}")),
+        _ => Err(format!("expected pairs of paddings, found {paddings:?}").into()),
     }
 }
 
@@ -41,7 +43,7 @@ fn pairs(paddings: &[i64]) -> Outcome<Vec<[i64; 2]>> {
 fn cut(op: &mut Operator<'_>, pairs: &[[i64; 2]]) -> Outcome {
     let given = op.gradient("Out")?;
     if pairs.len() != given.rank()? {
-        return Err(format!("expected {} pairs of paddings, found {pairs:?}", given.rank()?));
+        return Err(format!("expected {} pairs of paddings, found {pairs:?}", given.rank()?).into());
     }
     let (begins, ends): (Vec<i64>, Vec<i64>) =
         pairs.iter().map(|[begin, end]| (begin.saturating_neg(), end.saturating_neg())).unzip();
@@ -75,10 +77,10 @@ fn pixel_shuffle(op: &mut Operator<'_>) -> Outcome {
     let last = op.channels_last("data_format")?;
     let given = if last { op.channels_to_front(&given)? } else { given };
     let [batch, channels, rows, columns] = given.dims()?[..] else {
-        return Err(format!("expected pictures, found {} extents", given.rank()?));
+        return Err(format!("expected pictures, found {} extents", given.rank()?).into());
     };
     let (Some(down), Some(across)) = (rows.checked_div(factor), columns.checked_div(factor)) else {
-        return Err(format!("expected 1 or more as `upscale_factor`, found {factor}"));
+        return Err(format!("expected 1 or more as `upscale_factor`, found {factor}").into());
     };
     // [batch, channels, rows, row of a block, columns, column of a block]
     let split = op.reshape(&given, &[batch, channels, down, factor, across, factor])?;

@@ -47,7 +47,7 @@ impl Factor {
     fn of(op: &mut Operator<'_>, value: Value, flag: Option<&str>, list: i64) -> Outcome<Self> {
         let is_turned = value.rank()? > 1 && flag.map_or(Ok(false), |flag| op.flag(flag))?;
         let value = match value.rank()? {
-            0 => return Err("expected extents of what is multiplied, found none".to_owned()),
+            0 => return Err("expected extents of what is multiplied, found none".into()),
             1 => op.unsqueeze(&value, &[list])?,
             _ if is_turned => op.turned(&value)?,
             _ => value,
@@ -99,7 +99,7 @@ fn matmul(op: &mut Operator<'_>, turns_x: Option<&str>, turns_y: Option<&str>) -
 fn lookup(op: &mut Operator<'_>) -> Outcome {
     let (table, ids, given) = (op.input("W")?, op.input("Ids")?, op.gradient("Out")?);
     let [_, width] = table.dims()?[..] else {
-        return Err(format!("expected a table, found {} extents", table.rank()?));
+        return Err(format!("expected a table, found {} extents", table.rank()?).into());
     };
     let ids = op.cast(&ids, DType::Int64)?;
     let ids = op.reshape(&ids, &[-1, 1])?;

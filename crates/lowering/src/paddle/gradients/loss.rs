@@ -130,7 +130,9 @@ fn kldiv_loss(op: &mut Operator<'_>) -> Outcome {
         "none" | "sum" => None,
         "mean" => Some(op.call("Size", &[&x], [])?),
         "batchmean" => Some(op.extent(&x, 0)?),
-        other => return Err(format!("expected a way to reduce as `reduction`, found `{other}`")),
+        other => {
+            return Err(format!("expected a way to reduce as `reduction`, found `{other}`").into());
+        }
     };
     let above = op.above(&target, 0.0)?;
     let share = op.only(&above, &target)?;
@@ -170,7 +172,9 @@ fn nll_loss(op: &mut Operator<'_>) -> Outcome {
             let total = op.input("Total_weight")?;
             given = op.div(&given, &total)?;
         }
-        other => return Err(format!("expected a way to reduce as `reduction`, found `{other}`")),
+        other => {
+            return Err(format!("expected a way to reduce as `reduction`, found `{other}`").into());
+        }
     }
     let product = op.mul(&given, &weight)?;
     let product = spread(op, &product, &place)?;

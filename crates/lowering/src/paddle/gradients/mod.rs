@@ -19,6 +19,7 @@ mod reshape;
 mod vision;
 
 use lodstone_model::Dim;
+use lodstone_schema::Finding;
 
 use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int, text};
@@ -135,7 +136,7 @@ fn moved(op: &mut Operator<'_>, forward: Rule, slot: &'static str, out: &str) ->
     let numbers = op.call("Range", &[&first, &end, &step], [])?;
     let numbers = op.reshape(&numbers, &dims)?;
     let places = op.follow(forward, slot, &numbers)?;
-    let places = places.first().ok_or("it gives nothing")?;
+    let places = places.first().ok_or_else(|| Finding::internal("a rule gives nothing"))?;
     let (places, given) = (op.reshape(places, &[-1])?, op.reshape(&given, &[-1])?);
     let all = op.filled(given.dtype(), 0.0, &[count])?;
     let sums = op.scattered(&all, &places, &given, 0)?;

@@ -141,7 +141,7 @@ fn layer_norm(op: &mut Operator<'_>) -> Outcome {
     let normal = Normal::of(op, &x, &mean, &inverse)?;
     let outer: Vec<i64> = (0..begin).collect();
     if outer.is_empty() {
-        return Err("expected extents that are not normalized".to_owned());
+        return Err("expected extents that are not normalized".into());
     }
     put_scale(op, &given, &normal.value, &outer)?;
     if !op.wants_gradient("X") {
@@ -250,7 +250,7 @@ fn dropout(op: &mut Operator<'_>) -> Outcome {
     let upscale = match op.text("dropout_implementation")?.as_str() {
         "upscale_in_train" => true,
         "downgrade_in_infer" => false,
-        other => return Err(format!("expected a way to drop out, found `{other}`")),
+        other => return Err(format!("expected a way to drop out, found `{other}`").into()),
     };
     let y = if op.flag("is_test")? {
         if upscale { given } else { op.times(&given, 1.0 - probability)? }

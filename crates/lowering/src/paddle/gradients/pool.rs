@@ -40,7 +40,7 @@ fn pool(op: &mut Operator<'_>) -> Outcome {
 fn by_places(op: &mut Operator<'_>) -> Outcome {
     let (x, places, given) = (op.input("X")?, op.input("Mask")?, op.gradient("Out")?);
     let [examples, channels, ..] = x.dims()?[..] else {
-        return Err("expected examples and channels".to_owned());
+        return Err("expected examples and channels".into());
     };
     let places = op.cast(&places, DType::Int64)?;
     let mut lined = |value: &Value| op.reshape(value, &[examples, channels, -1]);
@@ -58,7 +58,7 @@ fn by_places(op: &mut Operator<'_>) -> Outcome {
 /// Of the greatest element of each channel: the first of equal ones counts.
 fn greatest(op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
     let [examples, channels, ..] = x.dims()?[..] else {
-        return Err("expected examples and channels".to_owned());
+        return Err("expected examples and channels".into());
     };
     let lines = op.reshape(x, &[examples, channels, -1])?;
     let top = op.call("GlobalMaxPool", &[x], [])?;
@@ -82,10 +82,9 @@ fn counting(op: &mut Operator<'_>, tops: &Value, given: &Value) -> Outcome<Value
 fn maxima(op: &mut Operator<'_>, x: &Value, given: &Value) -> Outcome<Value> {
     let size = op.ints("ksize")?;
     let windows = Windows::of(op, x, &size, true)?;
-    let made = op.emit("MaxPool", &[Some(&windows.x)], windows.attributes, 2)?;
-    let [tops, places] = made.as_slice() else { return Err("it gives too little".to_owned()) };
-    let given = counting(op, tops, given)?;
-    let (list, places) = (op.reshape(&windows.x, &[-1])?, op.reshape(places, &[-1])?);
+    let [tops, places] = op.emit_all("MaxPool", &[Some(&windows.x)], windows.attributes)?;
+    let given = counting(op, &tops, given)?;
+    let (list, places) = (op.reshape(&windows.x, &[-1])?, op.reshape(&places, &[-1])?);
     let given = op.reshape(&given, &[-1])?;
     let sums = op.scattered(&list, &places, &given, 0)?;
     let sums = op.reshape_as(&sums, &windows.x)?;
@@ -109,7 +108,7 @@ fn means(op: &mut Operator<'_>, x: &Value, given: &Value, is_global: bool) -> Ou
     let (dims, found) = (x.dims()?, given.dims()?);
     let (dims, found) = (dims.get(2..).unwrap_or_default(), found.get(2..).unwrap_or_default());
     if dims.len() != found.len() {
-        return Err(format!("expected results over {dims:?}, found {found:?}"));
+        return Err(format!("expected results over {dims:?}, found {found:?}").into());
     }
     if is_global || found.iter().all(|count| *count == 1) && op.flag("adaptive")? {
         let count = dims.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim));
@@ -138,7 +137,7 @@ fn along(op: &Operator<'_>, dims: &[i64], found: &[i64]) -> Outcome<Vec<Vec<Shar
     };
     let numbers = [&size, &strides, &pads].into_iter().flatten().chain(dims);
     if numbers.into_iter().any(|number| number.unsigned_abs() > u64::from(u32::MAX >> 1)) {
-        return Err(format!("windows of {size:?} over {dims:?} are too large"));
+        return Err(format!("windows of {size:?} over {dims:?} are too large").into());
     }
     let begins = pads.get(..extents).ok_or("expected paddings")?;
     let mut all = Vec::new();
@@ -170,7 +169,9 @@ fn over(
 ) -> Outcome<Value> {
     let width = usize::try_from(dim).unwrap_or(usize::MAX);
     if windows.len().checked_mul(width).is_none_or(|all| all > MOST_ELEMENTS) {
-        return Err(format!("{} windows over an extent of {dim} are too many", windows.len()));
+        return Err(
+            format!("{} windows over an extent of {dim} are too many", windows.len()).into()
+        );
     }
     let row = |window: &Share| {
         let inside = window.inside.clone();
@@ -187,7 +188,7 @@ fn over(
     let place = usize::try_from(axis).unwrap_or(usize::MAX);
     let last = order.len().saturating_sub(1);
     if place > last {
-        return Err("expected an extent to pool".to_owned());
+        return Err("expected an extent to pool".into());
     }
     order.swap(place, last);
     let lines = op.transpose(given, &order)?;

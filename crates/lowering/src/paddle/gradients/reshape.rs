@@ -45,7 +45,9 @@ fn transpose(op: &mut Operator<'_>) -> Outcome {
     back.sort_unstable();
     let order: Vec<i64> = back.into_iter().map(|(_, place)| place).collect();
     if order.len() != given.rank()? {
-        return Err(format!("expected {} extents as `axis`, found {}", given.rank()?, order.len()));
+        return Err(
+            format!("expected {} extents as `axis`, found {}", given.rank()?, order.len()).into()
+        );
     }
     let y = op.transpose(&given, &order)?;
     op.put_gradient("X", &y)

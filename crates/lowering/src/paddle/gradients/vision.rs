@@ -28,7 +28,8 @@ fn resize(op: &mut Operator<'_>, mode: &str, extents: usize) -> Outcome {
     if dims.iter().chain(&found).skip(2).any(|dim| *dim > MOST_ELEMENTS) {
         return Err(format!(
             "expected at most {MOST_ELEMENTS} elements along an extent of a picture"
-        ));
+        )
+        .into());
     }
     let mut y = given;
     for (extent, dim) in dims.iter().skip(2).enumerate() {

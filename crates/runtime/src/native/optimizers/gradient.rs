@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use lodstone_model::{Kind, Tensor};
+use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use super::number::Number;
@@ -46,7 +47,7 @@ impl Gradient {
         let values = Tensor::dense(tensor.dtype, tensor.shape.clone(), tensor.data.clone());
         let merged = Merged::of::<T>(&elements::<T>(&values, "Grad", &own)?, numbers, &own, count)?;
         Ok(match rows {
-            Rows::Spread => Self::Dense(merged.spread(count)),
+            Rows::Spread => Self::Dense(merged.spread(count)?),
             _ => Self::Rows(merged),
         })
     }
@@ -55,7 +56,7 @@ impl Gradient {
 impl Merged {
     /// Adds up rows of one number, in their order.
     fn of<T: Number>(values: &[u8], numbers: &Blob, shape: &[u64], count: u64) -> Outcome<Self> {
-        let numbers = numbers.bytes().map_err(|error| error.to_string())?;
+        let numbers = numbers.bytes()?;
         let numbers = numbers.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes));
         let stored = shape.first().copied().unwrap_or(0);
         if numbers.len() as u64 != stored {
@@ -88,27 +89,28 @@ impl Merged {
     }
 
     /// Each row, with the numbers of its elements in the parameter.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (Range<usize>, &[u8])> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = Outcome<(Range<usize>, &[u8])>> {
         self.places.iter().map(|(number, start)| {
             let first = number.saturating_mul(self.width);
-            (
-                first..first + self.width,
-                self.bytes.get(*start..*start + self.size).unwrap_or_default(),
-            )
+            Ok((first..first + self.width, self.row(*start)?))
         })
     }
 
+    /// The row that begins at a place.
+    fn row(&self, start: usize) -> Outcome<&[u8]> {
+        let row = self.bytes.get(start..start + self.size);
+        Ok(row.ok_or_else(|| Finding::internal("a row of the gradient is not there"))?)
+    }
+
     /// All elements of a tensor of so many rows.
-    fn spread(&self, count: u64) -> Bytes {
+    fn spread(&self, count: u64) -> Outcome<Bytes> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let mut all = vec![0; count.saturating_mul(self.size)];
         for (number, start) in &self.places {
             let place = all.get_mut(number * self.size..(number + 1) * self.size);
-            let row = self.bytes.get(*start..*start + self.size);
-            if let Some((place, row)) = place.zip(row) {
-                place.copy_from_slice(row);
-            }
+            let lost = || Finding::internal(format!("the parameter has no row {number}"));
+            place.ok_or_else(lost)?.copy_from_slice(self.row(*start)?);
         }
-        all.into()
+        Ok(all.into())
     }
 }

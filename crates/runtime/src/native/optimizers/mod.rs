@@ -23,6 +23,7 @@ mod number;
 mod rules;
 
 use lodstone_model::{AttributeValue, DType, Kind, Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_schema::paddle::attribute;
 use lodstone_store::Blob;
 
@@ -104,7 +105,7 @@ impl Call<'_, '_> {
     /// The number that a variable of one element is.
     fn one<T: Number>(&self, slot: &str) -> Outcome<T> {
         let tensor = self.frame.tensor(input(self.step, slot)?)?;
-        let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+        let bytes = tensor.data.bytes()?;
         let found = match (tensor.dtype, &tensor.kind) {
             (DType::Float32, Kind::Dense) => {
                 f32::all(&bytes).map(|value| T::nearest(f64::from(value))).next()
@@ -191,7 +192,12 @@ impl Call<'_, '_> {
             Gradient::Rows(grad) => {
                 let zeros = vec![T::ZERO.bytes(); old.first().map_or(0, |old| old.len())];
                 T::each(&zeros, old, new, rest);
-                for (place, row) in grad.rows() {
+                for row in grad.rows() {
+                    let (place, row) = row?;
+                    if old.iter().any(|old| old.len() < place.end) {
+                        let wrong = format!("there are no elements {place:?}");
+                        return Err(Finding::internal(wrong).into());
+                    }
                     let old = old.map(|old| old.get(place.clone()).unwrap_or_default());
                     let new = state.new.each_mut().map(|new| T::chunks_mut(new));
                     let new = new.map(|new| new.get_mut(place.clone()).unwrap_or_default());
@@ -229,7 +235,7 @@ impl Call<'_, '_> {
         for slot in slots {
             if let Ok(out) = output(self.step, &format!("{slot}Out")) {
                 let tensor = self.frame.tensor(input(self.step, slot)?)?.clone();
-                self.frame.set(out, Value::Tensor(tensor));
+                self.frame.set(out, Value::Tensor(tensor))?;
             }
         }
         Ok(true)
@@ -248,7 +254,7 @@ fn elements<T: Number>(tensor: &Tensor, slot: &str, shape: &[u64]) -> Outcome<by
     if (tensor.dtype, tensor.shape.as_slice()) != (T::DTYPE, shape) {
         return Err(wrong(format!("{}{:?}", tensor.dtype, tensor.shape)).into());
     }
-    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+    let bytes = tensor.data.bytes()?;
     match T::DTYPE.size_of(shape) == Some(bytes.len() as u64) {
         true => Ok(bytes),
         false => Err(wrong(format!("{} bytes", bytes.len())).into()),

@@ -13,7 +13,7 @@ use super::super::sequences::{
     Rows, add, add_outer, add_product, add_product_back, copy, made, numbers, part, part_mut, zeros,
 };
 use super::super::{Outcome, flag, input, output};
-use super::{Curve, asked, at, beginning, in_order, places, put_gradient};
+use super::{Curve, asked, at, beginning, in_order, keep, places, put_gradient};
 use crate::plan::Step;
 use crate::run::Frame;
 
@@ -100,9 +100,9 @@ pub(super) fn gru(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             }
             copy(part_mut(&mut hiddens, row, size), &hidden);
             if let Some(place) = places.get(row) {
-                copy(part_mut(&mut all_gates, *place, 3 * size), &values);
-                copy(part_mut(&mut all_left, *place, size), &left);
-                copy(part_mut(&mut all_hiddens, *place, size), &hidden);
+                keep(&mut all_gates, *place, &values);
+                keep(&mut all_left, *place, &left);
+                keep(&mut all_hiddens, *place, &hidden);
             }
         }
     }

@@ -12,7 +12,7 @@ use super::super::sequences::{
     Rows, add, add_outer, add_product, add_product_back, copy, made, numbers, part, part_mut, zeros,
 };
 use super::super::{Outcome, flag, input, output};
-use super::{Curve, asked, at, beginning, in_order, places, put_gradient};
+use super::{Curve, asked, at, beginning, in_order, keep, places, put_gradient};
 use crate::plan::Step;
 use crate::run::Frame;
 
@@ -100,8 +100,8 @@ pub(super) fn lstm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             copy(part_mut(&mut hiddens, row, size), &hidden);
             copy(part_mut(&mut cells, row, size), &cell);
             if let Some(place) = places.get(row) {
-                copy(part_mut(&mut all_gates, *place, 4 * size), &gates);
-                copy(part_mut(&mut all_active, *place, size), &active);
+                keep(&mut all_gates, *place, &gates);
+                keep(&mut all_active, *place, &active);
             }
         }
     }

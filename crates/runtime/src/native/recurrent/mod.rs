@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use lodstone_model::{AttributeValue, Lod, Op};
 
-use super::sequences::{made, numbers};
+use super::sequences::{copy, made, numbers, part_mut};
 use super::{Outcome, Run, input, output};
 use crate::plan::{Slot, Step};
 use crate::run::Frame;
@@ -93,9 +93,17 @@ fn beginning(
     }
 }
 
-/// A number of a list.
+/// A number of a list, which callers have checked the length of.
 fn at(values: &[f32], place: usize) -> f32 {
+    debug_assert!(place < values.len(), "there is no number {place}");
     values.get(place).copied().unwrap_or(0.0)
+}
+
+/// Keeps the numbers of a row among those of all rows; there is no place for them if nobody asks for them.
+fn keep(all: &mut [f32], row: usize, values: &[f32]) {
+    if !all.is_empty() {
+        copy(part_mut(all, row, values.len()), values);
+    }
 }
 
 /// Rows from the first to the last, or the other way round.

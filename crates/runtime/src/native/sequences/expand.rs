@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use lodstone_model::{Lod, Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use super::super::{Outcome, input, output};
@@ -20,16 +21,12 @@ fn repeated(x: &Tensor, y: &Tensor, op: &Op) -> Outcome<Vec<(Range<usize>, u64)>
     let rows = place(x.shape.first().copied().unwrap_or(0));
     let own: Vec<Range<usize>> = match x.lod.0.as_slice() {
         [] => (0..rows).map(|row| row..row + 1).collect(),
-        [one] => one
-            .windows(2)
-            .filter_map(|pair| Some(place(*pair.first()?)..place(*pair.last()?)))
-            .collect(),
+        [one] => one.iter().zip(one.iter().skip(1)).map(|(a, b)| place(*a)..place(*b)).collect(),
         _ => return Err("expected at most one level of LoD".into()),
     };
-    let times: Vec<u64> = counts
-        .windows(2)
-        .map(|pair| pair.iter().rev().copied().reduce(|a, b| a - b).unwrap_or(0))
-        .collect();
+    let pairs = counts.iter().zip(counts.iter().skip(1));
+    let times: Option<Vec<u64>> = pairs.map(|(a, b)| b.checked_sub(*a)).collect();
+    let times = times.ok_or("the LoD of its `Y` is not ascending")?;
     if own.len() != times.len() {
         let (found, wanted) = (own.len(), times.len());
         return Err(format!("expected {wanted} sequences to repeat, found {found}").into());
@@ -41,10 +38,11 @@ pub(super) fn expand(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let x = frame.tensor(input(step, "X")?)?;
     let y = frame.tensor(input(step, "Y")?)?;
     let size = width(x) * x.dtype.bits().map_or(0, |bits| bits.div_ceil(8) as usize);
-    let bytes = x.data.bytes().map_err(|error| error.to_string())?;
+    let bytes = x.data.bytes()?;
     let (mut made, mut count, mut offsets) = (Vec::new(), 0_u64, vec![0_u64]);
     for (range, times) in repeated(x, y, op)? {
-        let piece = bytes.get(range.start * size..range.end * size).unwrap_or_default();
+        let piece = bytes.get(range.start * size..range.end * size);
+        let piece = piece.ok_or("it has fewer rows than its LoD says")?;
         // An empty one repeated takes its offsets.
         frame.reserve((piece.len() as u64 + 8).saturating_mul(times))?;
         for _ in 0..times {
@@ -73,13 +71,15 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let mut values = zeros(frame, count)?;
     let mut rest = given.as_slice();
     for (range, times) in repeated {
-        let sums = values.get_mut(range.start * width..range.end * width).unwrap_or_default();
+        let sums = values.get_mut(range.start * width..range.end * width);
+        let sums = sums.ok_or("it has fewer rows than its LoD says")?;
         if sums.is_empty() {
             continue;
         }
         for _ in 0..times {
             add(sums, rest);
-            rest = rest.get(sums.len()..).unwrap_or_default();
+            let more = rest.get(sums.len()..);
+            rest = more.ok_or_else(|| Finding::internal("a repetition counts nothing"))?;
         }
     }
     let made = made(&values, x.shape.clone(), x.lod.clone());

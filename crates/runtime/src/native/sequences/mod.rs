@@ -11,6 +11,7 @@ mod softmax;
 use std::ops::Range;
 
 use lodstone_model::{AttributeValue, DType, Lod, Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use super::{Outcome, Run, input};
@@ -50,11 +51,19 @@ impl Rows {
         })?;
         let ends = last.windows(2).map(|pair| match pair {
             [start, end] => Ok(place(*start)..place(*end)),
-            _ => Err("it has no ends".to_owned()),
+            _ => Err(Finding::internal("a window of two ends has another length")),
         });
-        let sequences = ends.collect::<Result<_, String>>()?;
+        let sequences = ends.collect::<Result<_, Finding>>()?;
         let width = width(tensor);
         let values = singles(tensor)?;
+        // What is computed of rows and sequences relies on this.
+        let rows = place(tensor.shape.first().copied().unwrap_or(0));
+        let is_inside = last.is_sorted() && last.last().is_none_or(|end| place(*end) <= rows);
+        if !is_inside || Some(values.len()) != rows.checked_mul(width) {
+            let name = frame.plan.vars.get(slot).map_or("", |var| &var.name);
+            let shape = &tensor.shape;
+            return Err(format!("`{name}`: its LoD and its elements do not fit {shape:?}").into());
+        }
         Ok(Self { values, width, sequences, lod: tensor.lod.clone(), shape: tensor.shape.clone() })
     }
 
@@ -94,7 +103,7 @@ pub(super) fn singles(tensor: &Tensor) -> Outcome<Vec<f32>> {
     if tensor.dtype != DType::Float32 {
         return Err(format!("expected float32, found {}", tensor.dtype).into());
     }
-    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+    let bytes = tensor.data.bytes()?;
     let (numbers, _) = bytes.as_chunks::<4>();
     Ok(numbers.iter().map(|four| f32::from_le_bytes(*four)).collect())
 }
@@ -129,15 +138,17 @@ pub(super) fn made(values: &[f32], shape: Vec<u64>, lod: Lod) -> Tensor {
     tensor
 }
 
-/// A part of numbers: parts of one size come after each other.
+/// A part of numbers: parts of one size come after each other. Callers have checked how many numbers there are.
 pub(super) fn part(values: &[f32], number: usize, size: usize) -> &[f32] {
     let start = number.saturating_mul(size);
+    debug_assert!(start.saturating_add(size) <= values.len(), "there is no part {number}");
     values.get(start..start.saturating_add(size)).unwrap_or_default()
 }
 
 /// The same, to be changed.
 pub(super) fn part_mut(values: &mut [f32], number: usize, size: usize) -> &mut [f32] {
     let start = number.saturating_mul(size);
+    debug_assert!(start.saturating_add(size) <= values.len(), "there is no part {number}");
     values.get_mut(start..start.saturating_add(size)).unwrap_or_default()
 }
 

@@ -107,7 +107,7 @@ pub(super) fn pool(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
 fn told(frame: &Frame<'_>, step: &Step, rows: &Rows) -> Outcome<Vec<i32>> {
     let Ok(slot) = input(step, "MaxIndex") else { return Ok(largest(rows)) };
     let tensor = frame.tensor(slot)?;
-    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+    let bytes = tensor.data.bytes()?;
     let places: Vec<i32> =
         bytes.as_chunks().0.iter().map(|four| i32::from_le_bytes(*four)).collect();
     match tensor.dtype == DType::Int32 && places.len() == rows.sequences.len() * rows.width {

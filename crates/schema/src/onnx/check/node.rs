@@ -6,8 +6,8 @@ use lodstone_model::{Attribute, AttributeValue, Op};
 
 use super::walk::Walk;
 use super::{quoted, types, values};
-use crate::Findings;
 use crate::onnx::{Formal, Operator, Presence, attribute_kind, domain_name, operator};
+use crate::{Finding, Findings};
 
 /// Operators that old exporters wrote as ONNX's and that no set of operators has; the checker lets them
 /// pass.
@@ -97,22 +97,22 @@ fn against(walk: &Walk<'_>, op: &Op, known: &Operator, findings: &mut Findings) 
         let Some(parameter) = known.attribute(name) else {
             // What begins so is whoever's wrote it.
             if !name.starts_with("__") {
-                let what = format!("has an attribute {}, which it knows not", quoted(name));
-                findings.add(walk.place_of(op), what);
+                let wrong = format!("has an attribute {}, which it knows not", quoted(name));
+                findings.add(walk.place_of(op), Finding::from(wrong).about_attribute(name));
             }
             continue;
         };
         let kind = attribute_kind(value);
         if kind != parameter.kind {
-            let (name, expected) = (quoted(name), parameter.kind);
-            let what = format!("attribute {name} is {kind}, expected {expected}");
-            findings.add(walk.place_of(op), what);
+            let (quoted, expected) = (quoted(name), parameter.kind);
+            let wrong = format!("attribute {quoted} is {kind}, expected {expected}");
+            findings.add(walk.place_of(op), Finding::from(wrong).about_attribute(name));
         }
     }
     for parameter in known.attributes.iter().filter(|parameter| parameter.required) {
         if op.attribute(parameter.name).is_none() {
-            let what = format!("has no attribute {}", quoted(parameter.name));
-            findings.add(walk.place_of(op), what);
+            let wrong = format!("has no attribute {}", quoted(parameter.name));
+            findings.add(walk.place_of(op), Finding::from(wrong).about_attribute(parameter.name));
         }
     }
     types::check(walk, op, known, (&inputs, &outputs), findings);
@@ -127,8 +127,9 @@ pub(super) fn arguments(operands: &[lodstone_model::Operand]) -> Vec<&str> {
 fn attributes(walk: &Walk<'_>, op: &Op, findings: &mut Findings) {
     let mut seen = HashSet::new();
     for Attribute { name, value } in &op.attributes {
-        let mut add = |what: String| {
-            findings.add(format!("{}, attribute {}", walk.place_of(op), quoted(name)), what);
+        let mut add = |wrong: String| {
+            let place = format!("{}, attribute {}", walk.place_of(op), quoted(name));
+            findings.add(place, Finding::from(wrong).about_attribute(name));
         };
         if name.is_empty() {
             add("has no name".to_owned());

@@ -42,7 +42,8 @@ pub(super) fn check(
             continue;
         };
         if let Some(wrong) = bound.take(known, formal, found) {
-            findings.add(format!("{}, input {number}", walk.place_of(op)), wrong);
+            let place = format!("{}, input {number}", walk.place_of(op));
+            findings.add(place, wrong.about_input(number));
         }
     }
     for (number, name) in outputs.iter().enumerate() {
@@ -50,7 +51,8 @@ pub(super) fn check(
             continue;
         };
         if let Some(wrong) = bound.take(known, formal, &found) {
-            findings.add(format!("{}, output {number}", walk.place_of(op)), wrong);
+            let place = format!("{}, output {number}", walk.place_of(op));
+            findings.add(place, wrong.about_output(number));
         }
     }
 }

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use lodstone_model::{Block, Function, Limits, Op, Parameter, ValueType, Var};
 
 use super::{Checked, Imports, introduced, node, quoted, types, values};
-use crate::Findings;
+use crate::{Finding, Findings};
 
 /// A type by the name that ONNX has for it.
 pub(super) type TypeName<'m> = Cow<'m, str>;
@@ -127,15 +127,15 @@ impl<'m> Walk<'m> {
         self.initializers(initializers, findings);
     }
 
-    fn add(&self, what: impl Into<String>, findings: &mut Findings) {
+    fn add(&self, wrong: impl Into<Finding>, findings: &mut Findings) {
         if let Some(frame) = self.frames.last() {
-            findings.add(frame.place.as_str(), what);
+            findings.add(frame.place.as_str(), wrong);
         }
     }
 
-    fn add_at(&self, at: &str, what: impl Into<String>, findings: &mut Findings) {
+    fn add_at(&self, at: &str, wrong: impl Into<Finding>, findings: &mut Findings) {
         if let Some(frame) = self.frames.last() {
-            findings.add(format!("{}, {at}", frame.place), what);
+            findings.add(format!("{}, {at}", frame.place), wrong);
         }
     }
 
@@ -198,8 +198,8 @@ impl<'m> Walk<'m> {
         for (number, name) in inputs.filter(|(_, name)| !name.is_empty()) {
             if !self.names.contains_key(name.as_str()) {
                 let place = format!("{}, input {number}", self.place_of(op));
-                let what = format!("reads {}, which nothing before it writes", quoted(name));
-                findings.add(place, what);
+                let wrong = format!("reads {}, which nothing before it writes", quoted(name));
+                findings.add(place, Finding::from(wrong).about_input(number));
             }
         }
         node::check(self, op, findings);
@@ -212,7 +212,8 @@ impl<'m> Walk<'m> {
         for (number, name) in outputs.filter(|(_, name)| !name.is_empty()) {
             if self.names.contains_key(name.as_str()) {
                 let place = format!("{}, output {number}", self.place_of(op));
-                findings.add(place, format!("writes {}, which is there already", quoted(name)));
+                let wrong = format!("writes {}, which is there already", quoted(name));
+                findings.add(place, Finding::from(wrong).about_output(number));
             }
             self.make_known(name, written.get(&number).cloned());
         }

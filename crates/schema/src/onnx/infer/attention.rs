@@ -6,6 +6,7 @@ use super::Rule;
 use super::dims::{Checked, mapped, merged, merged_types, show, show_type, sum};
 use super::node::{Node, Outcome};
 use super::value::{UNDEFINED, ValueInfo};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("Attention", attention), ("LinearAttention", linear), ("RotaryEmbedding", rotary)];
@@ -42,9 +43,11 @@ fn heads(node: &Node<'_>, index: usize, attribute: &str) -> Checked<Option<Heads
                 },
             }))
         }
-        Some(other) => {
-            Err(format!("expected 3 or 4 extents of input {index}, found {}", show(other)))
-        }
+        Some(other) => Err(Finding::from(format!(
+            "expected 3 or 4 extents of input {index}, found {}",
+            show(other)
+        ))
+        .about_input(index)),
         None => Ok(None),
     }
 }
@@ -54,7 +57,7 @@ fn positive(node: &Node<'_>, attribute: &str) -> Checked<Option<u64>> {
         None | Some(0) => Ok(None),
         Some(number) => match u64::try_from(number) {
             Ok(number) => Ok(Some(number)),
-            Err(_) => Err(format!("expected `{attribute}` from 1 on, found {number}")),
+            Err(_) => Err(format!("expected `{attribute}` from 1 on, found {number}").into()),
         },
     }
 }
@@ -63,7 +66,7 @@ fn positive(node: &Node<'_>, attribute: &str) -> Checked<Option<u64>> {
 fn parted(packed: &Dim, heads: u64, attribute: &str) -> Checked<Dim> {
     match packed {
         Dim::Known(packed) if packed % heads != 0 => {
-            Err(format!("expected {heads} heads by `{attribute}`, found {packed} numbers"))
+            Err(format!("expected {heads} heads by `{attribute}`, found {packed} numbers").into())
         }
         Dim::Known(packed) => Ok(Dim::Known(packed / heads)),
         _ => Ok(Dim::Unknown),
@@ -141,7 +144,7 @@ fn flexible(node: &mut Node<'_>) -> Outcome {
     if let (Some([.., size]), Some([.., found])) = (query, key)
         && merged(size, found).is_none()
     {
-        return Err(format!("expected keys of the size {size}, found {found}"));
+        return Err(format!("expected keys of the size {size}, found {found}").into());
     }
     let shape = match (query, value) {
         (Some([batch, heads, sequence, _]), Some([.., size])) => {
@@ -168,11 +171,11 @@ fn flexible(node: &mut Node<'_>) -> Outcome {
         let given = ValueInfo::tensor(precision, scores.clone());
         let results = node.bodies.body(block, vec![given.clone()])?;
         let [result] = results.as_slice() else {
-            return Err(format!("expected one value of `{name}`, found {}", results.len()));
+            return Err(format!("expected one value of `{name}`, found {}", results.len()).into());
         };
         if merged_types(&given.value, &result.value).is_none() {
             let (expected, found) = (show_type(&given.value), show_type(&result.value));
-            return Err(format!("expected {expected} of `{name}`, found {found}"));
+            return Err(format!("expected {expected} of `{name}`, found {found}").into());
         }
     }
     node.tensor(0, dtype, shape);
@@ -215,10 +218,11 @@ fn rotary(node: &mut Node<'_>) -> Outcome {
     if let Some(shape) = node.shape(0) {
         match shape.len() {
             3 if positive(node, "num_heads")?.is_none() => {
-                return Err("expected `num_heads` for packed heads, found none".to_owned());
+                return Err(Finding::from("expected `num_heads` for packed heads, found none")
+                    .about_attribute("num_heads"));
             }
             3 | 4 => {}
-            _ => return Err(format!("expected 3 or 4 extents, found {}", show(shape))),
+            _ => return Err(format!("expected 3 or 4 extents, found {}", show(shape)).into()),
         }
     }
     node.like(0, 0);

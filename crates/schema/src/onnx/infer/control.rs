@@ -6,6 +6,7 @@ use super::Rule;
 use super::dims::{axis_of, common_type, merged, merged_types, show, show_type};
 use super::node::{Node, Outcome, in_optional, sequence_of};
 use super::value::{UNDEFINED, ValueInfo};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("If", branch), ("Loop", repeat), ("Scan", scan), ("SequenceMap", map)];
@@ -15,7 +16,7 @@ fn branch(node: &mut Node<'_>) -> Outcome {
     let (first, second) = (node.block("then_branch")?, node.block("else_branch")?);
     let condition = node.int(0);
     if !matches!(node.dtype(0), DType::Bool | UNDEFINED) {
-        return Err(format!("expected a condition of bool, found {}", node.dtype(0)));
+        return Err(format!("expected a condition of bool, found {}", node.dtype(0)).into());
     }
     let taken = match condition {
         Some(0) => Some(second),
@@ -68,15 +69,15 @@ fn either(a: &ValueInfo, b: &ValueInfo) -> Result<Option<ValueType>, ()> {
 fn settle(
     state: &[ValueInfo],
     what: &str,
-    mut run: impl FnMut(Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String>,
-) -> Result<(Vec<ValueInfo>, Vec<ValueInfo>), String> {
+    mut run: impl FnMut(Vec<ValueInfo>) -> Result<Vec<ValueInfo>, Finding>,
+) -> Result<(Vec<ValueInfo>, Vec<ValueInfo>), Finding> {
     let mut state: Vec<ValueInfo> = state.iter().map(|info| info.value.clone().into()).collect();
     // Once with what is known, once with what stayed, once with nothing of shapes.
     for time in 0..3 {
         let results = run(state.clone())?;
         if results.len() < state.len() {
             let (expected, found) = (state.len(), results.len());
-            return Err(format!("expected {what} of {expected} values again, found {found}"));
+            return Err(format!("expected {what} of {expected} values again, found {found}").into());
         }
         let mut stable = true;
         let mut next = Vec::with_capacity(state.len());
@@ -128,17 +129,17 @@ fn repeat(node: &mut Node<'_>) -> Outcome {
         let inputs = [trip, condition].into_iter().chain(state).collect();
         let mut results = bodies.body(block, inputs)?;
         if results.is_empty() {
-            return Err("expected a condition from the graph, found nothing".to_owned());
+            return Err("expected a condition from the graph, found nothing".into());
         }
         let condition = results.remove(0);
         if !matches!(condition.dtype(), DType::Bool | UNDEFINED) {
-            return Err(format!("expected a condition of bool, found {}", condition.dtype()));
+            return Err(format!("expected a condition of bool, found {}", condition.dtype()).into());
         }
         Ok(results)
     })?;
     if results.len() != node.outputs.len() {
         let (expected, found) = (node.outputs.len(), results.len());
-        return Err(format!("expected {expected} values from the graph, found {found}"));
+        return Err(format!("expected {expected} values from the graph, found {found}").into());
     }
     // Without a condition and with a known number of trips, that is how many there are.
     let trips = match (node.contents(0), node.contents(1)) {
@@ -159,12 +160,14 @@ fn repeat(node: &mut Node<'_>) -> Outcome {
 }
 
 /// Tensors of several trips as one, with an extent for the trips.
-fn stacked(result: ValueInfo, trips: &Dim, axis: i64) -> Result<ValueInfo, String> {
+fn stacked(result: ValueInfo, trips: &Dim, axis: i64) -> Result<ValueInfo, Finding> {
     if result.is_unknown() {
         return Ok(ValueInfo::default());
     }
     if !matches!(result.value, ValueType::Tensor(_)) {
-        return Err(format!("expected a tensor at each trip, found {}", show_type(&result.value)));
+        return Err(
+            format!("expected a tensor at each trip, found {}", show_type(&result.value)).into()
+        );
     }
     let shape = match result.shape() {
         Some(shape) => {
@@ -230,7 +233,7 @@ fn scan(node: &mut Node<'_>) -> Outcome {
     })?;
     if results.len() != node.outputs.len() || results.len() < states {
         let (expected, found) = (node.outputs.len(), results.len());
-        return Err(format!("expected {expected} values from the graph, found {found}"));
+        return Err(format!("expected {expected} values from the graph, found {found}").into());
     }
     let output_axes = axes(node, "scan_output_axes", results.len() - states)?;
     for (index, result) in results.into_iter().enumerate() {
@@ -247,10 +250,10 @@ fn scan(node: &mut Node<'_>) -> Outcome {
 }
 
 /// An axis for each of so many values, the first if none is said.
-fn axes(node: &Node<'_>, name: &str, count: usize) -> Result<Vec<i64>, String> {
+fn axes(node: &Node<'_>, name: &str, count: usize) -> Result<Vec<i64>, Finding> {
     match node.ints_attribute(name) {
         Some(axes) if axes.len() == count => Ok(axes.to_vec()),
-        Some(axes) => Err(format!("expected {count} `{name}`, found {}", axes.len())),
+        Some(axes) => Err(format!("expected {count} `{name}`, found {}", axes.len()).into()),
         None => Ok(vec![0; count]),
     }
 }
@@ -271,7 +274,7 @@ fn map(node: &mut Node<'_>) -> Outcome {
         if node.has(0) {
             return Ok(());
         }
-        return Err("expected a sequence, found nothing".to_owned());
+        return Err("expected a sequence, found nothing".into());
     };
     let mut inputs = vec![ValueInfo::from(element)];
     for index in 1..node.inputs.len() {

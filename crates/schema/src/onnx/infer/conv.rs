@@ -6,6 +6,7 @@ use super::Rule;
 use super::dims::{Checked, mapped, merged, show};
 use super::node::{Node, Outcome};
 use super::pool::{Padding, Window, kernel_shape};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("CausalConvWithState", causal),
@@ -46,7 +47,8 @@ fn kernel(node: &Node<'_>, weights: Option<&[Dim]>, count: usize) -> Checked<Vec
     let both = said.iter().zip(kernel).map(|(said, dim)| merged(said, dim));
     both.collect::<Option<_>>().ok_or_else(|| {
         let (expected, found) = (show(&said), show(kernel));
-        format!("expected a kernel of {expected} by `kernel_shape`, found {found}")
+        let wrong = format!("expected a kernel of {expected} by `kernel_shape`, found {found}");
+        Finding::from(wrong).about_attribute("kernel_shape")
     })
 }
 
@@ -58,7 +60,7 @@ fn weights<'a>(node: &Node<'a>, index: usize, rank: usize) -> Checked<Option<&'a
 fn group(node: &Node<'_>) -> Checked<u64> {
     let group = node.int_attribute("group").unwrap_or(1);
     let known = u64::try_from(group).ok().filter(|group| *group > 0);
-    known.ok_or_else(|| format!("expected a `group` from 1 on, found {group}"))
+    known.ok_or_else(|| format!("expected a `group` from 1 on, found {group}").into())
 }
 
 fn convolved(node: &Node<'_>, input: usize, weight: usize) -> Checked<Option<Vec<Dim>>> {
@@ -80,7 +82,8 @@ fn convolved(node: &Node<'_>, input: usize, weight: usize) -> Checked<Option<Vec
     {
         return Err(format!(
             "expected {each} channels for each of {group} groups, found {found} channels"
-        ));
+        )
+        .into());
     }
     let window = Window::of(node, kernel(node, weights, spatial.len())?)?;
     let head = [batch.clone(), filters];
@@ -104,7 +107,7 @@ fn transposed_shape(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
     if let (Some(channels), Some(found)) = (head.get(1), weights.and_then(|dims| dims.first()))
         && merged(channels, found).is_none()
     {
-        return Err(format!("expected weights for {channels} channels, found {found}"));
+        return Err(format!("expected weights for {channels} channels, found {found}").into());
     }
     let group = i128::from(group(node)?);
     let filters = match weights.and_then(|dims| dims.get(1)) {

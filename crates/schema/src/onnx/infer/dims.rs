@@ -3,12 +3,13 @@
 use lodstone_model::{DType, Dim, TensorType, ValueType};
 
 use super::value::UNDEFINED;
+use crate::Finding;
 
 /// Most extents of a tensor that are followed; frameworks end at 64 or before.
 pub(super) const MOST_EXTENTS: usize = 256;
 
 /// The extents, or what is wrong with them.
-pub(super) type Checked<T> = Result<T, String>;
+pub(super) type Checked<T> = Result<T, Finding>;
 
 /// What is known of an extent that two places speak of; `None` if they contradict each other.
 pub(super) fn merged(a: &Dim, b: &Dim) -> Option<Dim> {
@@ -162,7 +163,7 @@ pub(super) fn mapped(
         Some(Err(_)) => {
             let found = result.unwrap_or_default();
             let range = if found < 0 { "from 0 on" } else { "below 2^63" };
-            Err(format!("expected {what} {range}, found {found} (of {extent})"))
+            Err(format!("expected {what} {range}, found {found} (of {extent})").into())
         }
         None => Ok(Dim::Unknown),
     }
@@ -174,8 +175,8 @@ pub(super) fn axis_of(axis: i64, rank: usize) -> Checked<usize> {
     let place = if axis < 0 { axis.checked_add(signed) } else { Some(axis) };
     let place = place.and_then(|place| usize::try_from(place).ok()).filter(|place| *place < rank);
     place.ok_or_else(|| match rank {
-        0 => format!("expected no axis of a scalar, found {axis}"),
-        _ => format!("expected an axis from -{rank} to {}, found {axis}", rank - 1),
+        0 => format!("expected no axis of a scalar, found {axis}").into(),
+        _ => format!("expected an axis from -{rank} to {}, found {axis}", rank - 1).into(),
     })
 }
 
@@ -186,7 +187,7 @@ pub(super) fn axes_of(axes: &[i64], rank: usize) -> Checked<Vec<bool>> {
         let place = axis_of(*axis, rank)?;
         match named.get_mut(place) {
             Some(known) if !*known => *known = true,
-            _ => return Err(format!("expected each axis once, found {axis} again")),
+            _ => return Err(format!("expected each axis once, found {axis} again").into()),
         }
     }
     Ok(named)

@@ -6,6 +6,7 @@ use super::Rule;
 use super::dims::{broadcast, merged_shapes, show};
 use super::node::{Node, Outcome};
 use super::value::UNDEFINED;
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Abs", same),
@@ -122,7 +123,10 @@ fn bit_cast(node: &mut Node<'_>) -> Outcome {
     if let (Some(bits), Some(wanted)) = (from.bits(), to.bits())
         && bits != wanted
     {
-        return Err(format!("expected a type of as many bits as {from} in `to`, found {to}"));
+        return Err(Finding::from(format!(
+            "expected a type of as many bits as {from} in `to`, found {to}"
+        ))
+        .about_attribute("to"));
     }
     node.tensor(0, to, shape_of(node, 0));
     Ok(())
@@ -137,7 +141,7 @@ fn cast_like(node: &mut Node<'_>) -> Outcome {
 fn dropout(node: &mut Node<'_>) -> Outcome {
     for (index, what) in [(1, "ratio"), (2, "mode")] {
         if let Some(shape) = node.shape(index).filter(|shape| !shape.is_empty()) {
-            return Err(format!("expected the {what} to be a scalar, found {}", show(shape)));
+            return Err(format!("expected the {what} to be a scalar, found {}", show(shape)).into());
         }
     }
     let mask = if node.opset < 10 { node.dtype(0) } else { DType::Bool };
@@ -170,7 +174,7 @@ fn gated(node: &mut Node<'_>) -> Outcome {
 
 /// The shape of two inputs together. Before version 7, the second was broadcast to the first, if that
 /// was asked for.
-fn together(node: &Node<'_>) -> Result<Option<Vec<Dim>>, String> {
+fn together(node: &Node<'_>) -> Result<Option<Vec<Dim>>, Finding> {
     if node.opset >= 7 {
         return broadcast(&[node.shape(0), node.shape(1)]);
     }
@@ -178,7 +182,7 @@ fn together(node: &Node<'_>) -> Result<Option<Vec<Dim>>, String> {
         (Some(a), Some(b)) if !node.flag("broadcast") => {
             let equal = merged_shapes(a, b).map(Some);
             equal.ok_or_else(|| {
-                format!("expected inputs of one shape, found {} and {}", show(a), show(b))
+                format!("expected inputs of one shape, found {} and {}", show(a), show(b)).into()
             })
         }
         (a, _) => Ok(a.map(<[Dim]>::to_vec)),
@@ -235,7 +239,7 @@ fn variadic(node: &mut Node<'_>) -> Outcome {
 fn choose(node: &mut Node<'_>) -> Outcome {
     let condition = node.dtype(0);
     if !matches!(condition, DType::Bool | UNDEFINED) {
-        return Err(format!("expected a condition of bool, found {condition}"));
+        return Err(format!("expected a condition of bool, found {condition}").into());
     }
     let dtype = node.alike(1..3)?;
     let shape = broadcast(&[node.shape(0), node.shape(1), node.shape(2)])?;

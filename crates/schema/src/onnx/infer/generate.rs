@@ -8,6 +8,7 @@ use super::indexing::whole;
 use super::node::{Node, Outcome};
 use super::reshape::said;
 use super::value::{Contents, Element, UNDEFINED, ValueInfo};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Constant", constant),
@@ -37,7 +38,7 @@ fn constant(node: &mut Node<'_>) -> Outcome {
     let mut all = NAMES.iter().filter_map(|name| node.attribute(name));
     let (given, other) = (all.next(), all.next());
     if other.is_some() {
-        return Err("expected one value, found several".to_owned());
+        return Err("expected one value, found several".into());
     }
     let list = |count: usize| vec![Dim::Known(count as u64)];
     let elements = |dtype, elements: Vec<Element>, shape| {
@@ -70,7 +71,7 @@ fn constant(node: &mut Node<'_>) -> Outcome {
         Some(A::Strings(texts)) => ValueInfo::tensor(DType::String, Some(list(texts.len()))),
         // In a function, it may be what the function was given.
         _ if node.op.attributes.is_empty() => {
-            return Err("expected a value, found none".to_owned());
+            return Err("expected a value, found none".into());
         }
         _ => ValueInfo::default(),
     };
@@ -85,10 +86,11 @@ fn filled(node: &mut Node<'_>) -> Outcome {
             match tensor.shape.iter().all(|extent| *extent == 1) {
                 true => tensor.dtype,
                 false => {
-                    return Err(format!(
+                    return Err(Finding::from(format!(
                         "expected one element in `value`, found {:?}",
                         tensor.shape
-                    ));
+                    ))
+                    .about_attribute("value"));
                 }
             }
         }
@@ -100,7 +102,7 @@ fn filled(node: &mut Node<'_>) -> Outcome {
 }
 
 /// The extents that an input says, none of them negative.
-pub(super) fn extents(node: &Node<'_>, index: usize) -> Result<Option<Vec<Dim>>, String> {
+pub(super) fn extents(node: &Node<'_>, index: usize) -> Result<Option<Vec<Dim>>, Finding> {
     let Some(elements) = said(node, index)? else { return Ok(None) };
     let dims: Option<Vec<_>> = elements.iter().map(Element::dim).collect();
     let dims = dims.ok_or_else(|| {
@@ -117,10 +119,11 @@ fn eye(node: &mut Node<'_>) -> Outcome {
 }
 
 /// The type that `dtype` says, which has to be one of numbers with fractions.
-fn fractional(node: &Node<'_>, otherwise: DType) -> Result<DType, String> {
+fn fractional(node: &Node<'_>, otherwise: DType) -> Result<DType, Finding> {
     match node.dtype_attribute("dtype")? {
         Some(dtype) if !dtype.is_float() => {
-            Err(format!("expected a type with fractions in `dtype`, found {dtype}"))
+            Err(Finding::from(format!("expected a type with fractions in `dtype`, found {dtype}"))
+                .about_attribute("dtype"))
         }
         said => Ok(said.unwrap_or(otherwise)),
     }
@@ -163,7 +166,11 @@ fn range(node: &mut Node<'_>) -> Outcome {
         if let Some(shape) = node.shape(index)
             && !(shape.is_empty() || shape == [Dim::Known(1)])
         {
-            return Err(format!("expected scalars, found {} in input {index}", show(shape)));
+            return Err(Finding::from(format!(
+                "expected scalars, found {} in input {index}",
+                show(shape)
+            ))
+            .about_input(index));
         }
     }
     let count = match (node.contents(0), node.contents(1), node.contents(2)) {
@@ -175,10 +182,10 @@ fn range(node: &mut Node<'_>) -> Outcome {
 }
 
 /// How many steps there are from a start to a limit.
-fn count(start: &Element, limit: &Element, delta: &Element) -> Result<Dim, String> {
+fn count(start: &Element, limit: &Element, delta: &Element) -> Result<Dim, Finding> {
     use Element as E;
     match (start, limit, delta) {
-        (.., E::Int(0)) => Err("expected steps other than 0".to_owned()),
+        (.., E::Int(0)) => Err("expected steps other than 0".into()),
         (E::Int(start), E::Int(limit), E::Int(delta)) => {
             let (span, delta) = (i128::from(*limit) - i128::from(*start), i128::from(*delta));
             let count = if span.signum() != delta.signum() {
@@ -201,6 +208,6 @@ fn count(start: &Element, limit: &Element, delta: &Element) -> Result<Dim, Strin
 }
 
 /// The type that an attribute says, if it says one.
-pub(super) fn or_said(node: &Node<'_>, name: &str, otherwise: DType) -> Result<DType, String> {
+pub(super) fn or_said(node: &Node<'_>, name: &str, otherwise: DType) -> Result<DType, Finding> {
     Ok(node.dtype_attribute(name)?.filter(|dtype| *dtype != UNDEFINED).unwrap_or(otherwise))
 }

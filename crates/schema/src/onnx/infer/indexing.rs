@@ -58,7 +58,7 @@ fn same_rank(data: &[Dim], indices: &[Dim]) -> Outcome {
         true => Ok(()),
         false => {
             let (expected, found) = (data.len(), show(indices));
-            Err(format!("expected {expected} extents of the indices, found {found}"))
+            Err(format!("expected {expected} extents of the indices, found {found}").into())
         }
     }
 }
@@ -114,7 +114,8 @@ fn scatter_nd(node: &mut Node<'_>) -> Outcome {
                 "expected updates of {}, found {}",
                 show(&expected),
                 show(updates)
-            ));
+            )
+            .into());
         }
     }
     same(node)
@@ -177,7 +178,9 @@ fn sliced(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
     }
     let lengths = [&starts, &ends].into_iter().flatten().map(Vec::len).chain(count);
     if let Some(found) = lengths.into_iter().find(|count| *count != axes.len()) {
-        return Err(format!("expected starts and ends for {} axes, found {found}", axes.len()));
+        return Err(
+            format!("expected starts and ends for {} axes, found {found}", axes.len()).into()
+        );
     }
     let steps = match node.has(4) {
         true => list("steps", 4),
@@ -202,7 +205,7 @@ fn cut(extent: &Dim, start: &Element, end: &Element, step: &Element) -> Checked<
     /// What exporters write for the end, whatever it is.
     const FAR: i64 = i32::MAX as i64;
     match (extent, start, end, step) {
-        (.., E::Int(0)) => Err("expected steps other than 0".to_owned()),
+        (.., E::Int(0)) => Err("expected steps other than 0".into()),
         (Dim::Known(extent), E::Int(start), E::Int(end), E::Int(step)) => {
             let whole = i128::from(*extent);
             let from_end = |place: i64| {
@@ -273,12 +276,12 @@ fn one_hot(node: &mut Node<'_>) -> Outcome {
     let several =
         |shape: &&[Dim]| !matches!(shape, [] | [Dim::Known(1) | Dim::Symbol(_) | Dim::Unknown]);
     if let Some(depth) = node.shape(1).filter(several) {
-        return Err(format!("expected a depth of one element, found {}", show(depth)));
+        return Err(format!("expected a depth of one element, found {}", show(depth)).into());
     }
     if let Some([values]) = node.ranked(2, 1)?
         && merged(values, &Dim::Known(2)).is_none()
     {
-        return Err(format!("expected two values, off and on, found {values}"));
+        return Err(format!("expected two values, off and on, found {values}").into());
     }
     let shape = match node.shape(0) {
         Some(indices) => {
@@ -313,7 +316,7 @@ fn top(node: &mut Node<'_>) -> Outcome {
     if let Some([count]) = node.ranked(1, 1)?
         && merged(count, &Dim::Known(1)).is_none()
     {
-        return Err(format!("expected one number in `K`, found {count}"));
+        return Err(format!("expected one number in `K`, found {count}").into());
     }
     let shape = match node.at_least(0, 1)? {
         Some(shape) => {
@@ -329,7 +332,7 @@ fn top(node: &mut Node<'_>) -> Outcome {
                 if let (Dim::Known(all), Dim::Known(count)) = (&*extent, &count)
                     && count > all
                 {
-                    return Err(format!("expected at most {all} in `k`, found {count}"));
+                    return Err(format!("expected at most {all} in `k`, found {count}").into());
                 }
                 *extent = count;
             }

@@ -7,6 +7,7 @@ use lodstone_model::{DType, Dim};
 use super::Rule;
 use super::dims::{Checked, broadcast, merged, show};
 use super::node::{Node, Outcome};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Det", determinant),
@@ -79,7 +80,8 @@ fn gemm(node: &mut Node<'_>) -> Outcome {
         return Err(format!(
             "expected as many columns of the first as rows of the second, found {inner_a} and \
              {inner_b}"
-        ));
+        )
+        .into());
     }
     let shape = (a.is_some() && b.is_some()).then(|| vec![rows, columns]);
     node.tensor(0, dtype, shape);
@@ -90,7 +92,7 @@ fn determinant(node: &mut Node<'_>) -> Outcome {
     let shape = match node.at_least(0, 2)? {
         Some([stack @ .., rows, columns]) => {
             if merged(rows, columns).is_none() {
-                return Err(format!("expected square matrices, found {rows} by {columns}"));
+                return Err(format!("expected square matrices, found {rows} by {columns}").into());
             }
             Some(stack.to_vec())
         }
@@ -119,7 +121,9 @@ fn einsum_shape(node: &Node<'_>, equation: &[u8]) -> Checked<Option<Vec<Dim>>> {
     let terms: Vec<&str> = left.split(',').collect();
     if terms.len() != node.inputs.len() {
         let found = node.inputs.len();
-        return Err(format!("expected {} inputs for `{equation}`, found {found}", terms.len()));
+        return Err(
+            format!("expected {} inputs for `{equation}`, found {found}", terms.len()).into()
+        );
     }
     let (mut extents, mut counts) = (HashMap::new(), HashMap::new());
     let (mut ellipses, mut known) = (Vec::new(), true);
@@ -136,7 +140,10 @@ fn einsum_shape(node: &Node<'_>, equation: &[u8]) -> Checked<Option<Vec<Dim>>> {
             ([_, _], Some(hidden)) => hidden,
             _ => {
                 let found = show(shape);
-                return Err(format!("expected `{term}` of input {index}, found {found}"));
+                return Err(Finding::from(format!(
+                    "expected `{term}` of input {index}, found {found}"
+                ))
+                .about_input(index));
             }
         };
         let first = parts.first().map_or(0, |part| part.chars().count());
@@ -171,7 +178,9 @@ fn einsum_shape(node: &Node<'_>, equation: &[u8]) -> Checked<Option<Vec<Dim>>> {
     };
     let (before, after) = right.split_once("...").unwrap_or((right, ""));
     if let Some(letter) = before.chars().chain(after.chars()).find(|l| !counts.contains_key(l)) {
-        return Err(format!("expected a letter of the inputs, found `{letter}` in `{equation}`"));
+        return Err(
+            format!("expected a letter of the inputs, found `{letter}` in `{equation}`").into()
+        );
     }
     let mut shape: Vec<Dim> = before.chars().map(extent).collect();
     if right.contains("...") {

@@ -5,6 +5,7 @@ use lodstone_model::Dim;
 use super::Rule;
 use super::dims::{merged, show};
 use super::node::{Node, Outcome};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("NegativeLogLikelihoodLoss", likelihood), ("SoftmaxCrossEntropyLoss", entropy)];
@@ -31,14 +32,15 @@ fn likelihood(node: &mut Node<'_>) -> Outcome {
     if let (Some([_, classes, ..]), Some([weights])) = (scores, node.ranked(2, 1)?)
         && merged(classes, weights).is_none()
     {
-        return Err(format!("expected weights for {classes} classes, found {weights}"));
+        return Err(format!("expected weights for {classes} classes, found {weights}").into());
     }
     let shape = match node.text("reduction") {
         Some(b"none") => each,
         Some(b"mean" | b"sum") | None => Some(Vec::new()),
         Some(other) => {
             let found = String::from_utf8_lossy(other);
-            return Err(format!("expected a known `reduction`, found `{found}`"));
+            return Err(Finding::from(format!("expected a known `reduction`, found `{found}`"))
+                .about_attribute("reduction"));
         }
     };
     node.tensor(0, node.dtype(0), shape);

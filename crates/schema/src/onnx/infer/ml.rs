@@ -6,6 +6,7 @@ use super::Rule;
 use super::dims::product;
 use super::node::{Node, Outcome, sequence_of};
 use super::value::{UNDEFINED, ValueInfo};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("ArrayFeatureExtractor", extract),
@@ -54,11 +55,11 @@ fn count(node: &Node<'_>, name: &str) -> Option<u64> {
 }
 
 /// The rows of [rows, features], or 1 of [features].
-fn rows(node: &Node<'_>) -> Result<Dim, String> {
+fn rows(node: &Node<'_>) -> Result<Dim, Finding> {
     match node.shape(0) {
         Some([rows, _]) => Ok(rows.clone()),
         Some([_]) => Ok(Dim::Known(1)),
-        Some(shape) => Err(format!("expected 1 or 2 extents, found {}", shape.len())),
+        Some(shape) => Err(format!("expected 1 or 2 extents, found {}", shape.len()).into()),
         None => Ok(Dim::Unknown),
     }
 }
@@ -78,7 +79,7 @@ fn extract(node: &mut Node<'_>) -> Outcome {
 }
 
 /// The type that the values of a map are of.
-fn of_map(node: &Node<'_>) -> Result<DType, String> {
+fn of_map(node: &Node<'_>) -> Result<DType, Finding> {
     let Some(input) = node.input(0).filter(|input| !input.is_unknown()) else {
         return Ok(UNDEFINED);
     };
@@ -86,7 +87,7 @@ fn of_map(node: &Node<'_>) -> Result<DType, String> {
         ValueType::Dict(_, value) => {
             Ok(value.tensor_type().map_or(UNDEFINED, |tensor| tensor.dtype))
         }
-        _ => Err(format!("expected a map, found {}", super::dims::show_type(&input.value))),
+        _ => Err(format!("expected a map, found {}", super::dims::show_type(&input.value)).into()),
     }
 }
 
@@ -98,7 +99,8 @@ fn cast_map(node: &mut Node<'_>) -> Outcome {
         Some(b"TO_INT64") => DType::Int64,
         Some(other) => {
             let found = String::from_utf8_lossy(other);
-            return Err(format!("expected a known `cast_to`, found `{found}`"));
+            return Err(Finding::from(format!("expected a known `cast_to`, found `{found}`"))
+                .about_attribute("cast_to"));
         }
     };
     node.tensor(0, dtype, None);
@@ -112,7 +114,7 @@ fn categories(node: &mut Node<'_>) -> Outcome {
         DType::String => DType::Int64,
         DType::Int64 => DType::String,
         UNDEFINED => UNDEFINED,
-        other => return Err(format!("expected string or int64, found {other}")),
+        other => return Err(format!("expected string or int64, found {other}").into()),
     };
     let shape = node.shape(0).map(<[Dim]>::to_vec);
     node.tensor(0, dtype, shape);
@@ -219,7 +221,7 @@ fn one_hot(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
     let known = match (count(node, "cats_int64s"), count(node, "cats_strings")) {
         (Some(known), None) | (None, Some(known)) => Dim::Known(known),
-        _ => return Err("expected either `cats_int64s` or `cats_strings`".to_owned()),
+        _ => return Err("expected either `cats_int64s` or `cats_strings`".into()),
     };
     let shape = node.shape(0).map(|shape| shape.iter().cloned().chain([known]).collect());
     node.tensor(0, DType::Float32, shape);
@@ -233,7 +235,7 @@ fn zip(node: &mut Node<'_>) -> Outcome {
     let key = match labels {
         (Some(_), None) => DType::String,
         (None, Some(_)) => DType::Int64,
-        _ => return Err("expected either `classlabels_strings` or `classlabels_int64s`".to_owned()),
+        _ => return Err("expected either `classlabels_strings` or `classlabels_int64s`".into()),
     };
     let scores = ValueInfo::tensor(DType::Float32, Some(Vec::new())).value;
     let map = ValueType::dict(key, scores).map_err(|error| error.to_string())?;

@@ -45,6 +45,8 @@ use std::sync::LazyLock;
 
 use lodstone_model::{Dim, Op};
 
+use crate::Finding;
+
 pub use node::{Bodies, NoBodies};
 pub use program::{Inference, Options, infer};
 pub use value::{Contents, Element, MOST_ELEMENTS, UNDEFINED, ValueInfo};
@@ -133,7 +135,7 @@ pub fn infer_op(
     opset: i64,
     inputs: &[Option<&ValueInfo>],
     bodies: &mut dyn Bodies,
-) -> Result<Vec<ValueInfo>, String> {
+) -> Result<Vec<ValueInfo>, Finding> {
     apply(op, opset, inputs, &Bindings::new(), bodies)
 }
 
@@ -144,7 +146,7 @@ fn apply(
     inputs: &[Option<&ValueInfo>],
     bindings: &Bindings<'_>,
     bodies: &mut dyn Bodies,
-) -> Result<Vec<ValueInfo>, String> {
+) -> Result<Vec<ValueInfo>, Finding> {
     let outputs = vec![ValueInfo::default(); op.output("").len()];
     let Some((family, rule)) = RULES.get(&(domain_of(&op.domain), op.kind.as_str())) else {
         return Ok(outputs);
@@ -160,7 +162,7 @@ fn apply(
 }
 
 /// Fails if an extent is more than an `int64` says, which all extents are in a file.
-fn fits(info: &ValueInfo) -> Result<(), String> {
+fn fits(info: &ValueInfo) -> Result<(), Finding> {
     let tensors = info.value.tensors().into_iter();
     let shapes = tensors.filter_map(|tensor| tensor.shape.as_deref());
     let is_too_large =
@@ -168,7 +170,7 @@ fn fits(info: &ValueInfo) -> Result<(), String> {
     match shapes.flatten().any(is_too_large) {
         true => {
             let found = dims::show_type(&info.value);
-            Err(format!("expected extents below 2^63, found {found} or more"))
+            Err(format!("expected extents below 2^63, found {found} or more").into())
         }
         false => Ok(()),
     }

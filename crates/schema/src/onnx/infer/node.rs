@@ -7,6 +7,7 @@ use lodstone_model::{AttributeValue, DType, Dim, Op, TooDeep, ValueType};
 use super::super::dtype;
 use super::dims::{self, Checked, show, show_type};
 use super::value::{Contents, Element, MOST_ELEMENTS, UNDEFINED, ValueInfo};
+use crate::Finding;
 
 /// What a rule gives: outputs that were told, or what is wrong.
 pub(super) type Outcome = Checked<()>;
@@ -20,7 +21,7 @@ pub trait Bodies {
     ///
     /// # Errors
     /// If there is no such block, or it has other inputs.
-    fn body(&mut self, block: i32, inputs: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String>;
+    fn body(&mut self, block: i32, inputs: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, Finding>;
 }
 
 /// The blocks of operators that have none.
@@ -28,8 +29,8 @@ pub trait Bodies {
 pub struct NoBodies;
 
 impl Bodies for NoBodies {
-    fn body(&mut self, block: i32, _: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String> {
-        Err(format!("there is no graph {block}"))
+    fn body(&mut self, block: i32, _: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, Finding> {
+        Err(format!("there is no graph {block}").into())
     }
 }
 
@@ -68,7 +69,9 @@ impl<'a> Node<'a> {
     pub(super) fn ranked(&self, index: usize, rank: usize) -> Checked<Option<&'a [Dim]>> {
         match self.shape(index) {
             Some(shape) if shape.len() != rank => {
-                Err(format!("expected {rank} extents of input {index}, found {}", show(shape)))
+                let found = show(shape);
+                let wrong = format!("expected {rank} extents of input {index}, found {found}");
+                Err(Finding::from(wrong).about_input(index))
             }
             shape => Ok(shape),
         }
@@ -79,7 +82,9 @@ impl<'a> Node<'a> {
         match self.shape(index) {
             Some(shape) if shape.len() < rank => {
                 let found = show(shape);
-                Err(format!("expected {rank} extents or more of input {index}, found {found}"))
+                let wrong =
+                    format!("expected {rank} extents or more of input {index}, found {found}");
+                Err(Finding::from(wrong).about_input(index))
             }
             shape => Ok(shape),
         }
@@ -149,7 +154,10 @@ impl<'a> Node<'a> {
     pub(super) fn block(&self, name: &str) -> Checked<i32> {
         match self.attribute(name) {
             Some(AttributeValue::Block(block)) => Ok(*block),
-            _ => Err(format!("expected a graph in `{name}`, found none")),
+            _ => {
+                let wrong = format!("expected a graph in `{name}`, found none");
+                Err(Finding::from(wrong).about_attribute(name))
+            }
         }
     }
 
@@ -163,7 +171,10 @@ impl<'a> Node<'a> {
         let known = i32::try_from(code).ok().and_then(dtype::from_code);
         match known {
             Some(dtype) => Ok(Some(dtype)),
-            None => Err(format!("expected the code of a type in `{name}`, found {code}")),
+            None => {
+                let wrong = format!("expected the code of a type in `{name}`, found {code}");
+                Err(Finding::from(wrong).about_attribute(name))
+            }
         }
     }
 
@@ -182,7 +193,8 @@ impl<'a> Node<'a> {
     /// An axis that is an attribute, as a place in `rank`.
     pub(super) fn axis(&self, name: &str, otherwise: i64, rank: usize) -> Checked<usize> {
         let axis = self.int_attribute(name).unwrap_or(otherwise);
-        dims::axis_of(axis, rank).map_err(|what| format!("`{name}`: {what}"))
+        dims::axis_of(axis, rank)
+            .map_err(|finding| finding.within(format!("`{name}`")).about_attribute(name))
     }
 
     /// Tells an output.
@@ -229,7 +241,10 @@ impl<'a> Node<'a> {
                 UNDEFINED => {}
                 dtype if known == UNDEFINED => known = dtype,
                 dtype if known == dtype => {}
-                dtype => return Err(format!("expected {known} in input {index}, found {dtype}")),
+                dtype => {
+                    let wrong = format!("expected {known} in input {index}, found {dtype}");
+                    return Err(Finding::from(wrong).about_input(index));
+                }
             }
         }
         Ok(known)
@@ -242,7 +257,8 @@ impl<'a> Node<'a> {
             use ValueType as V;
             if !matches!(input.value, V::Tensor(_) | V::Sparse(_) | V::Unspecified) {
                 let found = show_type(&input.value);
-                return Err(format!("expected a tensor in input {index}, found {found}"));
+                let wrong = format!("expected a tensor in input {index}, found {found}");
+                return Err(Finding::from(wrong).about_input(index));
             }
         }
         Ok(())
@@ -257,7 +273,8 @@ impl<'a> Node<'a> {
             ValueType::List(element) => Ok(Some((**element).clone())),
             other => {
                 let found = show_type(other);
-                Err(format!("expected a sequence in input {index}, found {found}"))
+                let wrong = format!("expected a sequence in input {index}, found {found}");
+                Err(Finding::from(wrong).about_input(index))
             }
         }
     }
@@ -274,12 +291,12 @@ pub(super) enum Numbers {
     Known(Vec<i64>),
 }
 
-/// What an optional value is of, if it is known; fails with what it is if it is another value.
-pub(super) fn in_optional(info: Option<&ValueInfo>) -> Checked<Option<ValueType>> {
+/// What an optional value is of, if it is known; fails with the type of another value.
+pub(super) fn in_optional(info: Option<&ValueInfo>) -> Result<Option<ValueType>, &ValueType> {
     let Some(info) = info.filter(|info| !info.is_unknown()) else { return Ok(None) };
     match &info.value {
         ValueType::Optional(element) => Ok(Some((**element).clone())),
-        other => Err(show_type(other)),
+        other => Err(other),
     }
 }
 
@@ -293,6 +310,6 @@ pub(super) fn optional_of(element: ValueType) -> Checked<ValueType> {
     ValueType::optional(element).map_err(too_deep)
 }
 
-fn too_deep(error: TooDeep) -> String {
-    error.to_string()
+fn too_deep(error: TooDeep) -> Finding {
+    error.to_string().into()
 }

@@ -7,6 +7,7 @@ use super::dims::{Checked, axes_of, axis_of, mapped, merged, show, sum};
 use super::node::{Node, Numbers, Outcome};
 use super::reshape::said;
 use super::value::Element;
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Concat", concat),
@@ -34,7 +35,7 @@ fn tile(node: &mut Node<'_>) -> Outcome {
     let shape = match (input, repeats) {
         (Some(shape), Some(repeats)) if shape.len() != repeats.len() => {
             let found = repeats.len();
-            return Err(format!("expected {} repetitions, found {found}", shape.len()));
+            return Err(format!("expected {} repetitions, found {found}", shape.len()).into());
         }
         (Some(shape), Some(repeats)) => {
             let tiled = |(dim, times): (&Dim, &Element)| match (dim, times) {
@@ -61,7 +62,7 @@ fn concat(node: &mut Node<'_>) -> Outcome {
     let axis = match node.int_attribute("axis") {
         Some(axis) => axis,
         None if node.opset < 4 => 1,
-        None => return Err("expected an `axis`, found none".to_owned()),
+        None => return Err(Finding::from("expected an `axis`, found none").about_attribute("axis")),
     };
     let shapes: Vec<_> = (0..node.inputs.len()).map(|index| node.shape(index)).collect();
     let shape = joined(&shapes, axis)?;
@@ -88,7 +89,7 @@ pub(super) fn joined(shapes: &[Option<&[Dim]>], axis: i64) -> Checked<Option<Vec
             )
         };
         if shape.len() != first.len() {
-            return Err(wrong());
+            return Err(wrong().into());
         }
         for (at, (known, dim)) in all.iter_mut().zip(*shape).enumerate() {
             match at == place {
@@ -121,11 +122,12 @@ fn split(node: &mut Node<'_>) -> Outcome {
                 return Err(format!(
                     "expected {count} sizes for as many outputs, found {}",
                     dims.len()
-                ));
+                )
+                .into());
             }
             let all = dims.iter().fold(Dim::Known(0), |all, dim| sum(&all, dim));
             if merged(&all, &whole).is_none() {
-                return Err(format!("expected sizes that make up {whole}, found {all}"));
+                return Err(format!("expected sizes that make up {whole}, found {all}").into());
             }
             dims
         }
@@ -135,7 +137,10 @@ fn split(node: &mut Node<'_>) -> Outcome {
             let parts = count as u64;
             match node.int_attribute("num_outputs") {
                 Some(said) if u64::try_from(said) != Ok(parts) => {
-                    return Err(format!("expected `num_outputs` of {count} outputs, found {said}"));
+                    return Err(Finding::from(format!(
+                        "expected `num_outputs` of {count} outputs, found {said}"
+                    ))
+                    .about_attribute("num_outputs"));
                 }
                 said => even(&whole, parts, said.is_some())?,
             }
@@ -160,7 +165,7 @@ fn even(whole: &Dim, parts: u64, uneven: bool) -> Checked<Vec<Dim>> {
         return Ok(Vec::new());
     }
     if whole % parts != 0 && !uneven {
-        return Err(format!("expected an extent that splits into {parts}, found {whole}"));
+        return Err(format!("expected an extent that splits into {parts}, found {whole}").into());
     }
     let size = whole.div_ceil(parts);
     let part = |index: u64| {
@@ -197,7 +202,7 @@ fn pad(node: &mut Node<'_>) -> Outcome {
         return Ok(());
     };
     if pads.len() != 2 * axes.len() {
-        return Err(format!("expected {} pads, found {}", 2 * axes.len(), pads.len()));
+        return Err(format!("expected {} pads, found {}", 2 * axes.len(), pads.len()).into());
     }
     let mut padded = shape.to_vec();
     let (begins, ends) = pads.split_at(axes.len());
@@ -222,7 +227,8 @@ fn block_size(node: &Node<'_>) -> Checked<i128> {
     let size = node.int_attribute("blocksize").ok_or("expected a `blocksize`, found none")?;
     match size {
         1.. => Ok(i128::from(size)),
-        _ => Err(format!("expected a `blocksize` from 1 on, found {size}")),
+        _ => Err(Finding::from(format!("expected a `blocksize` from 1 on, found {size}"))
+            .about_attribute("blocksize")),
     }
 }
 
@@ -269,7 +275,7 @@ fn parted(dim: &Dim, size: i128, what: &str) -> Checked<Dim> {
     if let Dim::Known(extent) = dim
         && i128::from(*extent) % size != 0
     {
-        return Err(format!("expected {what} in blocks of {size}, found {extent}"));
+        return Err(format!("expected {what} in blocks of {size}, found {extent}").into());
     }
     mapped(dim, what, |extent| Some(extent / size))
 }

@@ -5,6 +5,7 @@ use lodstone_model::{DType, Dim};
 use super::Rule;
 use super::dims::{Checked, mapped, show};
 use super::node::{Node, Numbers, Outcome};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("AveragePool", pool),
@@ -45,9 +46,11 @@ impl Window {
             };
             match numbers.iter().find(|number| **number < least) {
                 _ if numbers.len() != count => {
-                    Err(format!("expected {count} `{name}`, found {}", numbers.len()))
+                    Err(format!("expected {count} `{name}`, found {}", numbers.len()).into())
                 }
-                Some(number) => Err(format!("expected `{name}` from {least} on, found {number}")),
+                Some(number) => {
+                    Err(format!("expected `{name}` from {least} on, found {number}").into())
+                }
                 None => Ok(numbers),
             }
         };
@@ -63,12 +66,18 @@ impl Window {
                     Padding::Given(begins.to_vec(), ends.to_vec())
                 }
                 Some(pads) => {
-                    return Err(format!("expected {} `pads`, found {}", 2 * count, pads.len()));
+                    return Err(Finding::from(format!(
+                        "expected {} `pads`, found {}",
+                        2 * count,
+                        pads.len()
+                    ))
+                    .about_attribute("pads"));
                 }
             },
             Some(other) => {
                 let found = String::from_utf8_lossy(other);
-                return Err(format!("expected a known `auto_pad`, found `{found}`"));
+                return Err(Finding::from(format!("expected a known `auto_pad`, found `{found}`"))
+                    .about_attribute("auto_pad"));
             }
         };
         Ok(Self { kernel, strides, dilations, padding, ceil: node.flag("ceil_mode") })
@@ -126,11 +135,18 @@ impl Window {
 pub(super) fn kernel_shape(node: &Node<'_>, count: usize) -> Checked<Option<Vec<Dim>>> {
     let Some(sizes) = node.ints_attribute("kernel_shape") else { return Ok(None) };
     if sizes.len() != count {
-        return Err(format!("expected {count} extents in `kernel_shape`, found {}", sizes.len()));
+        return Err(Finding::from(format!(
+            "expected {count} extents in `kernel_shape`, found {}",
+            sizes.len()
+        ))
+        .about_attribute("kernel_shape"));
     }
     let extent = |size: &i64| {
         let known = u64::try_from(*size).ok().filter(|size| *size > 0).map(Dim::Known);
-        known.ok_or_else(|| format!("expected `kernel_shape` from 1 on, found {size}"))
+        known.ok_or_else(|| {
+            let wrong = format!("expected `kernel_shape` from 1 on, found {size}");
+            Finding::from(wrong).about_attribute("kernel_shape")
+        })
     };
     sizes.iter().map(extent).collect::<Checked<_>>().map(Some)
 }
@@ -173,7 +189,7 @@ fn unpool(node: &mut Node<'_>) -> Outcome {
     let (head, spatial) = shape.split_at(2);
     if let Some(indices) = node.shape(1).filter(|indices| indices.len() != shape.len()) {
         let (expected, found) = (show(shape), show(indices));
-        return Err(format!("expected indices of {expected}, found {found}"));
+        return Err(format!("expected indices of {expected}, found {found}").into());
     }
     let result = match node.numbers("output_shape", 2) {
         Numbers::Known(extents) if extents.len() == shape.len() => extents
@@ -185,7 +201,8 @@ fn unpool(node: &mut Node<'_>) -> Outcome {
             return Err(format!(
                 "expected {expected} extents of the output, found {}",
                 extents.len()
-            ));
+            )
+            .into());
         }
         Numbers::Unknown => vec![Dim::Unknown; shape.len()],
         Numbers::Absent => {

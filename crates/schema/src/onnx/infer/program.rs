@@ -18,7 +18,7 @@ use super::node::{Bindings, Bodies};
 use super::value::ValueInfo;
 use super::work::{DEEPEST, Fresh, Work};
 use super::{apply, domain_of};
-use crate::{Finding, FindingKind, Findings};
+use crate::{Code, Finding, Findings, Located};
 
 /// What inference is told beside the model.
 #[derive(Clone, Debug, Default)]
@@ -90,8 +90,8 @@ pub fn infer(model: &Model, options: &Options) -> Inference {
         let versions = &program.operator_versions;
         let scope = walk.scope(0, "the graph", true, versions, Arc::default());
         let inputs = walk.graph_inputs(main, &options.inputs);
-        if let Err(what) = walk.block(main, scope, inputs) {
-            walk.break_rule("the graph".to_owned(), what);
+        if let Err(finding) = walk.block(main, scope, inputs) {
+            walk.tell(finding.at("the graph"));
         }
     }
     walk.found
@@ -169,9 +169,9 @@ impl<'p> Walk<'p> {
         block: &'p Block,
         scope: Scope<'p>,
         inputs: Vec<Option<ValueInfo>>,
-    ) -> Result<Vec<ValueInfo>, String> {
+    ) -> Result<Vec<ValueInfo>, Finding> {
         if self.scopes.iter().any(|open| open.block == scope.block) {
-            return Err("expected a block that does not run itself".to_owned());
+            return Err("expected a block that does not run itself".into());
         }
         let names = match scope.block {
             0 => block.inputs.iter().collect(),
@@ -179,7 +179,7 @@ impl<'p> Walk<'p> {
         };
         if inputs.len() > names.len() {
             let (expected, found) = (names.len(), inputs.len());
-            return Err(format!("expected {expected} inputs, found {found}"));
+            return Err(format!("expected {expected} inputs, found {found}").into());
         }
         if self.scopes.len() >= DEEPEST || self.work.enter(block).is_none() {
             self.found.complete = false;
@@ -214,14 +214,15 @@ impl<'p> Walk<'p> {
             self.see(name).flatten().map_or_else(ValueInfo::default, |info| (*info).clone())
         });
         let outputs = outputs.collect();
-        if let Some(scope) = self.scopes.pop() {
-            self.record(scope);
-        }
+        let scope = self.scopes.pop().ok_or_else(lost)?;
+        self.record(scope);
         Ok(outputs)
     }
 
     fn operator(&mut self, number: usize, op: &'p Op, declared: &HashMap<&'p str, &'p ValueType>) {
-        let Some(scope) = self.scopes.last_mut() else { return };
+        let Some(scope) = self.scopes.last_mut() else {
+            return self.tell(lost().at(format!("operator {number}")));
+        };
         scope.at = Some((number, op));
         let block = Arc::clone(&scope.place);
         let what = || place_of(&block, number, op);
@@ -229,7 +230,7 @@ impl<'p> Walk<'p> {
             Ok(outputs) => outputs,
             Err(wrong) => {
                 let place = what();
-                self.break_rule(place, wrong);
+                self.tell(wrong.at(place));
                 Vec::new()
             }
         };
@@ -248,7 +249,7 @@ impl<'p> Walk<'p> {
     }
 
     /// What comes out of an operator.
-    fn outputs(&mut self, op: &'p Op) -> Result<Vec<ValueInfo>, String> {
+    fn outputs(&mut self, op: &'p Op) -> Result<Vec<ValueInfo>, Finding> {
         // An input is unknown if it is not there, or not yet.
         let inputs: Vec<Option<Arc<ValueInfo>>> = op
             .input("")
@@ -262,7 +263,7 @@ impl<'p> Walk<'p> {
         if let Some(function) = self.functions.get(&key).copied() {
             return self.call(op, function, &inputs);
         }
-        let Some(scope) = self.scopes.last() else { return Ok(Vec::new()) };
+        let scope = self.scopes.last().ok_or_else(lost)?;
         let opset = version_of(scope.versions, &op.domain);
         let bindings = Arc::clone(&scope.bindings);
         let inputs: Vec<_> = inputs.iter().map(Option::as_deref).collect();
@@ -275,10 +276,12 @@ impl<'p> Walk<'p> {
         op: &'p Op,
         function: &'p Function,
         inputs: &[Option<Arc<ValueInfo>>],
-    ) -> Result<Vec<ValueInfo>, String> {
+    ) -> Result<Vec<ValueInfo>, Finding> {
         let number = usize::try_from(function.block).unwrap_or(usize::MAX);
         let Some(block) = self.program.blocks.get(number) else {
-            return Err(format!("expected a block {} that defines it, found none", function.block));
+            return Err(
+                format!("expected a block {} that defines it, found none", function.block).into()
+            );
         };
         let mut bindings = Bindings::new();
         for default in &function.defaults {
@@ -355,33 +358,28 @@ impl<'p> Walk<'p> {
             Some(value) => ValueInfo { value, contents: info.contents },
             None => {
                 let (expected, found) = (show_type(declared), show_type(&info.value));
-                let kind =
+                let code =
                     match merged_types(&without_shapes(declared), &without_shapes(&info.value)) {
-                        Some(_) if how != How::Constant => FindingKind::Inconsistent,
-                        _ => FindingKind::Rule,
+                        Some(_) if how != How::Constant => Code::Inconsistent,
+                        _ => Code::Rule,
                     };
                 let what = format!("declared as {expected}, {} as {found}", how.word());
-                self.tell(Finding { kind, place: place(), what });
+                self.tell(Finding::new(code, what).at(place()));
                 info
             }
         }
     }
 
-    fn tell(&mut self, finding: Finding) {
-        let Finding { place, what, .. } = &finding;
-        // A block that is gone through twice says everything twice.
-        let said = (place.clone(), what.clone());
+    fn tell(&mut self, located: Located) {
+        // A block that is walked through twice repeats its findings.
+        let said = (located.place.clone(), located.finding.message.clone());
         if self.told.contains(&said) {
             return;
         }
         if self.found.findings.more + self.found.findings.more_inconsistent == 0 {
             self.told.insert(said);
         }
-        self.found.findings.push(finding);
-    }
-
-    fn break_rule(&mut self, place: String, what: String) {
-        self.tell(Finding { kind: FindingKind::Rule, place, what });
+        self.found.findings.push(located);
     }
 
     fn name_unknown(&mut self, info: &mut ValueInfo) {
@@ -395,6 +393,7 @@ impl<'p> Walk<'p> {
 
     /// Notes what was found of a block.
     fn record(&mut self, scope: Scope<'p>) {
+        debug_assert!(scope.block < self.found.blocks.len(), "blocks are those of the program");
         let Some(known) = self.found.blocks.get_mut(scope.block) else { return };
         // Of another time, only what both have in common is kept.
         if !known.is_empty() {
@@ -417,17 +416,17 @@ impl<'p> Walk<'p> {
 }
 
 impl Bodies for Walk<'_> {
-    fn body(&mut self, block: i32, inputs: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, String> {
+    fn body(&mut self, block: i32, inputs: Vec<ValueInfo>) -> Result<Vec<ValueInfo>, Finding> {
         let number = usize::try_from(block).unwrap_or(usize::MAX);
         let Some(contents) = self.program.blocks.get(number) else {
-            return Err(format!("expected a block {block}, found none"));
+            return Err(format!("expected a block {block}, found none").into());
         };
         let formal = formal_inputs(contents, inputs.len());
         if formal.len() != inputs.len() {
             let (expected, found) = (formal.len(), inputs.len());
-            return Err(format!("expected {expected} values for its graph, found {found}"));
+            return Err(format!("expected {expected} values for its graph, found {found}").into());
         }
-        let Some(around) = self.scopes.last() else { return Ok(Vec::new()) };
+        let around = self.scopes.last().ok_or_else(lost)?;
         let (versions, bindings) = (around.versions, Arc::clone(&around.bindings));
         let place = match around.at {
             None => around.place.to_string(),
@@ -440,6 +439,11 @@ impl Bodies for Walk<'_> {
         let scope = self.scope(number, &place, false, versions, bindings);
         self.block(contents, scope, inputs.into_iter().map(Some).collect())
     }
+}
+
+/// An operator outside of all blocks.
+fn lost() -> Finding {
+    Finding::internal("an operator is in no block")
 }
 
 /// A scalar as the vector of one element that many exporters declare trips and conditions of loops as.

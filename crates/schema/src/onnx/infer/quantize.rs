@@ -5,6 +5,7 @@ use lodstone_model::DType;
 use super::Rule;
 use super::node::{Node, Outcome};
 use super::value::UNDEFINED;
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("DequantizeLinear", dequantize),
@@ -19,7 +20,7 @@ fn shaped(node: &mut Node<'_>, dtype: DType) -> Outcome {
 }
 
 /// The type that an attribute says; 0 says none.
-fn said(node: &Node<'_>) -> Result<Option<DType>, String> {
+fn said(node: &Node<'_>) -> Result<Option<DType>, Finding> {
     match node.int_attribute("output_dtype") {
         None | Some(0) => Ok(None),
         Some(_) => node.dtype_attribute("output_dtype"),
@@ -31,7 +32,10 @@ fn quantize(node: &mut Node<'_>) -> Outcome {
     let zero = node.input(2).map(|zero| zero.dtype());
     let dtype = match (zero, said(node)?) {
         (Some(zero), Some(said)) if zero != said && zero != UNDEFINED => {
-            return Err(format!("expected a zero point of {said} by `output_dtype`, found {zero}"));
+            return Err(Finding::from(format!(
+                "expected a zero point of {said} by `output_dtype`, found {zero}"
+            ))
+            .about_attribute("output_dtype"));
         }
         (Some(UNDEFINED) | None, Some(said)) => said,
         (Some(zero), _) => zero,

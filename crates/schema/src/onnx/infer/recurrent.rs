@@ -5,6 +5,7 @@ use lodstone_model::Dim;
 use super::Rule;
 use super::dims::merged;
 use super::node::{Node, Outcome};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("GRU", recurrent), ("LSTM", recurrent), ("RNN", recurrent)];
@@ -16,7 +17,8 @@ fn recurrent(node: &mut Node<'_>) -> Outcome {
         Some(b"bidirectional") => 2,
         Some(other) => {
             let found = String::from_utf8_lossy(other);
-            return Err(format!("expected a known `direction`, found `{found}`"));
+            return Err(Finding::from(format!("expected a known `direction`, found `{found}`"))
+                .about_attribute("direction"));
         }
     };
     let directions = Dim::Known(directions);
@@ -24,9 +26,10 @@ fn recurrent(node: &mut Node<'_>) -> Outcome {
         if let Some([found, ..]) = node.ranked(index, 3)?
             && merged(found, &directions).is_none()
         {
-            return Err(format!(
+            return Err(Finding::from(format!(
                 "expected {directions} directions of input {index}, found {found}"
-            ));
+            ))
+            .about_input(index));
         }
     }
     // Weights of the recurrence are [directions, gates of hidden, hidden].

@@ -6,6 +6,7 @@ use super::Rule;
 use super::dims::{Checked, axes_of, axis_of, broadcast, merged, product, show};
 use super::node::{Node, Numbers, Outcome};
 use super::value::Element;
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Expand", expand),
@@ -60,7 +61,7 @@ fn reshaped(node: &Node<'_>, target: &[Element]) -> Checked<Vec<Dim>> {
     for (place, element) in target.iter().enumerate() {
         shape.push(match element {
             Element::Int(-1) if rest => {
-                return Err(format!("expected one -1 in the shape, found [{}]", wanted()));
+                return Err(format!("expected one -1 in the shape, found [{}]", wanted()).into());
             }
             Element::Int(-1) => {
                 rest = true;
@@ -91,7 +92,7 @@ fn reshaped(node: &Node<'_>, target: &[Element]) -> Checked<Vec<Dim>> {
     let wrong = || format!("expected as many elements as {}, found [{}]", show(input), wanted());
     match open.as_slice() {
         [] => match (product(input), product(&shape)) {
-            (Dim::Known(a), Dim::Known(b)) if a != b => return Err(wrong()),
+            (Dim::Known(a), Dim::Known(b)) if a != b => return Err(wrong().into()),
             _ => {}
         },
         [place] => {
@@ -166,7 +167,7 @@ fn squeeze(node: &mut Node<'_>) -> Outcome {
             let one = |dim: &Dim| merged(dim, &Dim::Known(1)).is_some();
             if let Some((dim, _)) = shape.iter().zip(&gone).find(|(dim, gone)| **gone && !one(dim))
             {
-                return Err(format!("expected extents of 1 at the axes, found {dim}"));
+                return Err(format!("expected extents of 1 at the axes, found {dim}").into());
             }
             Some(shape.iter().zip(gone).filter(|(_, gone)| !gone).map(|(d, _)| d.clone()).collect())
         }
@@ -190,7 +191,9 @@ fn unsqueeze(node: &mut Node<'_>) -> Outcome {
             let next = |new: bool| if new { None } else { old.next().cloned() };
             Some(new.into_iter().map(next).map(|dim| dim.unwrap_or(Dim::Known(1))).collect())
         }
-        (_, Numbers::Absent) => return Err("expected `axes`, found none".to_owned()),
+        (_, Numbers::Absent) => {
+            return Err(Finding::from("expected `axes`, found none").about_attribute("axes"));
+        }
         (Some(shape), Numbers::Unknown) => match node.shape(1) {
             // So many more extents, wherever they are.
             Some([Dim::Known(count)]) => {
@@ -214,7 +217,8 @@ fn transpose(node: &mut Node<'_>) -> Outcome {
         (Some(shape), Some(perm)) => {
             let whole = axes_of(perm, shape.len())?.iter().all(|named| *named);
             if !whole {
-                return Err(format!("expected a `perm` of {} axes", shape.len()));
+                return Err(Finding::from(format!("expected a `perm` of {} axes", shape.len()))
+                    .about_attribute("perm"));
             }
             let dim = |axis: &i64| axis_of(*axis, shape.len()).map(|place| shape.get(place));
             let dims = perm.iter().map(dim).collect::<Checked<Vec<_>>>()?;

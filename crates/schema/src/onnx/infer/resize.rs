@@ -35,12 +35,12 @@ fn resized(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
     let empty = |index: usize| node.shape(index) == Some(&[Dim::Known(0)]);
     if let Some(sizes) = sizes.filter(|index| node.has(*index) && !empty(*index)) {
         if node.has(scales) && !empty(scales) && node.opset >= 13 {
-            return Err("expected scales or sizes, found both".to_owned());
+            return Err("expected scales or sizes, found both".into());
         }
         return sized(node, shape, &axes, sizes);
     }
     if !node.has(scales) || empty(scales) {
-        return Err("expected scales or sizes, found neither".to_owned());
+        return Err("expected scales or sizes, found neither".into());
     }
     let given = counted(node.floats(scales), axes.len(), "scales")?;
     scaled(shape, &axes, given.as_deref())
@@ -50,7 +50,7 @@ fn resized(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
 fn counted<T>(numbers: Option<Vec<T>>, count: usize, what: &str) -> Checked<Option<Vec<T>>> {
     match numbers {
         Some(numbers) if numbers.len() != count => {
-            Err(format!("expected {count} {what}, found {}", numbers.len()))
+            Err(format!("expected {count} {what}, found {}", numbers.len()).into())
         }
         numbers => Ok(numbers),
     }
@@ -63,7 +63,7 @@ fn scaled(shape: &[Dim], axes: &[usize], scales: Option<&[f64]>) -> Checked<Vec<
         let Some(extent) = result.get_mut(*axis) else { continue };
         *extent = match (scales.and_then(|scales| scales.get(at)), &*extent) {
             (Some(scale), _) if *scale <= 0.0 => {
-                return Err(format!("expected scales above 0, found {scale}"));
+                return Err(format!("expected scales above 0, found {scale}").into());
             }
             (Some(scale), dim) if *scale == 1.0 => dim.clone(),
             (Some(scale), Dim::Known(extent)) => floor(product(*extent, *scale)),
@@ -171,7 +171,9 @@ fn crop(node: &mut Node<'_>) -> Outcome {
             };
             let sizes = super::generate::extents(node, 1)?;
             if let Some(sizes) = sizes.as_ref().filter(|sizes| sizes.len() != axes.len()) {
-                return Err(format!("expected {} extents, found {}", axes.len(), show(sizes)));
+                return Err(
+                    format!("expected {} extents, found {}", axes.len(), show(sizes)).into()
+                );
             }
             let mut shape = shape.to_vec();
             for (at, axis) in axes.into_iter().enumerate() {

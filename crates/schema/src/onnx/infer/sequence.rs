@@ -6,6 +6,7 @@ use super::Rule;
 use super::dims::{axis_of, common_type, merged_types, show_type};
 use super::node::{Node, Outcome, in_optional, optional_of, sequence_of};
 use super::value::{UNDEFINED, ValueInfo};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("ConcatFromSequence", concat),
@@ -85,7 +86,10 @@ fn insert(node: &mut Node<'_>) -> Outcome {
             let dtypes = |value: &ValueType| value.tensor_type().map_or(UNDEFINED, |t| t.dtype);
             let (expected, found) = (dtypes(&element), dtypes(&new.value));
             if expected != found && expected != UNDEFINED && found != UNDEFINED {
-                return Err(format!("expected {expected} in input 1, found {found}"));
+                return Err(Finding::from(format!(
+                    "expected {expected} in input 1, found {found}"
+                ))
+                .about_input(1));
             }
             common_type(&element, &new.value).ok_or_else(|| {
                 let (expected, found) = (show_type(&element), show_type(&new.value));
@@ -146,12 +150,14 @@ fn split(node: &mut Node<'_>) -> Outcome {
                         Some(even.map_or(Dim::Unknown, Dim::Known))
                     }
                     ([size], _) if *size <= 0 => {
-                        return Err("expected parts of 1 or more".to_owned());
+                        return Err("expected parts of 1 or more".into());
                     }
                     _ => Some(Dim::Unknown),
                 },
                 (true, Some(sizes), _) if !makes_up(&sizes, &whole) => {
-                    return Err(format!("expected sizes that make up {whole}, found {sizes:?}"));
+                    return Err(
+                        format!("expected sizes that make up {whole}, found {sizes:?}").into()
+                    );
                 }
                 (true, Some(sizes), _) => match sizes.split_first() {
                     Some((first, rest)) if rest.iter().all(|size| size == first) => {
@@ -198,7 +204,7 @@ fn optional(node: &mut Node<'_>) -> Outcome {
         })?,
         (Some(input), None) => input.value.clone(),
         (None, Some(said)) => (**said).clone(),
-        (None, None) => return Err("expected an input or a `type`, found neither".to_owned()),
+        (None, None) => return Err("expected an input or a `type`, found neither".into()),
     };
     if element != ValueType::Unspecified {
         node.set(0, optional_of(element)?.into());
@@ -208,12 +214,13 @@ fn optional(node: &mut Node<'_>) -> Outcome {
 
 /// What is in an optional value; another value is taken as it is.
 fn get(node: &mut Node<'_>) -> Outcome {
-    let Some(input) = node.input(0) else { return Err("expected an input".to_owned()) };
+    let Some(input) = node.input(0) else { return Err("expected an input".into()) };
     match in_optional(Some(input)) {
         Ok(Some(element)) => node.set(0, element.into()),
         Ok(None) => {}
         Err(found) if node.opset < 18 => {
-            return Err(format!("expected an optional value, found {found}"));
+            let found = show_type(found);
+            return Err(format!("expected an optional value, found {found}").into());
         }
         Err(_) => node.like(0, 0),
     }

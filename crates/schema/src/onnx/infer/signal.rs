@@ -22,7 +22,7 @@ fn scalar(node: &Node<'_>, index: usize) -> Checked<Dim> {
     match node.contents(index) {
         Some([element]) => {
             let dim = element.dim();
-            dim.ok_or_else(|| format!("expected a number from 0 on in input {index}"))
+            dim.ok_or_else(|| format!("expected a number from 0 on in input {index}").into())
         }
         _ => Ok(Dim::Unknown),
     }
@@ -66,7 +66,9 @@ fn transform(node: &mut Node<'_>) -> Outcome {
     if let Some(Dim::Known(parts)) = shape.last()
         && !matches!(parts, 1 | 2)
     {
-        return Err(format!("expected real and imaginary parts in the last extent, found {parts}"));
+        return Err(
+            format!("expected real and imaginary parts in the last extent, found {parts}").into()
+        );
     }
     let mut result = shape.to_vec();
     if let Some(parts) = result.last_mut() {
@@ -83,7 +85,7 @@ fn transform(node: &mut Node<'_>) -> Outcome {
     };
     let place = axis_of(axis, shape.len())?;
     if place == last {
-        return Err(format!("expected an axis other than the last one, found {axis}"));
+        return Err(format!("expected an axis other than the last one, found {axis}").into());
     }
     let length = match node.has(1) {
         true => scalar(node, 1)?,
@@ -117,7 +119,7 @@ fn short_transform(node: &mut Node<'_>) -> Outcome {
     };
     let frames = match (node.int(1), &length) {
         (Some(step), _) if step <= 0 => {
-            return Err(format!("expected a step from 1 on, found {step}"));
+            return Err(format!("expected a step from 1 on, found {step}").into());
         }
         (Some(step), Dim::Known(length)) => mapped(&signal, "frames", |signal| {
             Some((signal - i128::from(*length)).div_euclid(i128::from(step)) + 1)

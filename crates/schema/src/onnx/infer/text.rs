@@ -33,8 +33,8 @@ fn normalize(node: &mut Node<'_>) -> Outcome {
         Some([Dim::Known(1) | Dim::Symbol(_) | Dim::Unknown, _]) => {
             Some(vec![Dim::Known(1), Dim::Unknown])
         }
-        Some([first, _]) => return Err(format!("expected 1 row of texts, found {first}")),
-        Some(shape) => return Err(format!("expected 1 or 2 extents, found {}", shape.len())),
+        Some([first, _]) => return Err(format!("expected 1 row of texts, found {first}").into()),
+        Some(shape) => return Err(format!("expected 1 or 2 extents, found {}", shape.len()).into()),
         None => None,
     };
     let stays = match node.attribute("stopwords") {
@@ -67,7 +67,7 @@ fn frequencies(node: &mut Node<'_>) -> Outcome {
     let shape = match node.shape(0) {
         Some([_]) => Some(vec![count]),
         Some([rows, _]) => Some(vec![rows.clone(), count]),
-        Some(shape) => return Err(format!("expected 1 or 2 extents, found {}", shape.len())),
+        Some(shape) => return Err(format!("expected 1 or 2 extents, found {}", shape.len()).into()),
         None => None,
     };
     node.tensor(0, DType::Float32, shape);

@@ -4,6 +4,7 @@ use lodstone_model::AttributeValue;
 
 use super::Rule;
 use super::node::{Node, Outcome};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("Adagrad", one), ("Adam", two), ("Gradient", gradient), ("Momentum", one)];
@@ -13,7 +14,7 @@ fn optimizer(node: &mut Node<'_>, states: usize) -> Outcome {
     node.only_tensors()?;
     let count = node.inputs.len().saturating_sub(2);
     if !count.is_multiple_of(2 + states) || count == 0 {
-        return Err(format!("expected {} inputs for each value, found {count}", 2 + states));
+        return Err(format!("expected {} inputs for each value, found {count}", 2 + states).into());
     }
     let each = count / (2 + states);
     for index in 0..each * (1 + states) {
@@ -36,7 +37,7 @@ fn two(node: &mut Node<'_>) -> Outcome {
 fn gradient(node: &mut Node<'_>) -> Outcome {
     let by = match node.attribute("xs") {
         Some(AttributeValue::Strings(names)) => names.len(),
-        _ => return Err("expected names in `xs`, found none".to_owned()),
+        _ => return Err(Finding::from("expected names in `xs`, found none").about_attribute("xs")),
     };
     (0..by.min(node.inputs.len())).for_each(|index| node.like(index, index));
     Ok(())

@@ -5,6 +5,7 @@ use lodstone_model::{DType, Dim};
 use super::Rule;
 use super::dims::{Checked, merged, show};
 use super::node::{Node, Outcome};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("AffineGrid", grid),
@@ -34,7 +35,7 @@ fn grid(node: &mut Node<'_>) -> Outcome {
             )
         }
         Some(other) => {
-            return Err(format!("expected a size of 4 or 5 extents, found {}", show(other)));
+            return Err(format!("expected a size of 4 or 5 extents, found {}", show(other)).into());
         }
         None => None,
     };
@@ -55,9 +56,11 @@ fn from_columns(node: &mut Node<'_>) -> Outcome {
             match size {
                 Some(size) if size > 0 && all % size == 0 => Dim::Known(all / size),
                 Some(size) => {
-                    return Err(format!("expected channels of blocks of {size}, found {all}"));
+                    return Err(
+                        format!("expected channels of blocks of {size}, found {all}").into()
+                    );
                 }
-                None => return Err("expected a block of extents from 1 on".to_owned()),
+                None => return Err("expected a block of extents from 1 on".into()),
             }
         }
         _ => Dim::Unknown,
@@ -75,7 +78,7 @@ fn sample(node: &mut Node<'_>) -> Outcome {
         && input.len() != grid.len()
     {
         let (expected, found) = (input.len(), show(grid));
-        return Err(format!("expected {expected} extents of the grid, found {found}"));
+        return Err(format!("expected {expected} extents of the grid, found {found}").into());
     }
     let shape = match (input, grid) {
         (Some([batch, channels, ..]), Some([other, places @ .., _])) => {
@@ -101,7 +104,8 @@ fn decode(node: &mut Node<'_>) -> Outcome {
         Some(b"Grayscale") => 1,
         Some(other) => {
             let found = String::from_utf8_lossy(other);
-            return Err(format!("expected a known `pixel_format`, found `{found}`"));
+            return Err(Finding::from(format!("expected a known `pixel_format`, found `{found}`"))
+                .about_attribute("pixel_format"));
         }
     };
     let shape = vec![Dim::Unknown, Dim::Unknown, Dim::Known(channels)];
@@ -147,7 +151,7 @@ fn align(node: &mut Node<'_>) -> Outcome {
     if let (Some([count, _]), Some([found])) = (boxes, batches)
         && merged(count, found).is_none()
     {
-        return Err(format!("expected a batch for each of {count} regions, found {found}"));
+        return Err(format!("expected a batch for each of {count} regions, found {found}").into());
     }
     let known = boxes.filter(|shape| matches!(shape.first(), Some(Dim::Known(_))));
     let shape = regions(node, known.or(batches).or(boxes), pooled)?;

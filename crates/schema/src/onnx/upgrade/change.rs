@@ -5,6 +5,7 @@ use lodstone_store::Blob;
 
 use super::known::Known;
 use super::names::Names;
+use crate::Finding;
 
 /// An operator, where it is, and what is put around it.
 pub(super) struct Change<'a> {
@@ -102,20 +103,20 @@ impl<'a> Change<'a> {
     }
 
     /// The integer that an attribute is.
-    pub(super) fn int(&self, name: &str) -> Result<Option<i64>, String> {
+    pub(super) fn int(&self, name: &str) -> Result<Option<i64>, Finding> {
         match self.op.attribute(name) {
             None => Ok(None),
             Some(AttributeValue::Long(value)) => Ok(Some(*value)),
-            Some(value) => Err(format!("attribute `{name}` is {}", told(value))),
+            Some(value) => Err(mistyped(name, value)),
         }
     }
 
     /// The text that an attribute is.
-    pub(super) fn text(&self, name: &str) -> Result<Option<String>, String> {
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>, Finding> {
         match self.op.attribute(name) {
             None => Ok(None),
             Some(AttributeValue::String(value)) => Ok(Some(value.to_string())),
-            Some(value) => Err(format!("attribute `{name}` is {}", told(value))),
+            Some(value) => Err(mistyped(name, value)),
         }
     }
 
@@ -130,8 +131,8 @@ impl<'a> Change<'a> {
     }
 
     /// How many dimensions a value has.
-    pub(super) fn rank(&self, name: &str) -> Result<usize, String> {
-        let name_of = || format!("it cannot be told how many dimensions `{name}` has");
+    pub(super) fn rank(&self, name: &str) -> Result<usize, Finding> {
+        let name_of = || format!("it cannot be told how many dimensions `{name}` has").into();
         self.shape(name).map(<[Dim]>::len).ok_or_else(name_of)
     }
 
@@ -189,13 +190,13 @@ impl<'a> Change<'a> {
         &mut self,
         name: &str,
         value: AttributeValue,
-    ) -> Result<String, String> {
+    ) -> Result<String, Finding> {
         match value {
             AttributeValue::Longs(numbers) => Ok(self.integers(&numbers)),
             AttributeValue::Reference { .. } if self.version >= REFERENCES => {
                 Ok(self.before("Constant", [], vec![attribute("value_ints", value)]))
             }
-            value => Err(format!("attribute `{name}` is {}", told(&value))),
+            value => Err(mistyped(name, &value)),
         }
     }
 
@@ -205,14 +206,14 @@ impl<'a> Change<'a> {
         name: &str,
         value: AttributeValue,
         like: &str,
-    ) -> Result<String, String> {
+    ) -> Result<String, Finding> {
         let number = match value {
             AttributeValue::Float(number) => number,
             AttributeValue::Reference { .. } if self.target >= CAST_LIKE => {
                 let constant = op("Constant", &[], "", vec![attribute("value_float", value)]);
                 return Ok(self.cast_like(constant, like));
             }
-            value => return Err(format!("attribute `{name}` is {}", told(&value))),
+            value => return Err(mistyped(name, &value)),
         };
         match self.dtype(like) {
             Some(DType::Float32) => Ok(self.constant(float(number))),
@@ -225,7 +226,8 @@ impl<'a> Change<'a> {
                 let to = match dtype {
                     DType::Float16 => 10,
                     dtype => {
-                        return Err(format!("attribute `{name}` cannot be made one of {dtype}"));
+                        let wrong = format!("attribute `{name}` cannot be made one of {dtype}");
+                        return Err(Finding::from(wrong).about_attribute(name));
                     }
                 };
                 Ok(self.before(
@@ -235,7 +237,7 @@ impl<'a> Change<'a> {
                 ))
             }
             None if self.target < CAST_LIKE => {
-                Err(format!("it cannot be told of which type `{like}` is"))
+                Err(format!("it cannot be told of which type `{like}` is").into())
             }
             _ => {
                 let value = AttributeValue::Tensor(Box::new(float(number)));
@@ -324,10 +326,11 @@ fn put(operands: &mut Vec<Operand>, index: usize, name: String) {
     }
 }
 
-/// What a value is that is not what it should be, for a message.
-fn told(value: &AttributeValue) -> &'static str {
-    match value {
+/// An attribute whose value is of another type than its operator has.
+fn mistyped(name: &str, value: &AttributeValue) -> Finding {
+    let found = match value {
         AttributeValue::Reference { .. } => "given by the caller of the function",
         _ => "not of the type that it should be of",
-    }
+    };
+    Finding::from(format!("attribute `{name}` is {found}")).about_attribute(name)
 }

@@ -3,9 +3,10 @@
 use lodstone_model::AttributeValue;
 
 use super::change::Change;
+use crate::Finding;
 
 /// `axes` of ReduceX, Squeeze and Unsqueeze. None, or no axis, stands for all, but for Unsqueeze.
-pub(super) fn axes(change: &mut Change<'_>) -> Result<(), String> {
+pub(super) fn axes(change: &mut Change<'_>) -> Result<(), Finding> {
     let stands_for_all = change.op.kind != "Unsqueeze";
     match change.take("axes") {
         None => Ok(()),
@@ -19,7 +20,7 @@ pub(super) fn axes(change: &mut Change<'_>) -> Result<(), String> {
 }
 
 /// `shape` of Reshape.
-pub(super) fn reshape(change: &mut Change<'_>) -> Result<(), String> {
+pub(super) fn reshape(change: &mut Change<'_>) -> Result<(), Finding> {
     change.take("consumed_inputs");
     let value = change.take("shape").ok_or("has no attribute `shape`")?;
     let shape = change.as_integers("shape", value)?;
@@ -28,7 +29,7 @@ pub(super) fn reshape(change: &mut Change<'_>) -> Result<(), String> {
 }
 
 /// `k` of TopK.
-pub(super) fn top_k(change: &mut Change<'_>) -> Result<(), String> {
+pub(super) fn top_k(change: &mut Change<'_>) -> Result<(), Finding> {
     let k = change.int("k")?.ok_or("has no attribute `k`")?;
     change.take("k");
     let k = change.integers(&[k]);
@@ -37,7 +38,7 @@ pub(super) fn top_k(change: &mut Change<'_>) -> Result<(), String> {
 }
 
 /// `starts`, `ends` and `axes` of Slice.
-pub(super) fn slice(change: &mut Change<'_>) -> Result<(), String> {
+pub(super) fn slice(change: &mut Change<'_>) -> Result<(), Finding> {
     for (index, name) in [(1, "starts"), (2, "ends"), (3, "axes")] {
         let Some(value) = change.take(name) else { continue };
         let input = change.as_integers(name, value)?;
@@ -47,7 +48,7 @@ pub(super) fn slice(change: &mut Change<'_>) -> Result<(), String> {
 }
 
 /// `split` of Split.
-pub(super) fn split(change: &mut Change<'_>) -> Result<(), String> {
+pub(super) fn split(change: &mut Change<'_>) -> Result<(), Finding> {
     if let Some(value) = change.take("split") {
         let split = change.as_integers("split", value)?;
         change.set_input(1, split);
@@ -56,15 +57,15 @@ pub(super) fn split(change: &mut Change<'_>) -> Result<(), String> {
 }
 
 /// `split` as an input of Split, which the second version had not any more.
-pub(super) fn split_input(change: &mut Change<'_>) -> Result<(), String> {
+pub(super) fn split_input(change: &mut Change<'_>) -> Result<(), Finding> {
     match change.input(1) {
         "" => Ok(()),
-        _ => Err("has sizes as an input, which the version after it has not".to_owned()),
+        _ => Err("has sizes as an input, which the version after it has not".into()),
     }
 }
 
 /// `min` and `max` of Clip.
-pub(super) fn clip(change: &mut Change<'_>) -> Result<(), String> {
+pub(super) fn clip(change: &mut Change<'_>) -> Result<(), Finding> {
     for (index, name) in [(1, "min"), (2, "max")] {
         if let Some(value) = change.take(name) {
             let like = change.input(0).to_owned();
@@ -76,7 +77,7 @@ pub(super) fn clip(change: &mut Change<'_>) -> Result<(), String> {
 }
 
 /// `pads` and `value` of Pad.
-pub(super) fn pad(change: &mut Change<'_>) -> Result<(), String> {
+pub(super) fn pad(change: &mut Change<'_>) -> Result<(), Finding> {
     let value = change.take("pads").ok_or("has no attribute `pads`")?;
     let pads = change.as_integers("pads", value)?;
     change.set_input(1, pads);
@@ -94,7 +95,7 @@ pub(super) fn pad(change: &mut Change<'_>) -> Result<(), String> {
 }
 
 /// `ratio` of Dropout. It does nothing but in training, which these versions did not know.
-pub(super) fn ratio(change: &mut Change<'_>) -> Result<(), String> {
+pub(super) fn ratio(change: &mut Change<'_>) -> Result<(), Finding> {
     if let Some(value) = change.take("ratio") {
         let like = change.input(0).to_owned();
         let ratio = change.as_number("ratio", value, &like)?;
@@ -104,7 +105,7 @@ pub(super) fn ratio(change: &mut Change<'_>) -> Result<(), String> {
 }
 
 /// `axis` of DFT, which was the first after the batch if nothing was said, and is the last but one now.
-pub(super) fn dft(change: &mut Change<'_>) -> Result<(), String> {
+pub(super) fn dft(change: &mut Change<'_>) -> Result<(), Finding> {
     let axis = change.int("axis")?.unwrap_or(1);
     change.take("axis");
     let mut axis = super::change::integers(&[axis]);
@@ -115,7 +116,7 @@ pub(super) fn dft(change: &mut Change<'_>) -> Result<(), String> {
 }
 
 /// `tiles` and `axis` of Tile, which became a number for each dimension.
-pub(super) fn tile(change: &mut Change<'_>) -> Result<(), String> {
+pub(super) fn tile(change: &mut Change<'_>) -> Result<(), Finding> {
     let number = |index| {
         let numbers = change.numbers(change.input(index)).unwrap_or_default();
         let whole = |number: &&f64| number.fract() == 0.0 && number.abs() < f64::from(i32::MAX);
@@ -124,7 +125,7 @@ pub(super) fn tile(change: &mut Change<'_>) -> Result<(), String> {
         Some(number).as_ref().filter(whole).map(ToString::to_string)?.parse::<i64>().ok()
     };
     let (Some(tiles), Some(axis)) = (number(1), number(2)) else {
-        return Err("tiles by numbers that are no constants".to_owned());
+        return Err("tiles by numbers that are no constants".into());
     };
     let rank = change.rank(change.input(0))?;
     let axis = usize::try_from(axis).ok().filter(|axis| *axis < rank);

@@ -30,7 +30,7 @@ use self::change::Change;
 use self::known::Known;
 use self::names::Names;
 use super::{domain_name, introduced, ir_version_of_opset, newest_opset, quoted, versions};
-use crate::Findings;
+use crate::{Finding, Findings};
 
 /// Why a model cannot be made one of another set of operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl fmt::Display for UpgradeError {
 impl std::error::Error for UpgradeError {}
 
 /// Changes an operator to the version that brought a change, or says why it cannot.
-type Adapter = fn(&mut Change<'_>) -> Result<(), String>;
+type Adapter = fn(&mut Change<'_>) -> Result<(), Finding>;
 
 /// The decisions of `onnx_changes.tsv` but for `same`.
 const ADAPTERS: &[(&str, Adapter)] = &[
@@ -275,7 +275,7 @@ impl Body<'_> {
     }
 
     /// Makes an operator one of the newer set, or several.
-    fn operator(&mut self, block: usize, op: Op, changed: &mut Vec<Op>) -> Result<(), String> {
+    fn operator(&mut self, block: usize, op: Op, changed: &mut Vec<Op>) -> Result<(), Finding> {
         // What is still to be done, the first last.
         let mut open = vec![(op, self.from)];
         while let Some((op, version)) = open.pop() {
@@ -284,7 +284,7 @@ impl Body<'_> {
             let is_own = domain_name(&op.domain) == "ai.onnx";
             let Some((since, decision)) = next.filter(|_| is_own) else {
                 if is_own && versions("", &op.kind).next().is_none() {
-                    return Err("is no operator of ONNX".to_owned());
+                    return Err("is no operator of ONNX".into());
                 }
                 changed.push(op);
                 continue;

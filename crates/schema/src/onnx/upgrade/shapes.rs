@@ -3,6 +3,7 @@
 use lodstone_model::{AttributeValue, Block, Dim, Operand, ValueType, Var};
 
 use super::change::{Change, attribute, op};
+use crate::Finding;
 
 fn ints(name: &str, numbers: Vec<i64>) -> lodstone_model::Attribute {
     attribute(name, AttributeValue::Longs(numbers))
@@ -10,7 +11,7 @@ fn ints(name: &str, numbers: Vec<i64>) -> lodstone_model::Attribute {
 
 /// `broadcast` and `axis` of arithmetic and logic: the second input had the dimensions of the first from
 /// `axis` on, and has the last ones now.
-pub(super) fn broadcast(change: &mut Change<'_>) -> Result<(), String> {
+pub(super) fn broadcast(change: &mut Change<'_>) -> Result<(), Finding> {
     change.take("consumed_inputs");
     let (broadcast, axis) = (change.int("broadcast")?, change.int("axis")?);
     change.take("broadcast");
@@ -22,7 +23,9 @@ pub(super) fn broadcast(change: &mut Change<'_>) -> Result<(), String> {
     let axis = if axis < 0 { axis.saturating_add(signed(first_rank)) } else { axis };
     let behind = signed(first_rank).saturating_sub(axis).saturating_sub(signed(rank));
     if axis < 0 || behind < 0 {
-        return Err(format!("broadcasts {rank} dimensions from axis {axis} of {first_rank} on"));
+        return Err(
+            format!("broadcasts {rank} dimensions from axis {axis} of {first_rank} on").into()
+        );
     }
     if behind > 0 {
         let axes = (signed(rank)..signed(rank) + behind).collect();
@@ -33,7 +36,7 @@ pub(super) fn broadcast(change: &mut Change<'_>) -> Result<(), String> {
 }
 
 /// The slope of PRelu was one for each channel, and is broadcast to the last dimensions now.
-pub(super) fn slope(change: &mut Change<'_>) -> Result<(), String> {
+pub(super) fn slope(change: &mut Change<'_>) -> Result<(), Finding> {
     let slope = change.input(1).to_owned();
     let shape = change.shape(&slope).ok_or("it cannot be told of which shape the slope is")?;
     let (one, rank) = (shape.iter().all(|dim| *dim == Dim::Known(1)), shape.len());
@@ -52,7 +55,7 @@ pub(super) fn slope(change: &mut Change<'_>) -> Result<(), String> {
 
 /// Softmax, LogSoftmax and Hardmax went over all dimensions from `axis` on, as if they were one, and go
 /// over one now.
-pub(super) fn flatten(change: &mut Change<'_>) -> Result<(), String> {
+pub(super) fn flatten(change: &mut Change<'_>) -> Result<(), Finding> {
     let axis = change.int("axis")?.unwrap_or(1);
     change.set("axis", AttributeValue::Long(-1));
     let input = change.input(0).to_owned();
@@ -72,7 +75,7 @@ pub(super) fn flatten(change: &mut Change<'_>) -> Result<(), String> {
 }
 
 /// GroupNormalization had scales and biases for each group, and has them for each channel now.
-pub(super) fn group_normalization(change: &mut Change<'_>) -> Result<(), String> {
+pub(super) fn group_normalization(change: &mut Change<'_>) -> Result<(), Finding> {
     let groups = change.int("num_groups")?.ok_or("has no attribute `num_groups`")?;
     let input = change.input(0).to_owned();
     let long = |name, number| attribute(name, AttributeValue::Long(number));
@@ -96,12 +99,12 @@ pub(super) fn group_normalization(change: &mut Change<'_>) -> Result<(), String>
 
 /// Scan went over batches of sequences, and goes over one sequence now: one of it goes over the batch,
 /// and has one in it that goes over each sequence.
-pub(super) fn scan(change: &mut Change<'_>) -> Result<(), String> {
+pub(super) fn scan(change: &mut Change<'_>) -> Result<(), Finding> {
     if !change.input(0).is_empty() {
-        return Err("has sequences of several lengths, which it cannot have any more".to_owned());
+        return Err("has sequences of several lengths, which it cannot have any more".into());
     }
     let Some(AttributeValue::Block(body)) = change.op.attribute("body").cloned() else {
-        return Err("has no body".to_owned());
+        return Err("has no body".into());
     };
     let scanned = change.int("num_scan_inputs")?.ok_or("has no attribute `num_scan_inputs`")?;
     let directions = change.take("directions");
