@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use lodstone::{ConvertOptions, Model, Target, convert, open};
 use lodstone_lowering::lower;
-use lodstone_model::{AttributeValue, Dialect, Report};
+use lodstone_model::{Dialect, Report};
 use lodstone_schema::glow;
 
 use graphs::{of_type, ways};
@@ -179,11 +179,10 @@ fn a_program_of_glow_comes_back_or_is_listed() {
 /// What a file is as text of storage, by name.
 fn storage(model: &Model) -> BTreeMap<String, glow::Storage> {
     let main = &model.main().unwrap().blocks[0];
-    let vars = main.vars.iter().map(|var| (&var.name, &var.attributes));
-    let constants = model.parameters.iter().map(|p| (&p.name, &p.tensor.attributes));
-    let said = vars.chain(constants).filter_map(|(name, attributes)| {
-        let AttributeValue::String(text) = &attributes.first()?.value else { return None };
-        Some((name.clone(), glow::Storage::parse(&text.to_string()).unwrap()))
+    let vars = main.vars.iter().map(|var| (&var.name, var.doc_string()));
+    let constants = model.parameters.iter().map(|p| (&p.name, p.tensor.doc_string.as_ref()));
+    let said = vars.chain(constants).filter_map(|(name, text)| {
+        Some((name.clone(), glow::Storage::parse(&text?.to_string()).unwrap()))
     });
     said.collect()
 }

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::{Attribute, AttributeValue, Parameter, Reserved, Residual, Tensor, ValueType};
+use crate::{
+    Attribute, AttributeValue, ByteString, Parameter, Reserved, Residual, Tensor, ValueType,
+};
 
 /// What a [`Program`](crate::Program) consists of: blocks of operators, the first of which is where it begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -240,6 +242,20 @@ impl Topology {
     /// All variables, block by block.
     pub fn vars(&self) -> impl Iterator<Item = &Var> {
         self.blocks.iter().flat_map(|block| &block.vars)
+    }
+}
+
+impl Var {
+    /// The name of the attribute that describes a variable in words.
+    pub const DOC_STRING: &str = "doc_string";
+
+    /// What the file says about it in words.
+    pub fn doc_string(&self) -> Option<&ByteString> {
+        let text = self.attributes.iter().find(|attribute| attribute.name == Self::DOC_STRING);
+        match text.map(|text| &text.value) {
+            Some(AttributeValue::String(text)) => Some(text),
+            _ => None,
+        }
     }
 }
 

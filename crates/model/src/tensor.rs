@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lodstone_store::Blob;
 
-use crate::{Attribute, DType, Lod, Residual};
+use crate::{ByteString, DType, Lod, Residual};
 
 /// One extent of a shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,8 +96,8 @@ pub struct Tensor {
     pub data: Blob,
     /// How the elements make up the tensor.
     pub kind: Kind,
-    /// What the file says about it beside that.
-    pub attributes: Vec<Attribute>,
+    /// What the file says about it in words.
+    pub doc_string: Option<ByteString>,
     /// What the format said beyond this.
     pub residual: Residual,
 }
@@ -213,8 +213,8 @@ impl Tensor {
     /// A dense tensor; `data` must have as many bytes as `dtype` and `shape` ask for.
     pub fn dense(dtype: DType, shape: Vec<u64>, data: Blob) -> Self {
         let (lod, kind) = (Lod::default(), Kind::Dense);
-        let (attributes, residual) = (Vec::new(), Residual::default());
-        Self { dtype, shape, lod, data, kind, attributes, residual }
+        let (doc_string, residual) = (None, Residual::default());
+        Self { dtype, shape, lod, data, kind, doc_string, residual }
     }
 
     /// Size of all its data in bytes.
@@ -299,7 +299,7 @@ impl PartialEq for Tensor {
         };
         let pairs = || self.blobs().zip(other.blobs());
         (self.dtype, &self.shape, &self.lod) == (other.dtype, &other.shape, &other.lod)
-            && self.attributes == other.attributes
+            && self.doc_string == other.doc_string
             && same_kind
             && pairs().all(|(blob, other)| blob.is(other))
     }

@@ -10,7 +10,7 @@ use lodstone_model::{
 
 use super::read::FACTS;
 use super::tensor::{Fields, Sparse};
-use super::{OWNER, doc_string_of, types};
+use super::{OWNER, types};
 use crate::encoding::protobuf::wire::{Encoder, Message, Source};
 use crate::{Error, Result};
 
@@ -142,8 +142,8 @@ pub(super) fn var(var: &Var) -> Result<Encoder> {
     if !value.is_empty() {
         out.bytes(2, &value);
     }
-    if let Some(text) = doc_string_of(&var.attributes) {
-        out.bytes(3, text);
+    if let Some(text) = var.doc_string() {
+        out.bytes(3, &text.0);
     }
     Ok(out)
 }

@@ -37,8 +37,7 @@ mod zip;
 
 pub use read::read_blob;
 
-use bytes::Bytes;
-use lodstone_model::{Attribute, AttributeValue, ByteString, Dialect};
+use lodstone_model::Dialect;
 
 use crate::{Format, Holds, Probe};
 
@@ -47,24 +46,6 @@ use crate::{Format, Holds, Probe};
 const OWNER: &str = "onnx";
 const TEXT: &str = "onnx text";
 const VERBATIM: &str = "onnx verbatim";
-
-/// The attribute of a variable or a tensor that says more about it.
-const DOC_STRING: &str = "doc_string";
-
-/// That attribute, of a variable or a tensor.
-fn doc_string(text: Bytes) -> Attribute {
-    let value = AttributeValue::String(ByteString(text));
-    Attribute { name: DOC_STRING.to_owned(), value }
-}
-
-/// What the attribute says among others.
-fn doc_string_of(attributes: &[Attribute]) -> Option<&Bytes> {
-    let said = attributes.iter().find(|attribute| attribute.name == DOC_STRING);
-    match said.map(|attribute| &attribute.value) {
-        Some(AttributeValue::String(text)) => Some(&text.0),
-        _ => None,
-    }
-}
 
 /// What a model is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -383,7 +383,10 @@ pub(super) fn var(message: &Message<'_>, residual: Residual) -> Result<Var> {
         match field.number {
             1 => var.name = field.string()?,
             2 => var.value = types::value_type(&field.message()?)?,
-            3 => var.attributes = vec![super::doc_string(field.bytes()?)],
+            3 => {
+                let value = AttributeValue::String(ByteString(field.bytes()?));
+                var.attributes = vec![Attribute { name: Var::DOC_STRING.to_owned(), value }];
+            }
             _ => {}
         }
     }

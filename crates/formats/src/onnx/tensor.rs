@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use lodstone_model::{DType, Indices, Kind, Residual, Tensor};
+use lodstone_model::{ByteString, DType, Indices, Kind, Residual, Tensor};
 use lodstone_store::Blob;
 
 use super::elements::{Encoding, Typed};
@@ -127,7 +127,7 @@ impl<'a> Fields<'a> {
         let (data, kind) = self.elements(holes, files).map_err(place)?;
         let mut tensor = Tensor::dense(self.dtype(), self.shape()?, data);
         tensor.kind = kind;
-        tensor.attributes = self.doc_string.iter().cloned().map(super::doc_string).collect();
+        tensor.doc_string = self.doc_string.clone().map(ByteString);
         tensor.residual =
             Residual::with_holes(OWNER, self.message.bytes.clone(), Arc::clone(holes));
         Ok(tensor)
@@ -390,7 +390,7 @@ impl<'a> Sparse<'a> {
             return Err(place(self.message.error(expected, found)));
         }
         let mut tensor = Tensor::dense(values.dtype, shape, values.data);
-        tensor.attributes = values.attributes;
+        tensor.doc_string = values.doc_string;
         let indices = Indices { dtype: DType::Int64, data: indices.data };
         tensor.kind = Kind::Coo { indices, linear };
         tensor.residual =

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Dialect, Function, Indices, Kind, Limits, Model, Op,
-    Parameter, Program, Residual, Tensor, Topology, Var,
+    Attribute, AttributeValue, Block, ByteString, DType, Dialect, Function, Indices, Kind, Limits,
+    Model, Op, Parameter, Program, Residual, Tensor, Topology, Var,
 };
 use lodstone_schema::onnx::dtype::ir_version as ir_version_of;
 use lodstone_store::{Blob, Identity, Location};
@@ -21,7 +21,7 @@ use super::external::{Layout, Outside};
 use super::read::{self, Inside, Whole};
 use super::strided::Strided;
 use super::tensor::{Described, Fields, Sparse};
-use super::{OWNER, TEXT, VERBATIM, doc_string_of, schema, types};
+use super::{OWNER, TEXT, VERBATIM, schema, types};
 use crate::encoding::protobuf::holes::{filled, renumbered};
 use crate::encoding::protobuf::patch::patch;
 use crate::encoding::protobuf::schema::Message as MessageType;
@@ -353,7 +353,7 @@ impl<'m> Writer<'m> {
         let dims = dims.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
         let mut described = Described { dims, code, name: name.to_owned(), ..Described::default() };
         described.number = 9;
-        described.doc_string = doc_string_of(&tensor.attributes).cloned();
+        described.doc_string = tensor.doc_string.as_ref().map(|text| text.0.clone());
         let mut out = Encoder::default();
         match &tensor.kind {
             Kind::Strings { elements } => {
@@ -485,7 +485,7 @@ impl Children for Writer<'_> {
         // Nothing refers to them by a name; they may have one.
         if let Some(raw) = then_indices.of(OWNER) {
             let then = Fields::read(&Message::new(&source, raw.clone()))?;
-            numbers.attributes = then.doc_string.into_iter().map(super::doc_string).collect();
+            numbers.doc_string = then.doc_string.map(ByteString);
             called = then.name;
         }
         let indices = self.dense(&called, (&numbers, &places), &indices.data, &then_indices)?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use lodstone::Model;
-use lodstone_model::{AttributeValue, Op};
+use lodstone_model::Op;
 use lodstone_schema::glow;
 
 /// A name without the number that makes it unique.
@@ -37,10 +37,9 @@ pub(crate) fn ways(
     }
     for parameter in &model.parameters {
         let tensor = &parameter.tensor;
-        let text = tensor.attributes.iter().find(|attribute| attribute.name == "doc_string");
-        let doc = match text.map(|text| &text.value) {
-            Some(AttributeValue::String(text)) => glow::Storage::parse(&text.to_string()).unwrap(),
-            _ => glow::Storage::default(),
+        let doc = match &tensor.doc_string {
+            Some(text) => glow::Storage::parse(&text.to_string()).unwrap(),
+            None => glow::Storage::default(),
         };
         // Classes of a softmax, which it does not look at: Glow never sets them.
         let is_set = !parameter.name.starts_with("selected");

@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use lodstone_model::{Attribute, AttributeValue, Block, Model, Op, Program};
+use lodstone_model::{AttributeValue, Block, ByteString, Model, Op, Program};
 
 use super::{
     CONSTANT_FOLDING, Member, Node, PREFIX, SAVE, STATIC_PLACEHOLDER, Storage, Type, node,
@@ -173,7 +173,7 @@ fn storage(model: &Model, main: &Block, found: &mut Findings) {
     for var in &main.vars {
         let at = format!("the variable `{}`", var.name);
         let is_input = main.inputs.contains(&var.name) && !constants.contains(var.name.as_str());
-        match said(&var.attributes) {
+        match said(var.doc_string()) {
             Err(what) => found.add(at, what),
             Ok(storage) => {
                 let needed = [
@@ -189,7 +189,7 @@ fn storage(model: &Model, main: &Block, found: &mut Findings) {
     }
     for parameter in &model.parameters {
         let at = format!("the constant `{}`", parameter.name);
-        match said(&parameter.tensor.attributes) {
+        match said(parameter.tensor.doc_string.as_ref()) {
             Err(what) => found.add(at, what),
             Ok(storage) => {
                 let needed = [
@@ -220,12 +220,8 @@ fn tell(at: &str, needed: &[(&str, bool)], found: &mut Findings) {
 }
 
 /// What the text of a variable or a tensor says.
-fn said(attributes: &[Attribute]) -> Result<Storage, Finding> {
-    let text = attributes.iter().find(|attribute| attribute.name == "doc_string");
-    match text.map(|text| &text.value) {
-        Some(AttributeValue::String(text)) => Storage::parse(&text.to_string()),
-        _ => Ok(Storage::default()),
-    }
+fn said(text: Option<&ByteString>) -> Result<Storage, Finding> {
+    text.map_or_else(|| Ok(Storage::default()), |text| Storage::parse(&text.to_string()))
 }
 
 /// Whether every operator is in a partition that is described.

@@ -83,7 +83,8 @@ pub(super) fn finish(model: &Model, mut graph: Graph, saved: Vec<Saved>) -> Resu
     let parameters = parameters.map(|constant| {
         let of = graph.type_of(constant.stored.value);
         let mut tensor = constant.tensor.clone();
-        tensor.attributes = vec![doc_string(&typed(&constant.stored.storage, &of).to_text(true))];
+        let text = typed(&constant.stored.storage, &of).to_text(true);
+        tensor.doc_string = Some(text.as_str().into());
         tensor.residual = lodstone_model::Residual::default();
         Parameter { name: constant.stored.name.clone(), tensor }
     });
@@ -323,12 +324,8 @@ fn placeholder(name: &str, original: &str, of: &Type, storage: Storage) -> Var {
     let dim = |extent: &i64| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known);
     let shape = Some(of.shape.iter().map(dim).collect());
     let value = ValueType::tensor(TensorType::new(of.kind.dtype(), shape));
-    let attributes = vec![doc_string(&storage.to_text(false))];
+    let attributes = vec![text(Var::DOC_STRING, &storage.to_text(false))];
     Var { name: name.to_owned(), value, attributes, ..Var::default() }
-}
-
-fn doc_string(said: &str) -> Attribute {
-    text("doc_string", said)
 }
 
 fn text(name: &str, value: &str) -> Attribute {

@@ -97,15 +97,15 @@ impl<'m> Known<'m> {
             None => wide,
         };
         let (scales, offsets) = (self.constants.get(scale)?, self.constants.get(offset)?);
-        let attributes = match self.constants.get(integers) {
-            Some(tensor) => &tensor.attributes,
-            None => &self.vars.get(integers)?.attributes,
+        let text = match self.constants.get(integers) {
+            Some(tensor) => tensor.doc_string.as_ref(),
+            None => self.vars.get(integers)?.doc_string(),
         };
         let dtype = match self.constants.get(integers) {
             Some(tensor) => tensor.dtype,
             None => self.vars.get(integers)?.value.tensor_type()?.dtype,
         };
-        let storage = storage::said(attributes, dtype)?;
+        let storage = storage::said(text, dtype)?;
         let said = storage.quantization?;
         if scales.shape.is_empty() && offsets.shape.is_empty() {
             let [offset] = *ValueInfo::of(offsets).ints()? else { return None };

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use lodstone_model::{Attribute, AttributeValue, Block, DType, Dim, Kind, Model, Op, Tensor, Var};
+use lodstone_model::{Block, ByteString, DType, Dim, Kind, Model, Op, Tensor, Var};
 use lodstone_schema::glow::{ElemKind, Storage, Type};
 use lodstone_schema::onnx::domain_name;
 use lodstone_schema::onnx::infer::ValueInfo;
@@ -68,10 +68,8 @@ pub(super) fn quantized_kind(dtype: DType) -> Option<ElemKind> {
 }
 
 /// The properties that a text says of storage; nothing if it is another text.
-pub(super) fn said(attributes: &[Attribute], dtype: DType) -> Option<Storage> {
-    let text = attributes.iter().find(|attribute| attribute.name == "doc_string")?;
-    let AttributeValue::String(text) = &text.value else { return None };
-    let text = text.to_string();
+pub(super) fn said(text: Option<&ByteString>, dtype: DType) -> Option<Storage> {
+    let text = text?.to_string();
     let storage = match text.starts_with('$') {
         true => Storage::parse(&text).ok()?,
         false => of_standard(&text)?,
@@ -96,7 +94,7 @@ fn of_standard(text: &str) -> Option<Storage> {
 
 /// The properties of a constant.
 pub(super) fn of_tensor(tensor: &Tensor, hint: Option<&(f32, i32)>) -> Storage {
-    if let Some(storage) = said(&tensor.attributes, tensor.dtype) {
+    if let Some(storage) = said(tensor.doc_string.as_ref(), tensor.dtype) {
         return storage;
     }
     let hinted = hint.and_then(|hint| Some((quantized_kind(tensor.dtype)?, *hint)));
@@ -106,7 +104,7 @@ pub(super) fn of_tensor(tensor: &Tensor, hint: Option<&(f32, i32)>) -> Storage {
 
 /// The properties of what comes out, as a text says them.
 pub(super) fn of_output(var: Option<&Var>, of: &Type) -> Storage {
-    let storage = var.and_then(|var| said(&var.attributes, of.kind.dtype())).unwrap_or_default();
+    let storage = var.and_then(|var| said(var.doc_string(), of.kind.dtype())).unwrap_or_default();
     Storage {
         kind: Some(of.kind),
         quantization: of.quantization,
@@ -135,7 +133,7 @@ pub(super) fn placeholder(
         );
         return Err(Finding::new(Code::UnknownDims, wrong));
     };
-    let said = var.and_then(|var| said(&var.attributes, dtype));
+    let said = var.and_then(|var| said(var.doc_string(), dtype));
     let hint = hints.get(name).copied();
     let storage = said.unwrap_or_else(|| {
         let quantized = hint.zip(quantized_kind(dtype));

@@ -141,7 +141,7 @@ impl<'m> Work<'m> {
             let shape = tensor.shape.iter().map(|extent| i64::try_from(*extent).ok()).collect();
             let dense = matches!(tensor.kind, Kind::Dense | Kind::Absent);
             let found = (tensor.dtype, shape);
-            match type_of(&tensor.attributes, dense.then_some(found)) {
+            match type_of(tensor.doc_string.as_ref(), dense.then_some(found)) {
                 Ok(ty) => {
                     let value = Value::new(&parameter.name, ValueInfo::of(tensor));
                     self.values.insert(&parameter.name, Given { value, ty });
@@ -162,8 +162,7 @@ impl<'m> Work<'m> {
             let var =
                 self.numbers.get(name.as_str()).and_then(|number| self.main.vars.get(*number));
             let found = var.and_then(|var| tensor_of(&var.value));
-            let attributes = var.map_or(&[][..], |var| &var.attributes);
-            match type_of(attributes, found) {
+            match type_of(var.and_then(Var::doc_string), found) {
                 Ok(ty) => {
                     let value = Value::new(name, info_of(&ty));
                     self.values.insert(name, Given { value, ty });

@@ -1,6 +1,6 @@
 //! What placeholders and constants are, by their texts and what they are declared to be.
 
-use lodstone_model::{Attribute, AttributeValue, DType, Dim, TensorType, ValueType};
+use lodstone_model::{ByteString, DType, Dim, TensorType, ValueType};
 use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Storage, Type};
 use lodstone_schema::onnx::infer::ValueInfo;
@@ -24,17 +24,14 @@ pub(super) fn tensor_of(value: &ValueType) -> Option<(DType, Option<Vec<i64>>)> 
 
 /// The type of a placeholder or a constant, by its text and what it is declared to be.
 pub(super) fn type_of(
-    attributes: &[Attribute],
+    text: Option<&ByteString>,
     found: Option<(DType, Option<Vec<i64>>)>,
 ) -> Result<Type, Finding> {
     let Some((dtype, Some(shape))) = found else {
         return Err("expected a dense tensor whose extents are known".into());
     };
-    let text = attributes.iter().find(|attribute| attribute.name == "doc_string");
-    let storage = match text.map(|text| &text.value) {
-        Some(AttributeValue::String(text)) => Storage::parse(&text.to_string())?,
-        _ => Storage::default(),
-    };
+    let storage = text.map(|text| Storage::parse(&text.to_string())).transpose()?;
+    let storage = storage.unwrap_or_default();
     let kind = storage.kind.or_else(|| plain(dtype));
     let kind = kind.ok_or_else(|| format!("nothing says what its {dtype} stand for"))?;
     if kind.dtype() != dtype {
