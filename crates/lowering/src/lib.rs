@@ -48,10 +48,10 @@ pub fn lower(
     report: &mut Report,
 ) -> Option<Result<(), LowerError>> {
     let from = model.main()?.dialect;
-    let way = match (from, to) {
-        (Dialect::Glow, Dialect::Onnx) => glow::to_onnx,
-        (Dialect::Onnx, Dialect::Glow) => glow::from_onnx,
-        _ => return None,
+    let way = match from {
+        Dialect::Glow if to == Dialect::Onnx => glow::to_onnx,
+        Dialect::Onnx if to == Dialect::Glow => glow::from_onnx,
+        Dialect::Glow | Dialect::Onnx | Dialect::Paddle | Dialect::Mxnet => return None,
     };
     let lowered = way(model, report).map_err(|findings| LowerError { to, findings });
     Some(lowered.map(|mut lowered| {
