@@ -44,13 +44,13 @@ const PICKLES: &[Seeds] = &[
     Below("hostile/pickle", &["pdparams", "bin", "txt"]),
 ];
 
+/// What to start targets with that are not about one format: such a target has its name, and starts with the golden
+/// files of it.
 const SEEDS: &[(&str, &[Seeds])] = &[
     (
         "paddle_stream",
         &[Below("golden/paddle", &["lodtensor", "combined", "selectedrows", "vocab", "pdiparams"])],
     ),
-    ("paddle_program", &[Below("golden/paddle", &["pb", "pdmodel"])]),
-    ("paddle_program_text", &[Below("golden/paddle", &["pbtxt"])]),
     (
         "paddle_bundle",
         &[
@@ -78,9 +78,6 @@ const SEEDS: &[(&str, &[Seeds])] = &[
     ),
     ("paddle_pickle", PICKLES),
     ("pickle_scan", PICKLES),
-    ("mxnet_states", &[Below("golden/mxnet_states", &["states"])]),
-    ("mxnet_params", &[Below("golden/mxnet", &["params"])]),
-    ("mxnet_symbol", &[Below("golden/mxnet", &["json"])]),
     (
         "mxnet_bundle",
         &[
@@ -98,7 +95,6 @@ const SEEDS: &[(&str, &[Seeds])] = &[
             ]),
         ],
     ),
-    ("safetensors", &[Below("golden/safetensors", &["safetensors"])]),
     (
         "safetensors_index",
         &[Together(&[
@@ -108,15 +104,11 @@ const SEEDS: &[(&str, &[Seeds])] = &[
             "golden/safetensors/sharded/model-00003-of-00003.safetensors",
         ])],
     ),
-    ("npy", &[Below("golden/numpy", &["npy"])]),
     ("npz", &[Below("golden/numpy", &["npz"]), Below("golden/mxnet/2.0.0b1", &["params"])]),
-    ("onnx", &[Below("golden/onnx", &["onnx"]), Below("golden/glow", &["onnx"])]),
-    ("onnx_text", &[Below("golden/onnx", &["onnxtxt"]), Below("golden/glow", &["onnxtxt"])]),
     (
         "onnx_external",
         &[Together(&["golden/onnx/external/one.onnx", "golden/onnx/external/one.data"])],
     ),
-    ("onnx_zip", &[Below("golden/glow", &["zip"])]),
     (
         "archive",
         &[Below("hostile/archive", &["pt", "npz", "bin", "txt"]), Below("golden/numpy", &["npz"])],
@@ -289,12 +281,36 @@ fn merge(
     Ok(())
 }
 
+/// The golden files of a format that are one file each.
+fn golden_of(format: &str, golden: &Path) -> Result<Vec<Vec<u8>>, Outcome> {
+    let mut inputs = Vec::new();
+    for folder in files_in(golden)? {
+        let Ok(index) = fs::read(folder.join("index.json")) else { continue };
+        let index: serde_json::Value = serde_json::from_slice(&index)
+            .map_err(|error| Outcome::Failed(format!("{}: {error}", folder.display())))?;
+        let cases = index["cases"].as_array().into_iter().flatten();
+        for case in cases.filter(|case| case["format"] == format && case["params"].is_null()) {
+            let path = folder.join(case["path"].as_str().unwrap_or_default());
+            if path.is_file() {
+                inputs.push(fs::read(&path).map_err(cannot("read a golden file"))?);
+            }
+        }
+    }
+    match inputs.is_empty() {
+        true => Err(Outcome::Failed(format!("no golden file to start `{format}` with"))),
+        false => Ok(inputs),
+    }
+}
+
 /// Puts the files to start with into a directory.
 fn gather(name: &str, into: &Path) -> Result<(), Outcome> {
     let tests = root().join("crates/formats/tests");
     let mut inputs = Vec::new();
-    let of_target = SEEDS.iter().filter(|(target, _)| *target == name);
-    for seeds in of_target.flat_map(|(_, seeds)| *seeds) {
+    let seeds = SEEDS.iter().find(|(target, _)| *target == name).map(|(_, seeds)| *seeds);
+    if seeds.is_none() {
+        inputs = golden_of(&name.replace('_', "-"), &tests.join("golden"))?;
+    }
+    for seeds in seeds.unwrap_or_default() {
         match seeds {
             Below(folder, endings) => {
                 let mut open = vec![tests.join(folder)];

@@ -13,7 +13,7 @@ use lodstone_formats::{OpenOptions, mxnet, paddle, paddle::stream};
 use lodstone_model::{Kind, Limits};
 use lodstone_store::{Blob, Location};
 use support::counting::Counting;
-use support::facts::cases;
+use support::facts::{cases, folder_of};
 use support::subjects::{SUBJECTS, subject};
 use support::{Random, bytes, golden, varint};
 
@@ -22,17 +22,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// Each golden file of a format that is one structure, once: its path and its bytes.
 fn files(format: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let directory = golden().with_file_name(match format {
-        "safetensors" => "safetensors",
-        "npy" | "npz" => "numpy",
-        "mxnet-states" => "mxnet_states",
-        _ if format.starts_with("mxnet") => "mxnet",
-        "paddle-pickle" => "paddle_pickle",
-        "onnx-zip" => "glow",
-        _ if format.starts_with("onnx-glow") => "glow",
-        _ if format.starts_with("onnx") => "onnx",
-        _ => "paddle",
-    });
+    let directory = folder_of(format);
     let mut files = Vec::new();
     for case in cases(&directory).iter().filter(|case| case.format == format) {
         let single = case.files.len() == 1 && case.params.is_none();

@@ -1,39 +1,15 @@
 //! Through every format and back.
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 
-use std::path::{Path, PathBuf};
+mod cases;
 
+use std::path::Path;
+
+use cases::{golden, models};
 use lodstone::{
-    Blob, ConvertOptions, DType, Error, FORMATS, Kind, Loss, Model, OpenOptions, Parameter, Target,
-    Tensor, convert, open, open_with,
+    Blob, ConvertOptions, DType, Error, FORMATS, Kind, Loss, Model, Parameter, Target, Tensor,
+    convert, open,
 };
-
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden")
-}
-
-/// Every golden model with what belongs to it.
-fn models() -> Vec<(String, Model)> {
-    let mut models = Vec::new();
-    for format in
-        ["paddle", "paddle_pickle", "safetensors", "numpy", "mxnet", "mxnet_states", "onnx", "glow"]
-    {
-        let index = std::fs::read(golden().join(format).join("index.json")).expect("an index");
-        let index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
-        for case in index["cases"].as_array().expect("cases") {
-            let path = golden().join(format).join(case["path"].as_str().expect("a path"));
-            let params =
-                case["params"].as_str().map(|params| golden().join(format).join(params).into());
-            let options = OpenOptions { params, ..OpenOptions::default() };
-            // Some golden arrays are there to be refused; the suite of their format says which.
-            if let Ok(model) = open_with(&path, &options) {
-                models.push((path.display().to_string(), model));
-            }
-        }
-    }
-    assert!(models.len() > 180, "{}", models.len());
-    models
-}
 
 /// What a conversion has to keep of a tensor: name, type, shape of the values and bytes.
 type Value = (String, DType, Vec<u64>, Vec<u8>);

@@ -6,42 +6,20 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
 
+mod cases;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use cases::models;
 use lodstone::checkpoint::{Container, Contents, Manager, ManagerOptions};
 use lodstone::runtime::Scope;
 use lodstone::{
     ConvertOptions, DType, ExternalData, FORMATS, Loss, Model, OpenOptions, Programs, Target,
-    WriteOptions, convert, open_training, open_with,
+    WriteOptions, convert, open_training,
 };
 use sha2::{Digest, Sha256};
-
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden")
-}
-
-/// Every golden model that can be opened, by its path.
-fn models() -> BTreeMap<String, Model> {
-    let mut models = BTreeMap::new();
-    for format in
-        ["paddle", "paddle_pickle", "safetensors", "numpy", "mxnet", "mxnet_states", "onnx", "glow"]
-    {
-        let index = std::fs::read(golden().join(format).join("index.json")).expect("an index");
-        let index: serde_json::Value = serde_json::from_slice(&index).expect("JSON");
-        for case in index["cases"].as_array().expect("cases") {
-            let name = case["path"].as_str().expect("a path");
-            let params =
-                case["params"].as_str().map(|params| golden().join(format).join(params).into());
-            let options = OpenOptions { params, ..OpenOptions::default() };
-            if let Ok(model) = open_with(golden().join(format).join(name), &options) {
-                models.insert(format!("{format}/{name}"), model);
-            }
-        }
-    }
-    models
-}
 
 /// The ways in which each model is written in each format. What a format cannot do, or a model does not allow, is
 /// refused.

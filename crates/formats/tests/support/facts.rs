@@ -1,7 +1,7 @@
 //! `index.json`: what the framework that wrote each golden file put into it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -66,6 +66,19 @@ pub struct Tensor {
 }
 
 /// The cases of the golden files, each checked to be the bytes that were recorded.
+/// The folder that has most golden files of a format.
+pub fn folder_of(format: &str) -> PathBuf {
+    let golden = super::golden();
+    let folders = std::fs::read_dir(golden.parent().expect("a parent")).expect("folders");
+    let count = |folder: &PathBuf| {
+        let Ok(index) = std::fs::read(folder.join("index.json")) else { return 0 };
+        let index: serde_json::Value = serde_json::from_slice(&index).expect("an index");
+        let cases = index["cases"].as_array().expect("cases").iter();
+        cases.filter(|case| case["format"] == format).count()
+    };
+    folders.map(|folder| folder.expect("a folder").path()).max_by_key(count).expect("a folder")
+}
+
 pub fn cases(directory: &Path) -> Vec<Case> {
     let index = super::bytes(&directory.join("index.json"));
     let mut cases = serde_json::from_slice::<Index>(&index).expect("an index").cases;

@@ -1,0 +1,58 @@
+//! The golden models of all formats, by what their indexes list.
+
+#![allow(dead_code, reason = "each test file uses some of it")]
+#![allow(clippy::disallowed_methods, reason = "reads what the scripts wrote")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use lodstone::{Model, OpenOptions, open_with};
+use serde_json::Value;
+
+pub(crate) fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../formats/tests/golden")
+}
+
+/// A golden model: its path, where its parameters are if elsewhere, and its format.
+struct Case {
+    path: String,
+    params: Option<PathBuf>,
+    format: String,
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let folders = std::fs::read_dir(golden()).expect("folders").map(|it| it.expect("one").path());
+    for folder in folders {
+        let Ok(index) = std::fs::read(folder.join("index.json")) else { continue };
+        let index: Value = serde_json::from_slice(&index).expect("JSON");
+        let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
+        for case in index["cases"].as_array().expect("cases") {
+            // Those of checks and upgrades are no models to be opened.
+            let Some(format) = case["format"].as_str() else { continue };
+            let path = format!("{name}/{}", case["path"].as_str().expect("a path"));
+            let params = case["params"].as_str().map(|params| folder.join(params));
+            cases.push(Case { path, params, format: format.to_owned() });
+        }
+    }
+    cases
+}
+
+/// Every golden model that can be opened, by its path. (Some golden arrays are there to be refused; the suite of their
+/// format lists which.)
+pub(crate) fn models() -> BTreeMap<String, Model> {
+    let open = |case: Case| {
+        let options = OpenOptions { params: case.params.map(Into::into), ..OpenOptions::default() };
+        open_with(golden().join(&case.path), &options).ok().map(|model| (case.path, model))
+    };
+    let models: BTreeMap<_, _> = cases().into_iter().filter_map(open).collect();
+    assert!(models.len() > 180, "{}", models.len());
+    models
+}
+
+/// The first golden model of a format.
+pub(crate) fn first(format: &str) -> PathBuf {
+    let mut paths: Vec<_> = cases().into_iter().filter(|case| case.format == format).collect();
+    paths.sort_by(|a, b| a.path.cmp(&b.path));
+    golden().join(&paths.first().unwrap_or_else(|| panic!("no golden model of {format}")).path)
+}
