@@ -116,7 +116,7 @@ impl Contents {
 /// What a loader does before it loads.
 fn initialisers(vars: &[Var], startup: &Program) -> Result<Program> {
     let mut loader = build_checkpoint_loader(vars, Some(startup), &LoadOptions::default())?;
-    crate::serial::without_loads(&mut loader);
+    crate::loader::without_loads(&mut loader);
     Ok(loader)
 }
 

@@ -86,6 +86,13 @@ pub(crate) fn check_ends(loader: &Program) -> Result<()> {
     }
 }
 
+/// Takes the operators that load out of a loader.
+pub(crate) fn without_loads(loader: &mut Program) {
+    for block in &mut loader.blocks {
+        block.ops.retain(|op| !matches!(op.kind.as_str(), "load" | "load_combine"));
+    }
+}
+
 /// A program of no operators.
 pub(crate) fn empty() -> Program {
     Network::new().main

@@ -15,7 +15,7 @@ use lodstone_store::{
 use crate::container::{Container, PARAMS};
 use crate::error::{Error, Result};
 use crate::fit::{self, Mismatch, RestoreOptions, Restored};
-use crate::loader::{check_ends, get_checkpoint_loader};
+use crate::loader::{check_ends, get_checkpoint_loader, without_loads};
 use crate::manifest::{MANIFEST, Manifest, SavedVariable, is_loader};
 use crate::numerics::Numerics;
 
@@ -418,13 +418,6 @@ fn given(container: Container, tensors: &[Parameter]) -> BTreeMap<String, Vec<(S
         Container::Combined | Container::Sized => {
             BTreeMap::from([(PARAMS.to_owned(), tensors.iter().map(pair).collect())])
         }
-    }
-}
-
-/// Takes the operators that load out of a loader.
-pub(crate) fn without_loads(loader: &mut Program) {
-    for block in &mut loader.blocks {
-        block.ops.retain(|op| !matches!(op.kind.as_str(), "load" | "load_combine"));
     }
 }
 

@@ -114,18 +114,16 @@ impl Whole {
 
 impl Files {
     pub(crate) fn options(&self, params: Option<&Path>) -> Result<OpenOptions, Failure> {
-        Ok(OpenOptions {
-            params: params.map(at).transpose()?,
-            mmap: !self.no_mmap,
-            links: if self.follow_links { Links::Follow } else { Links::Confined },
-            ..OpenOptions::default()
-        })
+        Ok(OpenOptions::default()
+            .with_params(params.map(at).transpose()?)
+            .with_mmap(!self.no_mmap)
+            .with_links(if self.follow_links { Links::Follow } else { Links::Confined }))
     }
 }
 
 impl Trust {
     pub(crate) fn options(&self, options: OpenOptions) -> OpenOptions {
-        OpenOptions { verify: !self.no_verify, ..options }
+        options.with_verify(!self.no_verify)
     }
 }
 

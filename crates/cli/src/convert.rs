@@ -32,18 +32,18 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
         .with_allow(Loss::ALL.iter().copied().filter(allowed).collect())
         .with_weights_only(arguments.weights_only)
         .with_strip_source(arguments.strip_source)
-        .with_write(WriteOptions {
-            align: arguments.align,
-            external_data: arguments.external_data.as_deref().map(|how| match how {
-                "one" => ExternalData::One,
-                "each" => ExternalData::Each,
-                _ => ExternalData::Inside,
-            }),
-            max_shard_size: arguments.max_shard_size,
-            seal: arguments.seal,
-            progress: progress.clone(),
-            ..WriteOptions::default()
-        });
+        .with_write(
+            WriteOptions::default()
+                .with_align(arguments.align)
+                .with_external_data(arguments.external_data.as_deref().map(|how| match how {
+                    "one" => ExternalData::One,
+                    "each" => ExternalData::Each,
+                    _ => ExternalData::Inside,
+                }))
+                .with_max_shard_size(arguments.max_shard_size)
+                .with_seal(arguments.seal)
+                .with_progress(progress.clone()),
+        );
     let total = model.nbytes();
     progress::cancel_when_asked(&progress)?;
     let out = at(&arguments.output)?;

@@ -16,7 +16,7 @@ fn interrupt(directory: &Path) {
         StepKind::Replace if step.path.ends_with("m.pdmodel") => Err(StoreError::Cancelled),
         _ => Ok(()),
     });
-    let write = WriteOptions { progress, ..WriteOptions::default() };
+    let write = WriteOptions::default().with_progress(progress);
     let model = lodstone::open(root().join(DIGITS)).expect("a model");
     let options = ConvertOptions::default().with_write(write);
     lodstone::convert(model, directory.join("m.pdmodel"), &options).expect_err("interrupted");

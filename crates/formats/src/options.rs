@@ -9,6 +9,7 @@ use crate::{ModelDir, Result, Seals};
 
 /// How to open a model.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct OpenOptions {
     /// Where the parameters are, if not where the format says: a file or a directory.
     pub params: Option<Location>,
@@ -67,6 +68,7 @@ impl OpenOptions {
 
 /// How to write a model.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct WriteOptions {
     /// Whether to keep what the files of the model were like beyond what the format asks for: their
     /// names, their number, the layout of their records.
@@ -84,6 +86,23 @@ pub struct WriteOptions {
     /// Counts the bytes, and cancels.
     pub progress: Progress,
 }
+
+lodstone_model::with_fields!(OpenOptions {
+    with_params(params: Option<Location>),
+    with_limits(limits: Limits),
+    with_mmap(mmap: bool),
+    with_verify(verify: bool),
+    with_links(links: Links),
+});
+
+lodstone_model::with_fields!(WriteOptions {
+    with_same(same: bool),
+    with_align(align: u64),
+    with_max_shard_size(max_shard_size: Option<u64>),
+    with_external_data(external_data: Option<ExternalData>),
+    with_seal(seal: bool),
+    with_progress(progress: Progress),
+});
 
 /// Where the elements of tensors are, of a format that can keep them beside the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

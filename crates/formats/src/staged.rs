@@ -20,6 +20,7 @@ pub struct Staged {
 
 /// What was written.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Written {
     /// The directory that they are in.
     pub root: Location,

@@ -290,7 +290,7 @@ fn every_onnx_file_holds_what_was_recorded_and_is_written_back_byte_for_byte() {
         let format = FORMATS.iter().find(|known| known.name == model.format).expect("a format");
         let out = scratch.path().join("out");
         std::fs::create_dir(&out).unwrap();
-        let same = WriteOptions { same: true, ..WriteOptions::default() };
+        let same = WriteOptions::default().with_same(true);
         format.write(&model, out.join(name), &same).unwrap();
         for file in Location::from(&out).list().unwrap() {
             let was = path.with_file_name(&file.name);
@@ -311,7 +311,7 @@ fn every_file_of_mxnet_is_written_back_byte_for_byte() {
         let out = scratch.path().join("out");
         let write = |model: &Model, format: &str| {
             let format = FORMATS.iter().find(|known| known.name == format).expect("a format");
-            let same = WriteOptions { same: true, ..WriteOptions::default() };
+            let same = WriteOptions::default().with_same(true);
             format.write(model, &out, &same).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(bytes(&out) == bytes(&path), "{}", path.display());
         };
@@ -384,7 +384,7 @@ fn every_file_is_written_back_byte_for_byte() {
             panic!("no format {format}")
         };
         let out = scratch.path().join(written.to_string());
-        let same = WriteOptions { same: true, ..WriteOptions::default() };
+        let same = WriteOptions::default().with_same(true);
         let files = format
             .write(&model, &out, &same)
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -28,7 +28,7 @@ fn opened(path: &Path) -> Model {
 fn written(model: &Model, format: &Format, same: bool) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("model.onnx");
-    let options = WriteOptions { same, ..WriteOptions::default() };
+    let options = WriteOptions::default().with_same(same);
     format.write(model, &path, &options).unwrap_or_else(|error| panic!("{error}"));
     bytes(&path)
 }

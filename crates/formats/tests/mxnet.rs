@@ -30,7 +30,7 @@ fn open(case: &Case) -> Model {
 
 fn write(model: &Model, format: &str, path: &Path, same: bool) -> Result<Vec<PathBuf>> {
     let format = FORMATS.iter().find(|known| known.name == format).expect("a format");
-    let options = WriteOptions { same, ..WriteOptions::default() };
+    let options = WriteOptions::default().with_same(same);
     let written = format.write(model, path, &options)?;
     Ok(written.files.iter().map(Location::to_path_buf).collect())
 }
@@ -176,7 +176,7 @@ fn of_several_epochs_the_last_is_opened_unless_another_is_named() {
     let directory = golden().join("1.9.1/module");
     let weight = |path: &Path, params: Option<&str>| {
         let params = params.map(|params| directory.join(params).into());
-        let options = OpenOptions { params, ..OpenOptions::default() };
+        let options = OpenOptions::default().with_params(params);
         let model = mxnet::open(&Location::from(path), &options).unwrap();
         let tensor = model.parameter("arg:fc1_weight").unwrap();
         (tensor.data.bytes().unwrap().to_vec(), model.report.warnings)
@@ -196,7 +196,7 @@ fn parameters_of_another_program_are_an_error_and_missing_ones_are_named() {
     let symbol = golden().join("1.9.1/module/net-symbol.json");
     let with = |params: &str| {
         let params = Some(golden().join(params).into());
-        mxnet::open(&Location::from(&symbol), &OpenOptions { params, ..OpenOptions::default() })
+        mxnet::open(&Location::from(&symbol), &OpenOptions::default().with_params(params))
     };
     let error = with("1.9.1/dict.params").unwrap_err().to_string();
     assert!(error.contains("it has none of `c1_weight`"), "{error}");

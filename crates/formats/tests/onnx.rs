@@ -31,7 +31,7 @@ fn opened(path: &str) -> Model {
 }
 
 fn same() -> WriteOptions {
-    WriteOptions { same: true, ..WriteOptions::default() }
+    WriteOptions::default().with_same(true)
 }
 
 fn format_of(case: &Case) -> &'static Format {
@@ -232,7 +232,7 @@ fn elements_go_to_other_files_and_come_back() {
     for (how, files) in [(ExternalData::One, 2), (ExternalData::Each, 3), (ExternalData::Inside, 1)]
     {
         let dir = tempfile::tempdir().unwrap();
-        let options = WriteOptions { external_data: Some(how), ..WriteOptions::default() };
+        let options = WriteOptions::default().with_external_data(Some(how));
         let path = dir.path().join("new/model.onnx");
         std::fs::create_dir(dir.path().join("new")).unwrap();
         let found = onnx::BINARY.write(&model, &path, &options).unwrap().files;
@@ -248,11 +248,8 @@ fn elements_go_to_other_files_and_come_back() {
             assert!(!outside || offset % 64 == 0);
         }
     }
-    let aligned = WriteOptions {
-        external_data: Some(ExternalData::One),
-        align: 4096,
-        ..WriteOptions::default()
-    };
+    let aligned =
+        WriteOptions::default().with_external_data(Some(ExternalData::One)).with_align(4096);
     assert_eq!(written(&model, &onnx::BINARY, &aligned)["model.onnx.data"].len(), 2 * 4096 + 8192);
 }
 
@@ -267,7 +264,7 @@ fn models_in_one_directory_keep_their_elements_apart() {
     }
     let models = [("a.onnx", &model), ("b.onnx", &other)];
     for how in [ExternalData::One, ExternalData::Each] {
-        let options = WriteOptions { external_data: Some(how), ..WriteOptions::default() };
+        let options = WriteOptions::default().with_external_data(Some(how));
         for (name, model) in models {
             onnx::BINARY.write(model, Location::from(&dir.path().join(name)), &options).unwrap();
         }
@@ -336,7 +333,7 @@ fn external_data_never_leaves_the_directory() {
         assert!(text.contains("leads out") || text.contains("location"), "{location}: {text}");
     }
     // Who trusts where links lead can follow them.
-    let trusting = OpenOptions { links: Links::Follow, ..OpenOptions::default() };
+    let trusting = OpenOptions::default().with_links(Links::Follow);
     for location in ["link", "hard"] {
         std::fs::write(dir.join("model.onnx"), model_with(&outside(&[("location", location)])))
             .unwrap();

@@ -21,7 +21,7 @@ use support::{blob, bytes, facts_of_all, golden, varint};
 
 fn open(case: &Case) -> Model {
     let params = case.params.as_ref().map(|params| golden().join(params).into());
-    let options = OpenOptions { params, ..OpenOptions::default() };
+    let options = OpenOptions::default().with_params(params);
     paddle::open(&Location::from(&golden().join(&case.path)), &options)
         .unwrap_or_else(|error| panic!("{}: {error}", case.path))
 }
@@ -136,7 +136,7 @@ fn what_is_written_back_is_byte_for_byte_what_was_read() {
             model.format = "paddle-params".to_owned();
         }
         let out = scratch.path().join(format!("{number}"));
-        let same = WriteOptions { same: true, ..WriteOptions::default() };
+        let same = WriteOptions::default().with_same(true);
         let files = write(&model, &model.format, &out, &same);
         assert!(!files.is_empty());
         for file in files {
@@ -350,7 +350,7 @@ fn operators_written_from_the_model_alone_are_what_protobuf_writes() {
 #[test]
 fn aligned_elements_begin_at_multiples_of_64_and_read_back_equal() {
     let scratch = tempfile::tempdir().unwrap();
-    let options = WriteOptions { align: 64, ..WriteOptions::default() };
+    let options = WriteOptions::default().with_align(64);
     for (number, case) in cases(&golden()).iter().enumerate() {
         let model = open(case);
         // Pickles have no alignment.
@@ -451,7 +451,7 @@ fn a_tensor_past_4_gib_is_hopped_over_in_every_layout() {
 fn parameters_that_do_not_fit_the_program_name_the_first_difference() {
     let open = |program: &str, params: &str| {
         let params = Some(golden().join(params).into());
-        let options = OpenOptions { params, ..OpenOptions::default() };
+        let options = OpenOptions::default().with_params(params);
         paddle::open(&Location::from(&golden().join(program)), &options).unwrap_err().to_string()
     };
     let other = open("2.6.2/lenet/inference/lenet.pdmodel", "1.8.5/lenet/combined/params");
@@ -483,8 +483,7 @@ fn names_of_variables_do_not_leave_the_directory() {
         let model = inside.join("__model__");
         std::fs::write(&model, program::write(&program).unwrap()).unwrap();
 
-        let options =
-            OpenOptions { params: Some(inside.as_path().into()), ..OpenOptions::default() };
+        let options = OpenOptions::default().with_params(Some(inside.as_path().into()));
         let error = paddle::open(&Location::from(&model), &options).unwrap_err().to_string();
         assert!(error.contains("leads out of the directory"), "{name}: {error}");
         // Without asking for them, what is not a path inside is no parameter; a link is one.

@@ -312,7 +312,7 @@ fn pickles_beside_a_program_keep_each_its_own_values() {
     let model = paddle::open(&Location::from(at("m.pdmodel")), &OpenOptions::default()).unwrap();
     assert!(model.report.warnings[0].contains("StructuredToParameterName@@"));
     let out = tempfile::tempdir().unwrap();
-    let same = WriteOptions { same: true, ..WriteOptions::default() };
+    let same = WriteOptions::default().with_same(true);
     paddle::SAVE.write(&model, Location::from(&out.path().join("m.pdmodel")), &same).unwrap();
     for name in ["m.pdmodel", "m.pdparams", "m.pdopt"] {
         assert!(bytes(&out.path().join(name)) == bytes(&at(name)), "{name}");
@@ -442,7 +442,7 @@ fn a_program_takes_its_parameters_from_the_pickles_beside_it() {
         assert!(model.report.warnings.is_empty(), "{:?}", model.report.warnings);
 
         let out = tempfile::tempdir().unwrap();
-        let same = WriteOptions { same: true, ..WriteOptions::default() };
+        let same = WriteOptions::default().with_same(true);
         paddle::SAVE.write(&model, Location::from(&out.path().join("m.pdmodel")), &same).unwrap();
         for name in ["m.pdmodel", "m.pdparams", "m.pdopt"] {
             assert!(bytes(&out.path().join(name)) == bytes(&at(name)), "{name}");
@@ -505,7 +505,7 @@ fn a_pir_program_takes_its_parameters_from_the_pickles_beside_it() {
         assert_eq!(model.files.len(), 3);
     }
     let params = Some(at("m.pdparams").into());
-    let alone = OpenOptions { params, ..OpenOptions::default() };
+    let alone = OpenOptions::default().with_params(params);
     let model = paddle::open(&Location::from(at("m.json")), &alone).unwrap();
     assert_eq!(model.parameters.len(), 1);
 }

@@ -201,7 +201,7 @@ fn a_model_is_split_as_the_largest_file_asks_and_joined_again() {
     let model =
         opened(cases(&golden()).iter().find(|case| case.path == "dtypes.safetensors").unwrap());
     for most in [0, 300, 500, 1000] {
-        let options = WriteOptions { max_shard_size: Some(most), ..WriteOptions::default() };
+        let options = WriteOptions::default().with_max_shard_size(Some(most));
         let (dir, files) = write(&model, &options).unwrap();
         let (index, shards) = files.split_last().unwrap();
         assert_eq!(index.file_name().unwrap(), "model.safetensors.index.json");
@@ -222,14 +222,14 @@ fn a_model_is_split_as_the_largest_file_asks_and_joined_again() {
         assert_eq!(by_name(&again), by_name(&model));
         assert_eq!(Location::from(dir.path()).list().unwrap().len(), files.len());
     }
-    let options = WriteOptions { max_shard_size: Some(1 << 20), ..WriteOptions::default() };
+    let options = WriteOptions::default().with_max_shard_size(Some(1 << 20));
     assert_eq!(write(&model, &options).unwrap().1.len(), 1);
 }
 
 #[test]
 fn an_index_is_the_text_that_transformers_writes() {
     let case = cases(&golden()).into_iter().find(|case| case.path == "sharded").unwrap();
-    let options = WriteOptions { max_shard_size: Some(420), ..WriteOptions::default() };
+    let options = WriteOptions::default().with_max_shard_size(Some(420));
     let (_dir, files) = write(&opened(&case), &options).unwrap();
     let original = bytes(&golden().join("sharded/model.safetensors.index.json"));
     assert_eq!(files.len(), 4);
@@ -281,7 +281,7 @@ fn a_cancelled_write_or_a_source_that_changed_publishes_nothing() {
 
     let progress = Progress::default();
     progress.cancel();
-    let options = WriteOptions { progress, ..WriteOptions::default() };
+    let options = WriteOptions::default().with_progress(progress);
     let result = safetensors::FORMAT.write(&model, &target, &options);
     assert!(matches!(result, Err(Error::Store(StoreError::Cancelled))), "{result:?}");
 
@@ -377,7 +377,7 @@ fn an_error_says_the_file_the_offset_and_the_tensor() {
 #[test]
 fn directories_and_shards_are_written_back_under_the_names_they_had() {
     let scratch = tempfile::tempdir().unwrap();
-    let same = WriteOptions { same: true, ..WriteOptions::default() };
+    let same = WriteOptions::default().with_same(true);
     let sharded = golden().join("sharded");
     let alone = scratch.path().join("alone");
     std::fs::create_dir(&alone).unwrap();
@@ -445,7 +445,7 @@ fn a_name_in_an_index_that_leads_out_of_its_directory_is_refused() {
         let Err(Error::Inside { source, .. }) = open(&model) else { panic!("{name}") };
         let escapes = matches!(*source, Error::Store(StoreError::Escapes { .. }));
         assert!(escapes, "{name}: {source}");
-        let options = OpenOptions { links: Links::Follow, ..OpenOptions::default() };
+        let options = OpenOptions::default().with_links(Links::Follow);
         let followed = name.starts_with("link") || name.starts_with("dir");
         assert_eq!(
             safetensors::read(&Location::from(&model), &options).is_ok(),

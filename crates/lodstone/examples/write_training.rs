@@ -102,7 +102,7 @@ fn losses(training: &mut Training) -> Result<Vec<f64>, Failure> {
 /// Goes on from what the other framework has left.
 fn check(dir: &Path) -> Result<(), Failure> {
     let params = Some(dir.join("further/__params__").into());
-    let options = OpenOptions { params, ..OpenOptions::default() };
+    let options = OpenOptions::default().with_params(params);
     let model = lodstone::open_with(dir.join("main_program"), &options)?;
     let found = losses(&mut Training::new(&model, feed()?, TrainOptions::default())?)?;
     let mut wanted = lodstone::open(dir.join("further.npz"))?;

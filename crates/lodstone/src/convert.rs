@@ -145,7 +145,7 @@ pub fn convert(
     let same = options.to == Some(Target::Same);
     let mut broken =
         if options.write.seal { follow_link(&out, &options.write.progress)? } else { Vec::new() };
-    let written = format.write(&model, &out, &WriteOptions { same, ..options.write.clone() })?;
+    let written = format.write(&model, &out, &options.write.clone().with_same(same))?;
     let (tensors, nbytes) = (model.parameters.len(), model.nbytes());
     let mut unsealed: Vec<PathBuf> = written.unsealed.iter().map(Location::to_path_buf).collect();
     // The seal in the directory of what was written was written with it; one beside a link is another.

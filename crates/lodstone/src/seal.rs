@@ -39,7 +39,7 @@ pub fn seal(
     progress: &Progress,
 ) -> Result<Sealing> {
     let path = path.into();
-    let options = OpenOptions { verify: !replace, ..options.clone() }.stopped_by(progress);
+    let options = options.clone().with_verify(!replace).stopped_by(progress);
     let model = open_files(&path, &options)?;
     let mut sealing = Sealing { tensors: model.parameters.len(), ..Sealing::default() };
     let mut tensors = TensorRanges::of(&model);

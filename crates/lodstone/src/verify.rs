@@ -123,7 +123,7 @@ fn verify_as_is(
     options: &OpenOptions,
     progress: &Progress,
 ) -> Result<Verification> {
-    let plain = OpenOptions { verify: false, ..options.clone() }.stopped_by(progress);
+    let plain = options.clone().with_verify(false).stopped_by(progress);
     let open = || open_with(path, &plain);
     // Both in any case: the seal can name the damage where the structure cannot be read any more.
     let (compared, opened) = thread::scope(|scope| {

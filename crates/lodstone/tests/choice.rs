@@ -96,7 +96,7 @@ fn ambiguous(path: &Path, candidates: [&str; 2]) {
     // Named, either is read.
     for name in candidates {
         let params = Some(path.parent().expect("a directory").join(name).into());
-        let options = OpenOptions { params, ..OpenOptions::default() };
+        let options = OpenOptions::default().with_params(params);
         open_with(path, &options).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
@@ -151,8 +151,7 @@ fn other_epochs_of_a_prefix_are_told() {
 fn a_file_beside_shards_that_is_none_of_them_is_told_or_refused() {
     let dir = dir();
     let model = open(root().join("examples/digits/paddle")).expect("a model");
-    let write =
-        lodstone::WriteOptions { max_shard_size: Some(9000), ..lodstone::WriteOptions::default() };
+    let write = lodstone::WriteOptions::default().with_max_shard_size(Some(9000));
     let options = lodstone::ConvertOptions::default().with_weights_only(true).with_write(write);
     let first = lodstone::convert(model, dir.path().join("model.safetensors"), &options);
     let shard = first

@@ -28,12 +28,12 @@ fn copied(dir: &Path, files: &[(&str, &str)]) {
 }
 
 fn options(params: &Path) -> OpenOptions {
-    OpenOptions { params: Some(params.into()), ..OpenOptions::default() }
+    OpenOptions::default().with_params(Some(params.into()))
 }
 
 fn written(model: Model, out: &Path, format: &str, sealed: bool) -> Vec<String> {
     let to = Some(Target::Format(format.to_owned()));
-    let write = WriteOptions { seal: sealed, ..WriteOptions::default() };
+    let write = WriteOptions::default().with_seal(sealed);
     let options = ConvertOptions::default().with_to(to).with_write(write);
     let told = convert(model, out, &options).expect("written").report.warnings;
     told.into_iter().filter(|warning| warning.contains("lodstone.seal")).collect()
@@ -149,7 +149,7 @@ fn an_epoch_that_was_added_to_a_sealed_model_is_not_read() {
         assert!(matches!(error, Error::Format(FormatError::Unsealed { .. })), "{error}");
         assert!(error.to_string().contains("digits-0013.params"), "{error}");
         assert!(!checked(path).whole);
-        let trusting = OpenOptions { verify: false, ..OpenOptions::default() };
+        let trusting = OpenOptions::default().with_verify(false);
         read(path, &trusting).expect("not compared");
     }
     // To add it is what sealing is for.
@@ -201,7 +201,7 @@ fn what_is_read_beside_the_seal_of_another_model_is_told() {
     assert!(open(at("a.safetensors")).expect("sealed").report.warnings.is_empty());
     let warnings = open(at("b.npz")).expect("another model").report.warnings;
     assert!(warnings.len() == 1 && warnings[0].contains("is not in the seal"), "{warnings:?}");
-    let trusting = OpenOptions { verify: false, ..OpenOptions::default() };
+    let trusting = OpenOptions::default().with_verify(false);
     assert!(open_with(at("b.npz"), &trusting).expect("a model").report.warnings.is_empty());
 }
 

@@ -62,7 +62,7 @@ fn write(case: &Case, other: bool, directory: &Path, progress: Progress) -> lods
         parameter.tensor.data = bytes.into();
     }
     let max_shard_size = case.max_shard_size;
-    let write = WriteOptions { progress, max_shard_size, ..WriteOptions::default() };
+    let write = WriteOptions::default().with_progress(progress).with_max_shard_size(max_shard_size);
     let (to, allow) = (Some(Target::Format(case.format.to_owned())), Loss::ALL.to_vec());
     let options = ConvertOptions::default().with_to(to).with_write(write).with_allow(allow);
     convert(model, directory.join(case.name), &options).map(drop)

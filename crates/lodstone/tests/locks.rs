@@ -37,25 +37,20 @@ fn ways(format: &str) -> Vec<ConvertOptions> {
         plain.clone().with_strip_source(true),
         plain.clone().with_opset(Some(21)),
         plain.clone().with_include(vec!["*w*".to_owned()]),
-        written(WriteOptions { seal: true, ..WriteOptions::default() }),
-        written(WriteOptions { align: 64, ..WriteOptions::default() }),
-        written(WriteOptions { max_shard_size: Some(1000), ..WriteOptions::default() }),
-        written(WriteOptions {
-            external_data: Some(ExternalData::One),
-            seal: true,
-            ..WriteOptions::default()
-        }),
-        written(WriteOptions {
-            external_data: Some(ExternalData::Each),
-            ..WriteOptions::default()
-        }),
+        written(WriteOptions::default().with_seal(true)),
+        written(WriteOptions::default().with_align(64)),
+        written(WriteOptions::default().with_max_shard_size(Some(1000))),
+        written(
+            WriteOptions::default().with_external_data(Some(ExternalData::One)).with_seal(true),
+        ),
+        written(WriteOptions::default().with_external_data(Some(ExternalData::Each))),
     ]
 }
 
 /// The same model, in its own format.
 fn same() -> Vec<ConvertOptions> {
     let plain = ConvertOptions::default().with_to(Some(Target::Same));
-    let seal = WriteOptions { seal: true, ..WriteOptions::default() };
+    let seal = WriteOptions::default().with_seal(true);
     vec![plain.clone(), plain.with_write(seal)]
 }
 

@@ -150,7 +150,7 @@ fn what_moves_a_model_holds_a_constant_of_it() {
     };
     let usual = ConvertOptions::default();
     let same = usual.clone().with_to(Some(Target::Same));
-    let shards = WriteOptions { max_shard_size: Some(100 * MIB), ..WriteOptions::default() };
+    let shards = WriteOptions::default().with_max_shard_size(Some(100 * MIB));
     let (options, progress) = (OpenOptions::default(), Progress::default());
     let works: [(&str, &dyn Fn()); 18] = [
         ("to safetensors", &|| to("model.pdiparams", "a.safetensors", &usual)),
@@ -168,7 +168,7 @@ fn what_moves_a_model_holds_a_constant_of_it() {
             to("a.safetensors", "c.safetensors", &usual.clone().with_cast(Some(DType::Float16)));
         }),
         ("sealed", &|| {
-            let write = WriteOptions { seal: true, ..WriteOptions::default() };
+            let write = WriteOptions::default().with_seal(true);
             let sealed = usual.clone().with_write(write);
             to("model.pdiparams", "g.safetensors", &sealed);
         }),
@@ -187,7 +187,7 @@ fn what_moves_a_model_holds_a_constant_of_it() {
         ("ONNX as it is", &|| to("h.onnx", "i.onnx", &same)),
         ("ONNX with external data", &|| {
             let external_data = Some(ExternalData::One);
-            let write = WriteOptions { external_data, ..WriteOptions::default() };
+            let write = WriteOptions::default().with_external_data(external_data);
             to("h.onnx", "j.onnx", &usual.clone().with_write(write));
         }),
         ("ONNX as it is, with external data", &|| to("j.onnx", "k.onnx", &same)),

@@ -41,7 +41,7 @@ fn written(format: &Format, dir: &Path, sealed: bool) -> PathBuf {
             .with_to(Some(Target::Format(format.name.to_owned())))
             .with_include(include.iter().map(ToString::to_string).collect())
             .with_allow(Loss::ALL.to_vec())
-            .with_write(WriteOptions { seal: sealed, ..WriteOptions::default() })
+            .with_write(WriteOptions::default().with_seal(sealed))
     };
     if convert(model.clone(), &out, &options(&[])).is_err() {
         convert(model, &out, &options(&["conv2d_0.w_0"])).expect("one tensor");
@@ -166,7 +166,7 @@ fn the_damaged_tensor_and_piece_are_named() {
     let data = &model.parameters[0].tensor.data;
     data.slice(0, 32 << 20).expect("inside").bytes().expect("two whole pieces");
     assert_eq!(data.bytes().expect_err("the third").to_string(), message);
-    let unverified = OpenOptions { verify: false, ..OpenOptions::default() };
+    let unverified = OpenOptions::default().with_verify(false);
     let model = open_with(&path, &unverified).expect("a model");
     assert_eq!(model.parameters[0].tensor.data.bytes().expect("not compared")[33 << 20], 6);
 }
@@ -324,7 +324,7 @@ fn a_model_and_its_seal_are_published_together() {
                 Ok(_) => Ok(()),
                 Err(_) => Err(StoreError::Cancelled),
             });
-        let write = WriteOptions { seal: true, progress, ..WriteOptions::default() };
+        let write = WriteOptions::default().with_seal(true).with_progress(progress);
         let options = ConvertOptions::default().with_write(write);
         let done = convert(model.clone(), &path, &options);
         recover(dir.path()).expect("recovered");
@@ -353,7 +353,7 @@ fn writers_of_one_directory_leave_each_others_seals_alone() {
         let options = ConvertOptions::default()
             .with_include(include.iter().map(ToString::to_string).collect())
             .with_allow(Loss::ALL.to_vec())
-            .with_write(WriteOptions { seal, ..WriteOptions::default() });
+            .with_write(WriteOptions::default().with_seal(seal));
         convert(model.clone(), dir.path().join(name), &options).expect("written");
     };
     let is_sealed = |name: &str| {
@@ -421,7 +421,7 @@ fn what_is_written_through_a_link_is_known_to_the_seals_on_both_sides() {
         let found = checked(path);
         assert!(found.whole && !found.sealed && found.tensors == 1, "{found:?}");
     }
-    let write = WriteOptions { seal: true, ..WriteOptions::default() };
+    let write = WriteOptions::default().with_seal(true);
     convert(model, &link, &ConvertOptions::default().with_write(write)).expect("sealed");
     assert!(checked(&link).sealed && std::fs::read_link(&link).is_ok());
 }
@@ -454,7 +454,7 @@ fn a_crash_while_a_model_is_replaced_through_a_link_leaves_it_with_its_seal() {
                 true => Err(StoreError::Cancelled),
                 false => Ok(()),
             });
-            let write = WriteOptions { seal: true, progress, ..WriteOptions::default() };
+            let write = WriteOptions::default().with_seal(true).with_progress(progress);
             let options = ConvertOptions::default().with_write(write);
             let done = convert(model, &link, &options).is_ok();
             // A write of several files that was interrupted is refused by name, until it is finished.
@@ -486,7 +486,7 @@ fn a_model_that_is_replaced_while_it_is_verified_is_not_damaged() {
         };
         let parameters = vec![tensor("a", 64 << 20), tensor("b", 100)];
         let model = lodstone::Model { parameters, ..lodstone::Model::default() };
-        let write = WriteOptions { seal: true, ..WriteOptions::default() };
+        let write = WriteOptions::default().with_seal(true);
         let to = Some(Target::Format("paddle-vars".to_owned()));
         convert(model, path, &ConvertOptions::default().with_to(to).with_write(write))
             .expect("written");

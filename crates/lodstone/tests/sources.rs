@@ -27,7 +27,7 @@ fn model() -> Model {
 }
 
 fn convert_to(model: Model, out: &Path, to: &str, progress: Progress) -> lodstone::Result<()> {
-    let write = WriteOptions { progress, ..WriteOptions::default() };
+    let write = WriteOptions::default().with_progress(progress);
     let to = Some(Target::Format(to.to_owned()));
     convert(model, out, &ConvertOptions::default().with_to(to).with_write(write)).map(drop)
 }
@@ -103,7 +103,7 @@ fn change_in(
     }
     // Longer than the clock of a file system takes.
     std::thread::sleep(Duration::from_millis(10));
-    let options = OpenOptions { mmap, ..OpenOptions::default() };
+    let options = OpenOptions::default().with_mmap(mmap);
     let opened = open_with(&source, &options).expect("a model");
     let steps = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&steps);

@@ -37,12 +37,10 @@ impl<'py> Arguments<'py> {
 
     /// How to open a model.
     pub(crate) fn opening(&self) -> PyResult<OpenOptions> {
-        Ok(OpenOptions {
-            params: self.get::<Option<PathBuf>>("params")?.map(Location::from),
-            mmap: self.get("mmap")?,
-            verify: self.get("verify")?,
-            ..OpenOptions::default()
-        })
+        Ok(OpenOptions::default()
+            .with_params(self.get::<Option<PathBuf>>("params")?.map(Location::from))
+            .with_mmap(self.get("mmap")?)
+            .with_verify(self.get("verify")?))
     }
 
     /// What of a model to write, and how.

@@ -137,7 +137,7 @@ pub(crate) fn verify<'py>(
     progress: Option<Py<PyAny>>,
 ) -> Found<'py> {
     let params = params.map(Location::from);
-    let options = OpenOptions { params, ..OpenOptions::default() };
+    let options = OpenOptions::default().with_params(params);
     let work = |progress: &_| lodstone::verify(path, &options, progress);
     let found = run(py, progress.as_ref(), work)?;
     json(py, &found.map_err(|error| raise(py, error))?)
@@ -152,7 +152,7 @@ pub(crate) fn seal<'py>(
     progress: Option<Py<PyAny>>,
 ) -> Found<'py> {
     let params = params.map(Location::from);
-    let options = OpenOptions { params, ..OpenOptions::default() };
+    let options = OpenOptions::default().with_params(params);
     let work = |progress: &_| lodstone::seal(path, &options, replace, progress);
     let sealing = run(py, progress.as_ref(), work)?.map_err(|error| raise(py, error))?;
     let told = json!({

@@ -198,7 +198,7 @@ fn restore(arguments: &Restore) -> Result<(), Failure> {
     let (total, progress) = (model.nbytes(), Progress::default());
     let options = ConvertOptions::default()
         .with_to(arguments.to.clone().map(Target::Format))
-        .with_write(WriteOptions { progress: progress.clone(), ..WriteOptions::default() });
+        .with_write(WriteOptions::default().with_progress(progress.clone()));
     progress::cancel_when_asked(&progress)?;
     let out = at(&arguments.output)?;
     let convert = || lodstone::convert(model, out, &options);

@@ -307,7 +307,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
             ("paddle as it is", &[PADDLE], |files| convert_to(files, PADDLE, PADDLE, &same())),
             ("onnx to external data", &[ONNX], |files| {
                 let external_data = Some(ExternalData::One);
-                let write = WriteOptions { external_data, ..WriteOptions::default() };
+                let write = WriteOptions::default().with_external_data(external_data);
                 convert_to(files, ONNX, ONNX, &plain().with_write(write))
             }),
         ],
@@ -321,7 +321,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
             convert_to(files, PADDLE, SAFETENSORS, &plain())
         })],
         ours: &[("paddle to safetensors", &[PADDLE], |files| {
-            let write = WriteOptions { seal: true, ..WriteOptions::default() };
+            let write = WriteOptions::default().with_seal(true);
             convert_to(files, PADDLE, SAFETENSORS, &plain().with_write(write))
         })],
         asked: None,

@@ -139,8 +139,7 @@ const MAX_UNKNOWN: usize = 10_000;
 pub fn scan(path: impl Into<Location>, options: &ScanOptions) -> Result<Scan> {
     let path = path.into();
     let mut look = Look {
-        options: OpenOptions { verify: false, ..options.open.clone() }
-            .stopped_by(&options.progress),
+        options: options.open.clone().with_verify(false).stopped_by(&options.progress),
         progress: &options.progress,
         effort: Effort::new(&options.progress),
         files: 0,

@@ -42,7 +42,7 @@ fn cases() -> Vec<Case> {
 /// format lists which.)
 pub(crate) fn models() -> BTreeMap<String, Model> {
     let open = |case: Case| {
-        let options = OpenOptions { params: case.params.map(Into::into), ..OpenOptions::default() };
+        let options = OpenOptions::default().with_params(case.params.map(Into::into));
         open_with(golden().join(&case.path), &options).ok().map(|model| (case.path, model))
     };
     let models: BTreeMap<_, _> = cases().into_iter().filter_map(open).collect();

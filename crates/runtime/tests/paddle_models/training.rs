@@ -30,7 +30,7 @@ fn network(release: &str, case: &Value) -> Model {
     let name = case["name"].as_str().unwrap();
     let folder = format!("tests/golden/paddle_training/{release}/{name}");
     let variables = Path::new(env!("CARGO_MANIFEST_DIR")).join(&folder).join("variables");
-    let options = OpenOptions { params: Some(variables.into()), ..OpenOptions::default() };
+    let options = OpenOptions::default().with_params(Some(variables.into()));
     open(&format!("{folder}/program.pb"), &options)
 }
 

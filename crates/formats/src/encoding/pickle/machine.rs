@@ -8,7 +8,8 @@ use lodstone_store::{Blob, Cursor, Progress};
 
 use super::opcode::{self, Argument, Opcode, Span};
 use super::text;
-use super::tree::{Encoding, How, Id, Node, Object, Tree};
+use super::text::Encoding;
+use super::tree::{How, Id, Node, Object, Tree};
 use crate::{Error, Result};
 
 /// Largest integer in bytes. Those of model files have eight.

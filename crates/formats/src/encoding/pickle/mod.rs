@@ -54,5 +54,6 @@ pub use scan::{Finding, scan, scan_calls};
 pub(crate) use scan::{Import, Loads, STEPS, loads, scan_within, steps_of};
 pub(crate) use shapes::{BUILTINS, Builds, Data, MULTIARRAY, Rule, Shapes, Value, rule};
 pub(crate) use survey::survey;
+pub(crate) use text::Encoding;
 pub(crate) use text::{Latin1, Spelling};
-pub(crate) use tree::{Encoding, Id, Node, Tree};
+pub(crate) use tree::{Id, Node, Tree};

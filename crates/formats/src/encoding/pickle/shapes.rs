@@ -9,8 +9,9 @@ use lodstone_store::Blob;
 
 use super::array::{self, Array, Number};
 use super::opcode::Span;
+use super::text::Encoding;
 use super::text::{Latin1, Spelling};
-use super::tree::{Encoding, How, Id, Node, Object, Tree};
+use super::tree::{How, Id, Node, Object, Tree};
 use crate::{Error, Result};
 
 /// What something that a pickle imports stands for.

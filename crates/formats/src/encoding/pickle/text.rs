@@ -2,7 +2,18 @@
 
 use lodstone_store::{Blob, Derive, Error as StoreError};
 
-use super::tree::Encoding;
+/// How the characters of a text are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// UTF-8.
+    Utf8,
+    /// Protocol 0: `raw-unicode-escape`.
+    Escaped,
+    /// Python 2's `str`, bytes or text, as it is.
+    Bytes,
+    /// Protocol 0: the same in quotes, with escapes.
+    Quoted,
+}
 
 /// The characters of a text; `None` if it is not encoded so. Python 2's bytes are taken as Latin-1.
 pub(super) fn decode(bytes: &[u8], encoding: Encoding) -> Option<String> {

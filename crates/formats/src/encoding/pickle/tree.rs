@@ -6,25 +6,12 @@ use std::fmt::Write as _;
 use lodstone_store::Blob;
 
 use super::opcode::Span;
-use super::text;
+use super::text::{self, Encoding};
 use crate::{Error, Result};
 
 /// A value of a [`Tree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Id(pub(super) u32);
-
-/// How the characters of a text are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Encoding {
-    /// UTF-8.
-    Utf8,
-    /// Protocol 0: `raw-unicode-escape`.
-    Escaped,
-    /// Python 2's `str`, bytes or text, as it is.
-    Bytes,
-    /// Protocol 0: the same in quotes, with escapes.
-    Quoted,
-}
 
 /// How an object comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
