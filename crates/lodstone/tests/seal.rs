@@ -25,10 +25,12 @@ fn digits() -> PathBuf {
 /// A model that can be written in a format.
 fn source(format: &Format) -> PathBuf {
     match (format.name, format.holds.program) {
-        // Their pickles are written back, not made anew.
-        ("paddle-save" | "mxnet-states", _) => cases::first(format.name),
+        ("paddle-save", _) => cases::golden().join("paddle/2.6.2/lenet/saved/lenet"),
+        ("mxnet-states", _) => cases::golden().join("mxnet_states/1.9.1/trainer_adam.states"),
         (_, None | Some(Dialect::Paddle)) => digits(),
-        (_, Some(_)) => cases::first(format.name),
+        (_, Some(Dialect::Onnx)) => cases::golden().join("onnx/external/one.onnx"),
+        (_, Some(Dialect::Glow)) => cases::golden().join("glow/dag.onnx"),
+        (_, Some(Dialect::Mxnet)) => root().join("examples/digits/mxnet"),
     }
 }
 
