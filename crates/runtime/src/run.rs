@@ -20,6 +20,8 @@ use crate::value::Value;
 #[derive(Clone, Debug)]
 pub struct Prepared {
     plan: Arc<Plan>,
+    /// What the caller asked for; empty for the outputs that the program declares.
+    asked: Vec<String>,
     fetch: Vec<String>,
     checks_finite: bool,
     max_steps: u64,
@@ -66,12 +68,14 @@ impl Prepared {
     /// # Errors
     /// If it contradicts itself, or nothing computes one of its operators: all of those are told at once.
     pub fn new(program: &Program, fetch: &[&str]) -> Result<Self> {
-        let fetch: Vec<String> = match fetch {
+        let asked: Vec<String> = fetch.iter().map(|name| (*name).to_owned()).collect();
+        let fetch = match asked.as_slice() {
             [] => interface(program).outputs.into_iter().map(str::to_owned).collect(),
-            names => names.iter().map(|name| (*name).to_owned()).collect(),
+            names => names.to_vec(),
         };
         Ok(Self {
             plan: Arc::new(Plan::new(program, &fetch)?),
+            asked,
             fetch,
             checks_finite: false,
             max_steps: u64::MAX,
@@ -118,7 +122,7 @@ impl Prepared {
     }
 
     fn asks(&self, fetch: &[&str]) -> bool {
-        fetch.is_empty() || self.fetch.iter().map(String::as_str).eq(fetch.iter().copied())
+        self.asked.iter().map(String::as_str).eq(fetch.iter().copied())
     }
 
     /// The names of what it gives.

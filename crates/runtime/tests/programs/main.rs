@@ -208,6 +208,17 @@ fn what_is_not_needed_is_pruned() {
 }
 
 #[test]
+fn an_executor_fetches_what_each_run_asks_for() {
+    let (net, shares, loss) = digits();
+    let (mut scope, mut executor) = (started(&net), Executor::default());
+    for fetch in [&[shares.name(), loss.name()][..], &[], &[loss.name()], &[], &[]] {
+        let found = executor.run(&net.main, &mut scope, &feed(), fetch, &Dirs::default()).unwrap();
+        // The program declares no outputs of its own.
+        assert_eq!(found.len(), fetch.len());
+    }
+}
+
+#[test]
 fn the_first_operator_that_gives_no_finite_numbers_is_named() {
     let mut net = Network::new();
     let x = layers::data(&mut net, "x", &[Some(2)], DType::Float32);
