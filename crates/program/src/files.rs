@@ -40,15 +40,11 @@ pub enum Form {
 /// # Errors
 /// If it cannot be written, or the disk does not take it; then nothing has changed.
 pub fn save_program(program: &Program, dir: impl Into<Location>, form: Form) -> Result<()> {
-    let dir = dir.into();
     let (name, bytes) = match form {
         Form::Binary => (FILE, program::write(program)?),
         Form::Text => (TEXT, program::write_text(program)?),
     };
-    let mut commit = match dir.is_dir() {
-        true => Commit::existing(dir, Progress::default())?,
-        false => Commit::directory(dir, Progress::default())?,
-    };
+    let mut commit = Commit::within(dir, Progress::default())?;
     commit.write(name, |out: &mut Output| out.put(&bytes))?;
     Ok(commit.publish()?)
 }

@@ -7,7 +7,7 @@ use lodstone::{
     ConvertOptions, DiffOptions, Location, MemoryStore, OpenOptions, Parameter, Progress,
     ScanOptions,
 };
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
@@ -86,7 +86,11 @@ pub(crate) fn save_bytes<'py>(
     let done = run(py, None, move |_| lodstone::convert(model, out, &options))?;
     let done = done.map_err(|error| raise(py, error))?;
     match done.files.as_slice() {
-        [file] => Ok(PyBytes::new(py, &store.get(file).unwrap_or_default())),
+        [file] => {
+            let bytes = store.get(file);
+            let lost = || PyRuntimeError::new_err("the file that was written is not there");
+            Ok(PyBytes::new(py, &bytes.ok_or_else(lost)?))
+        }
         files => {
             let (format, count) = (done.format, files.len());
             let what = format!("{format} is {count} files here, which are not one string of bytes");

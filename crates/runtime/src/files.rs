@@ -133,12 +133,7 @@ impl<'d> Files<'d> {
         let first = here.first().filter(|_| self.dirs.paths == Paths::Anywhere);
         let outside = first.and_then(|name| above(&root.join(name)));
         let base = outside.as_ref().unwrap_or(root);
-        let progress = self.dirs.progress.clone();
-        let begun = match base.is_dir() {
-            true => Commit::existing(base, progress),
-            false => Commit::directory(base, progress),
-        };
-        let mut commit = begun?;
+        let mut commit = Commit::within(base, self.dirs.progress.clone())?;
         for name in &here {
             let held = self.held.get(name);
             let held = held.ok_or_else(|| Finding::internal(format!("`{name}` is not held")))?;

@@ -61,6 +61,18 @@ impl Commit {
         Ok(Self::of(&root, publisher, progress))
     }
 
+    /// Publishes into a directory beside what it holds, and makes it if it does not exist.
+    ///
+    /// # Errors
+    /// As [`existing`](Self::existing) and [`directory`](Self::directory).
+    pub fn within(root: impl Into<Location>, progress: Progress) -> Result<Self> {
+        let root = root.into();
+        match root.is_dir() {
+            true => Self::existing(root, progress),
+            false => Self::directory(root, progress),
+        }
+    }
+
     /// Publishes one file; returns the commit and the name to [`write`](Self::write) it under.
     ///
     /// # Errors

@@ -166,21 +166,6 @@ impl State {
         }
     }
 
-    /// Puts everything below `from` below `to`.
-    fn rename(&mut self, from: &Path, to: &Path) {
-        let moved: Vec<_> = self.below(from).map(|(path, _)| path.clone()).collect();
-        for old in moved {
-            if let Some(node) = self.entries.remove(&old)
-                && let Ok(name) = old.strip_prefix(from)
-            {
-                // Joining nothing would add a slash.
-                let new =
-                    if name.as_os_str().is_empty() { to.to_path_buf() } else { to.join(name) };
-                self.entries.insert(new, node);
-            }
-        }
-    }
-
     fn remove(&mut self, root: &Path) {
         self.entries.retain(|path, _| !path.starts_with(root));
     }
@@ -497,7 +482,9 @@ impl MemoryPublisher {
             }
         }
         for name in names {
-            state.rename(&self.staging.join(name), &self.target(name));
+            if let Some(file) = state.entries.remove(&self.staging.join(name)) {
+                state.entries.insert(self.target(name), file);
+            }
         }
         if names.is_empty() {
             state.entries.insert(self.root.clone(), Node::Directory);

@@ -202,7 +202,6 @@ impl Training {
     /// # Errors
     /// If a variable has no value, or the disk does not take it.
     pub fn save(&self, dir: impl Into<Location>, files: &[(&str, &[u8])]) -> Result<()> {
-        let dir = dir.into();
         let program = self.with_random();
         let mut tensors = Vec::new();
         for var in saved(&program) {
@@ -211,10 +210,7 @@ impl Training {
             };
             tensors.push((var.name.as_str(), tensor));
         }
-        let mut commit = match dir.is_dir() {
-            true => Commit::existing(dir, Progress::default())?,
-            false => Commit::directory(dir, Progress::default())?,
-        };
+        let mut commit = Commit::within(dir, Progress::default())?;
         for (name, bytes) in files {
             commit.write(name, |out: &mut Output| out.put(bytes))?;
         }

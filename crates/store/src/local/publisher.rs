@@ -21,7 +21,7 @@
 //! A process that publishes into a directory has it locked, so that one does after the other.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -159,8 +159,7 @@ impl LocalPublisher {
     }
 
     /// Publishes a directory that was not there.
-    fn appear(&mut self) -> Result<()> {
-        let Root::New { parent, name } = &self.root else { return Ok(()) };
+    fn appear(&mut self, parent: &Place, name: &OsStr) -> Result<()> {
         let path = parent.path.join(name);
         self.staging.sync()?;
         self.progress.step(StepKind::Appear, &path)?;
@@ -284,7 +283,10 @@ impl Publisher for LocalPublisher {
             there.map_err(Error::io("publish", self.target(name)))?;
         }
         match &self.root {
-            Root::New { .. } => self.appear(),
+            Root::New { parent, name } => {
+                let (parent, name) = (Arc::clone(parent), name.clone());
+                self.appear(&parent, &name)
+            }
             Root::Existing { path, whole } => {
                 let (path, whole) = (path.clone(), *whole);
                 let root = self.locked(&path)?;
