@@ -4,8 +4,10 @@
 //! once, wherever they are: in variables, in arrays, in the hands of the caller. An operator whose results would not
 //! fit is refused before it begins.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 use lodstone_model::Tensor;
@@ -22,18 +24,33 @@ const TRIED: u64 = 1 << 20;
 /// The memory that tensors share.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
-    taken: Arc<AtomicU64>,
+    ledger: Arc<Ledger>,
     most: u64,
+}
+
+/// What is counted.
+#[derive(Debug, Default)]
+struct Ledger {
+    taken: AtomicU64,
+    /// Bytes that are charged, by where they begin and how many they are. An operator that only passes bytes on gives
+    /// the same ones again: they are counted once, and do not become owners of owners without end.
+    charged: Mutex<HashMap<Range<usize>, Weak<Charged>>>,
+}
+
+impl Ledger {
+    fn charged(&self) -> MutexGuard<'_, HashMap<Range<usize>, Weak<Charged>>> {
+        self.charged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Budget {
     pub(crate) fn new(most: u64) -> Self {
-        Self { taken: Arc::default(), most }
+        Self { ledger: Arc::default(), most }
     }
 
     /// Fails if so many more bytes are too many, or the system does not give them.
     pub(crate) fn check(&self, more: u64) -> Outcome<()> {
-        let taken = self.taken.load(Ordering::Relaxed);
+        let taken = self.ledger.taken.load(Ordering::Relaxed);
         if taken.checked_add(more).is_none_or(|all| all > self.most) {
             let most = self.most;
             let wrong =
@@ -46,15 +63,26 @@ impl Budget {
     /// The same tensor; its bytes count from now on until the last copy of them is gone.
     pub(crate) fn charged(&self, mut tensor: Tensor) -> Outcome<Tensor> {
         let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
-        let charge = self.charge(bytes.len() as u64);
-        tensor.data = Blob::memory(Bytes::from_owner(Charged { bytes, _charge: charge }));
+        if bytes.is_empty() {
+            return Ok(tensor);
+        }
+        let begin = bytes.as_ptr().addr();
+        let range = begin..begin + bytes.len();
+        let known = self.ledger.charged().get(&range).and_then(Weak::upgrade);
+        let charged = known.unwrap_or_else(|| {
+            let charge = self.charge(bytes.len() as u64);
+            let charged = Arc::new(Charged { bytes, range: range.clone(), charge });
+            self.ledger.charged().insert(range, Arc::downgrade(&charged));
+            charged
+        });
+        tensor.data = Blob::memory(Bytes::from_owner(Shared(charged)));
         Ok(tensor)
     }
 
     /// Counts so many bytes until that is gone.
     pub(crate) fn charge(&self, bytes: u64) -> Charge {
-        self.taken.fetch_add(bytes, Ordering::Relaxed);
-        Charge { bytes, taken: Arc::clone(&self.taken) }
+        self.ledger.taken.fetch_add(bytes, Ordering::Relaxed);
+        Charge { bytes, ledger: Arc::clone(&self.ledger) }
     }
 }
 
@@ -66,14 +94,29 @@ impl Default for Budget {
 }
 
 /// Bytes, and what they were charged.
+#[derive(Debug)]
 struct Charged {
     bytes: Bytes,
-    _charge: Charge,
+    range: Range<usize>,
+    charge: Charge,
 }
 
-impl AsRef<[u8]> for Charged {
+impl Drop for Charged {
+    fn drop(&mut self) {
+        let mut charged = self.charge.ledger.charged();
+        // Others may be there by now that begin where these did.
+        if charged.get(&self.range).is_some_and(|other| other.strong_count() == 0) {
+            charged.remove(&self.range);
+        }
+    }
+}
+
+/// Charged bytes, for whoever shares them.
+struct Shared(Arc<Charged>);
+
+impl AsRef<[u8]> for Shared {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        &self.0.bytes
     }
 }
 
@@ -81,12 +124,12 @@ impl AsRef<[u8]> for Charged {
 #[derive(Debug)]
 pub(crate) struct Charge {
     bytes: u64,
-    taken: Arc<AtomicU64>,
+    ledger: Arc<Ledger>,
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.ledger.taken.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

@@ -11,7 +11,7 @@ use lodstone_model::{
 use lodstone_program::{
     LoadOptions, Network, Placement, SaveOptions, Variable, load, persistables, save,
 };
-use lodstone_runtime::{Dirs, Executor, Scope};
+use lodstone_runtime::{Dirs, Executor, Prepared, Scope};
 use lodstone_schema::finding::Code;
 
 use crate::{digits, longs, singles, started};
@@ -280,4 +280,18 @@ fn names_of_variables_are_no_way_out() {
     let error = save(&mut net.main.clone(), &vars, "p", &SaveOptions::default()).unwrap_err();
     assert!(error.to_string().contains("escaped"), "{error}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// What is dropped at the end must not be nested as deep as there were runs.
+#[test]
+fn a_variable_may_be_reshaped_any_number_of_times() {
+    let shape = Attribute { name: "shape".to_owned(), value: AttributeValue::Ints(vec![2, 3]) };
+    let reshape = op("reshape2", &[("X", &["kept"])], &[("Out", &["kept"])], &[shape]);
+    let prepared = Prepared::new(&program(vec![block(-1, vec![reshape])]), &[]).unwrap();
+    let mut scope = Scope::default();
+    scope.set("kept", singles(&[2, 3], |_| 7.0));
+    for _ in 0..50_000 {
+        prepared.run(&mut scope, &[], &Dirs::default()).unwrap();
+    }
+    assert_eq!(crate::values(scope.tensor("kept").unwrap()), [7.0; 6]);
 }
