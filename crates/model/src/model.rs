@@ -104,7 +104,10 @@ impl Model {
         let constants = self.programs.iter_mut().flat_map(|program| program.constants_mut());
         let tensors = parameters.chain(constants);
         for (blob, number) in tensors.flat_map(Tensor::blobs_mut).zip(numbers) {
-            *blob = bytes.get(number).cloned().map(Blob::memory).unwrap_or_default();
+            debug_assert!(number < bytes.len(), "each distinct blob was read");
+            if let Some(bytes) = bytes.get(number) {
+                *blob = Blob::memory(bytes.clone());
+            }
         }
         Ok(())
     }

@@ -151,6 +151,7 @@ fn plan<'a>(
 /// A tensor in the header, and a comma.
 fn entry(Parameter { name, tensor }: &Parameter, begin: u64, end: u64) -> String {
     let (name, shape) = (json(name), json(&tensor.shape));
+    debug_assert!(code(tensor.dtype).is_some(), "tensors are checked before");
     let dtype = code(tensor.dtype).unwrap_or_default();
     format!(r#"{name}:{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{begin},{end}]}},"#)
 }

@@ -214,7 +214,7 @@ fn files(Parameter { name, tensor }: &Parameter) -> Result<Vec<(String, [Blob; 2
         files.push((format!("{name}/{part}{SUFFIX}"), array(name, numbers)?));
     }
     // A header that MXNet and NumPy read alike.
-    let header = encode_as(&format!("'|S{}'", format.len()), &[]).unwrap_or_default();
+    let header = header(name, &format!("'|S{}'", format.len()), &[])?;
     let parts = [Blob::memory(header), Blob::memory(format.as_bytes())];
     files.push((format!("{name}/format{SUFFIX}"), parts));
     Ok(files)
@@ -231,7 +231,16 @@ fn array(name: &str, tensor: &Tensor) -> Result<[Blob; 2]> {
         let what = format!("the tensor `{name}`, whose elements do not fit its shape, or its LoD");
         return Err(Error::Incompatible { format: NPZ.name, what });
     }
-    let descr = std::str::from_utf8(BFLOAT16).unwrap_or_default();
-    let header = encode_as(descr, &tensor.shape).unwrap_or_default();
-    Ok(numpy::as_it_was(&tensor).unwrap_or_else(|| [Blob::memory(header), tensor.data.clone()]))
+    if let Some(parts) = numpy::as_it_was(&tensor) {
+        return Ok(parts);
+    }
+    let header = header(name, &String::from_utf8_lossy(BFLOAT16), &tensor.shape)?;
+    Ok([Blob::memory(header), tensor.data])
+}
+
+fn header(name: &str, descr: &str, shape: &[u64]) -> Result<Vec<u8>> {
+    encode_as(descr, shape).ok_or_else(|| {
+        let what = format!("the tensor `{name}`, which has {} dimensions", shape.len());
+        Error::Incompatible { format: NPZ.name, what }
+    })
 }

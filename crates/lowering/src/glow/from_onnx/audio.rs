@@ -59,7 +59,7 @@ fn spectrogram(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let (window, stride) = (size(cx, "window_size")?, size(cx, "stride")?);
     let squared = cx.flag("magnitude_squared", true)?;
-    let samples = cx.shape(value).last().copied().unwrap_or(0);
+    let samples = cx.shape(value).last().copied().ok_or("expected a row of samples")?;
     let count = super::graph::count(&cx.shape(value))?;
     if samples != count || samples < long(window) {
         return Err(format!("expected one row of at least {window} samples").into());

@@ -1,12 +1,11 @@
 //! Elements by their positions.
 
 use lodstone_model::DType;
-use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Type};
 use lodstone_schema::onnx::infer::Element;
 
 use super::graph::{Said, Value, count, plain};
-use super::op::{Cx, Fault, Outcome, Rule, from_front, long, one};
+use super::op::{Cx, Fault, Outcome, Rule, long, one};
 use super::storage::is_dense;
 use crate::glow::elements::floats_of;
 
@@ -47,8 +46,7 @@ fn gather(cx: &mut Cx<'_>) -> Outcome {
     let data = cx.input(0)?;
     let shape = cx.shape(data);
     let axis = cx.axis("axis", 0, shape.len())?;
-    let extent = shape.get(axis).copied().unwrap_or(0);
-    let indices = positions(cx, 1, extent)?;
+    let indices = positions(cx, 1, cx.extent(data, long(axis))?)?;
     let rest = shape.iter().skip(axis + 1);
     let result: Vec<i64> =
         shape.iter().take(axis).chain(cx.graph.shape(indices)).chain(rest).copied().collect();
@@ -61,7 +59,7 @@ fn gather_elements(cx: &mut Cx<'_>) -> Outcome {
     let data = cx.input(0)?;
     let shape = cx.shape(data);
     let axis = cx.axis("axis", 0, shape.len())?;
-    let indices = positions(cx, 1, shape.get(axis).copied().unwrap_or(0))?;
+    let indices = positions(cx, 1, cx.extent(data, long(axis))?)?;
     let of = cx.shaped(data, cx.shape(indices));
     let members = vec![("Dim", Said::Int(long(axis)))];
     one(cx.node("GatherElements", "", &[data, indices], members, of)?)
@@ -86,11 +84,10 @@ fn scatter_nd(cx: &mut Cx<'_>) -> Outcome {
     };
     // Positions and what is put there are rows in Glow.
     let whole = cx.shape(indices);
-    let width = whole.last().copied().ok_or("expected positions, found one number")?;
-    let lead = whole.len() - 1;
-    let rows = count(whole.get(..lead).unwrap_or_default())?;
-    let indices = cx.reshape(indices, &[rows, width], "positions")?;
-    let tail = cx.shape(updates).get(lead..).unwrap_or_default().to_vec();
+    let (width, lead) = whole.split_last().ok_or("expected positions, found one number")?;
+    let rows = count(lead)?;
+    let indices = cx.reshape(indices, &[rows, *width], "positions")?;
+    let tail = cx.shape(updates).into_iter().skip(lead.len());
     let rows: Vec<i64> = std::iter::once(rows).chain(tail).collect();
     let updates = cx.reshape(updates, &rows, "rows")?;
     let of = cx.shaped(data, cx.shape(data));
@@ -121,7 +118,7 @@ fn non_zero(cx: &mut Cx<'_>) -> Outcome {
             bytes.extend(along.to_le_bytes());
         }
     }
-    let name = cx.op.output("").first().cloned().unwrap_or_default();
+    let name = cx.output_name(0);
     let shape = vec![long(shape.len()), long(found.len())];
     one(cx.graph.constant_of(&name, ElemKind::Int64I, shape, bytes)?)
 }
@@ -190,7 +187,7 @@ fn top_k(cx: &mut Cx<'_>) -> Outcome {
 fn non_max_suppression(cx: &mut Cx<'_>) -> Outcome {
     let (boxes, scores) = (cx.input(0)?, cx.input(1)?);
     let most = match cx.has(2) {
-        true => cx.ints(2)?.first().copied().unwrap_or(0),
+        true => cx.integer(2)?,
         false => 0,
     };
     let shape = cx.shape(scores);
@@ -241,7 +238,7 @@ fn roi_align(cx: &mut Cx<'_>) -> Outcome {
     };
     let (height, width) = (cx.int("output_height", 1)?, cx.int("output_width", 1)?);
     let [_, channels, ..] = *cx.shape(map) else { return Err("expected 4 extents".into()) };
-    let count = cx.shape(boxes).first().copied().unwrap_or(0);
+    let count = cx.extent(boxes, 0)?;
     let members = vec![
         ("Mode", Said::Int(0)),
         ("OutputHeight", Said::Int(height)),
@@ -255,11 +252,4 @@ fn roi_align(cx: &mut Cx<'_>) -> Outcome {
     let of: Type = cx.shaped(map, vec![count, height, width, channels]);
     let result = cx.node("ROIAlign", "", &[map, boxes, batches], members, of)?;
     one(cx.transpose(result, &[0, 3, 1, 2], "NCHW", "out")?)
-}
-
-/// An axis of a shape.
-pub(super) fn extent(shape: &[i64], axis: i64) -> Result<i64, Finding> {
-    let axis = from_front(axis, shape.len())?;
-    let extent = shape.get(axis).copied();
-    extent.ok_or_else(|| Finding::internal(format!("{shape:?} has no extent {axis}")))
 }

@@ -130,7 +130,7 @@ fn replace_nan(cx: &mut Cx<'_>) -> Outcome {
 
 fn adaptive_pool(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
-    let size = cx.longs("output_size")?.unwrap_or_default();
+    let size = cx.longs("output_size")?.ok_or("expected an attribute `output_size`")?;
     let ([n, _, _, c], [h, w]) = (&*cx.shape(value), &*size) else {
         return Err("expected images with channels last, and two sizes".into());
     };
@@ -173,11 +173,11 @@ fn dot_product(cx: &mut Cx<'_>) -> Outcome {
     let (left, right) = (cx.input(0)?, cx.input(1)?);
     let product = cx.pair("Mul", left, right, "mul")?;
     let shape = cx.shape(product);
-    if shape.len() < 2 {
+    let [rows, rest @ ..] = &*shape else { return one(product) };
+    if rest.is_empty() {
         return one(product);
     }
-    let rows = shape.first().copied().unwrap_or(0);
-    let rest = count(shape.get(1..).unwrap_or_default())?;
+    let (rows, rest) = (*rows, count(rest)?);
     let flat = cx.reshape(product, &[rows, rest], "rows")?;
     let of = cx.shaped(flat, vec![rows]);
     one(cx.node("BatchedReduceAdd", "", &[flat], vec![("Axis", Said::Int(1))], of)?)

@@ -66,7 +66,7 @@ fn layer(cx: &mut Cx<'_>) -> Outcome {
     let value = cx.input(0)?;
     let shape = cx.shape(value);
     let axis = cx.axis("axis", -1, shape.len())?;
-    let tail = shape.get(axis..).unwrap_or_default().to_vec();
+    let tail = shape.iter().skip(axis).copied().collect::<Vec<_>>();
     let scale = cx.input(1)?;
     let scale = cx.broadcast(scale, &tail, "scale")?;
     let bias = match cx.optional(2)? {
@@ -92,8 +92,8 @@ fn softmax(cx: &mut Cx<'_>, kind: &'static str) -> Outcome {
         false => cx.transpose(value, &order, "*", "in")?,
     };
     let moved = cx.shape(value);
-    let width = moved.last().copied().unwrap_or(0);
-    let rows = count(moved.get(..last).unwrap_or_default())?;
+    let (width, rows) = moved.split_last().ok_or("expected at least one axis")?;
+    let (width, rows) = (*width, count(rows)?);
     let flat = cx.reshape(value, &[rows, width], "rows")?;
     let selected = selected(cx, shape.first().copied().unwrap_or(1))?;
     let of = cx.shaped(flat, vec![rows, width]);

@@ -95,6 +95,16 @@ impl Cx<'_> {
         self.op.output("").get(index).is_some_and(|name| !name.is_empty())
     }
 
+    /// The name of an input; empty if it is left out.
+    pub(super) fn input_name(&self, index: usize) -> String {
+        self.op.input("").get(index).cloned().unwrap_or_default()
+    }
+
+    /// The name of an output; empty if it is left out.
+    pub(super) fn output_name(&self, index: usize) -> String {
+        self.op.output("").get(index).cloned().unwrap_or_default()
+    }
+
     /// An input that has to be there.
     pub(super) fn input(&mut self, index: usize) -> Result<Value, Fault> {
         let found = self.optional(index)?;
@@ -146,6 +156,17 @@ impl Cx<'_> {
     pub(super) fn ints(&self, index: usize) -> Result<Vec<i64>, Fault> {
         let known = self.info(index).and_then(ValueInfo::ints);
         known.ok_or_else(|| self.unknown(index))
+    }
+
+    /// The one integer that an input is known to be.
+    pub(super) fn integer(&self, index: usize) -> Result<i64, Fault> {
+        match self.ints(index)?.as_slice() {
+            [number] => Ok(*number),
+            other => {
+                let wrong = format!("expected one number, found {}", other.len());
+                Err(Finding::from(wrong).about_input(index).into())
+            }
+        }
     }
 
     /// The numbers that an input is known to be.
@@ -254,6 +275,11 @@ impl Cx<'_> {
         self.graph.shape(value).to_vec()
     }
 
+    /// The extent of a value along an axis; negative ones count from the end.
+    pub(super) fn extent(&self, value: Value, axis: i64) -> Result<i64, Finding> {
+        extent_of(self.graph.shape(value), axis)
+    }
+
     pub(super) fn rank(&self, value: Value) -> usize {
         self.graph.shape(value).len()
     }
@@ -286,6 +312,13 @@ impl Cx<'_> {
 fn absent(index: usize) -> Fault {
     let wrong = format!("expected an input {index}, found none");
     Fault::What(Finding::from(wrong).about_input(index))
+}
+
+/// The extent of a shape along an axis; negative ones count from the end.
+pub(super) fn extent_of(shape: &[i64], axis: i64) -> Result<i64, Finding> {
+    let axis = from_front(axis, shape.len())?;
+    let extent = shape.get(axis).copied();
+    extent.ok_or_else(|| Finding::internal(format!("there is no axis {axis} in {shape:?}")))
 }
 
 /// An axis counted from the front.

@@ -3,7 +3,7 @@
 use lodstone_schema::glow::{ElemKind, Type};
 
 use super::graph::{Said, Value};
-use super::op::{Cx, Fault, Outcome, Rule, from_front, long, one};
+use super::op::{Cx, Fault, Outcome, Rule, extent_of, from_front, long, one};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Concat", concat),
@@ -37,7 +37,7 @@ fn split(cx: &mut Cx<'_>) -> Outcome {
     let mut start = 0_i64;
     for index in 0..cx.op.output("").len() {
         let part = cx.shape_out(index)?;
-        let extent = part.get(axis).copied().unwrap_or(0);
+        let extent = extent_of(&part, long(axis))?;
         let mut from = vec![0; shape.len()];
         if let Some(from) = from.get_mut(axis) {
             *from = start;
@@ -67,7 +67,7 @@ fn slice(cx: &mut Cx<'_>) -> Outcome {
     for ((start, end), (axis, step)) in starts.iter().zip(&ends).zip(axes.iter().zip(&steps)) {
         // The last of an axis that is named twice counts, as in Glow.
         let axis = from_front(*axis, shape.len())?;
-        let extent = shape.get(axis).copied().unwrap_or(0);
+        let extent = cx.extent(value, long(axis))?;
         let (first, last) = bounds(*start, *end, *step, extent)?;
         for (all, one) in [(&mut from, first), (&mut to, last), (&mut by, *step)] {
             if let Some(place) = all.get_mut(axis) {
@@ -131,7 +131,7 @@ fn stepped(
 /// of each is taken.
 fn every(cx: &mut Cx<'_>, value: Value, axis: usize, step: i64) -> Result<Value, Fault> {
     let shape = cx.shape(value);
-    let extent = shape.get(axis).copied().unwrap_or(0);
+    let extent = cx.extent(value, long(axis))?;
     let count = extent / step + i64::from(extent % step != 0);
     if count <= 1 {
         let mut first = shape.clone();
@@ -214,7 +214,7 @@ fn trilu(cx: &mut Cx<'_>) -> Outcome {
     let shape = cx.shape(value);
     let [.., rows, columns] = *shape else { return Err("expected matrices".into()) };
     let diagonal = match cx.has(1) {
-        true => cx.ints(1)?.first().copied().unwrap_or(0),
+        true => cx.integer(1)?,
         false => 0,
     };
     if super::graph::count(&[rows, columns])? > MOST_TRIANGLE {

@@ -85,8 +85,7 @@ pub(super) fn dequantized(cx: &mut Cx<'_>, at: [usize; 3], axis: i64) -> Result<
     }
     let result = ElemKind::Float;
     let ([scale], [offset]) = (&*scales, &*offsets) else {
-        let name = |index: usize| cx.op.input("").get(index).cloned().unwrap_or_default();
-        let names = [input, scale, zero].map(name);
+        let names = [input, scale, zero].map(|index| cx.input_name(index));
         return channels(cx, input, names, axis, (scales, offsets));
     };
     let quantization = Some((*scale, *offset));
@@ -105,7 +104,7 @@ pub(super) fn dequantized(cx: &mut Cx<'_>, at: [usize; 3], axis: i64) -> Result<
         let storage = Storage { kind: Some(kind), quantization, ..Storage::default() };
         let shape = shape_of(&tensor)?;
         let of = Type { kind, quantization, ..plain(kind, shape) };
-        let name = cx.op.input("").get(input).cloned().unwrap_or_default();
+        let name = cx.input_name(input);
         value = moved(cx, &name, (of, storage, tensor), moves)?;
     }
     let of = plain(result, cx.shape(value));
@@ -143,7 +142,8 @@ fn channels(
         return Err(format!("{} scales do not fit the axis {axis}", scales.len()).into());
     }
     let shape = shape_of(&tensor)?;
-    let name = names.first().cloned().unwrap_or_default();
+    let [name, ..] = &names;
+    let name = format!("{name}_float");
     let channels =
         Channels { tensor: tensor.clone(), kind, axis, scales, offsets, names, storage, integers };
     let inner = tensor.shape.iter().skip(axis + 1).product();
@@ -151,7 +151,7 @@ fn channels(
     let data = Blob::derived(Arc::new(numbers));
     let floats = Tensor::dense(DType::Float32, tensor.shape, data);
     let of = super::graph::checked(plain(ElemKind::Float, shape))?;
-    let mut value = cx.graph.constant(&format!("{name}_float"), of, Storage::default(), floats);
+    let mut value = cx.graph.constant(&name, of, Storage::default(), floats);
     cx.graph.channels.insert(value, channels);
     for number in moves.into_iter().rev() {
         value = again(cx.graph, number, value).ok_or("it would become too many nodes")?;
@@ -230,23 +230,26 @@ fn convolution(cx: &mut Cx<'_>) -> Outcome {
     if cx.has(8) {
         let (outer, _) = parameters(cx, 1, 2)?;
         let (each, _) = parameters(cx, 4, 5)?;
-        let scale = outer.first().copied().unwrap_or(1.0);
+        let [scale] = *outer else {
+            let wrong = format!("expected one scale of the images, found {}", outer.len());
+            return Err(Finding::from(wrong).about_input(1).into());
+        };
         let scales: Vec<f32> = each.iter().map(|each| each * scale).collect();
         let tensor = cx.tensor(8).cloned().ok_or("expected a constant bias")?;
         operands.push(match *scales {
             [scale] => {
                 let quantization = Some((scale, 0));
-                let shape = cx.info(8).and_then(super::known::extents).unwrap_or_default();
+                let shape = shape_of(&tensor)?;
                 let of = Type { quantization, ..plain(ElemKind::Int32Q, shape.clone()) };
                 let storage = Storage::default();
-                let name = cx.op.input("").get(8).cloned().unwrap_or_default();
+                let name = cx.input_name(8);
                 let value = cx.graph.constant(&name, of, storage, tensor);
                 let of = plain(ElemKind::Float, shape);
                 cx.node("Dequantize", "bias", &[value], Vec::new(), of)?
             }
             _ => {
                 let offsets = vec![0; scales.len()];
-                let name = cx.op.input("").get(8).cloned().unwrap_or_default();
+                let name = cx.input_name(8);
                 let names = [name, String::new(), String::new()];
                 channels(cx, 8, names, 0, (scales, offsets))?
             }

@@ -1,5 +1,7 @@
 //! Recurrent operators, which Glow has none of: their steps one after the other.
 
+use lodstone_schema::Finding;
+
 use super::graph::{Said, Value};
 use super::op::{Cx, Fault, Outcome, Rule, long};
 
@@ -151,10 +153,10 @@ fn check(cx: &Cx<'_>, cell: &Cell, sizes: &Sizes) -> Result<(), Fault> {
     if cx.has(4) && cx.ints(4)?.iter().any(|length| *length != sizes.steps) {
         return Err("Glow has no lengths of sequences: expected all of them whole".into());
     }
-    let weights = cx.info(1).and_then(super::known::extents).unwrap_or_default();
+    let weights = cx.info(1).and_then(super::known::extents);
     let rows = sizes.hidden.checked_mul(long(cell.gates.len()));
     let expected = rows.map(|rows| vec![sizes.directions, rows, sizes.input]);
-    if expected.as_ref() != Some(&weights) {
+    if expected.is_none() || expected != weights {
         return Err(format!("expected weights {expected:?}, found {weights:?}").into());
     }
     for name in ["activation_alpha", "activation_beta"] {
@@ -306,8 +308,10 @@ impl Steps<'_, '_> {
         bias: Option<Value>,
         name: &str,
     ) -> Result<Value, Fault> {
-        let rows = self.cx.shape(value).first().copied().unwrap_or(0);
-        let columns = self.cx.shape(weights).last().copied().unwrap_or(0);
+        let ([rows, _], [_, columns]) = (&*self.cx.shape(value), &*self.cx.shape(weights)) else {
+            return Err(Finding::internal("a gate's operands are no matrices").into());
+        };
+        let (rows, columns) = (*rows, *columns);
         let of = self.cx.shaped(value, vec![rows, columns]);
         match bias {
             Some(bias) => {

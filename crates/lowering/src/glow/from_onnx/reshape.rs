@@ -94,10 +94,10 @@ fn expand(cx: &mut Cx<'_>) -> Outcome {
     if let (Ok([number]), ElemKind::Float) = (cx.floats(0).as_deref(), cx.type_of(value).kind) {
         return one(cx.splat(*number, plain(ElemKind::Float, shape), "")?);
     }
-    if cx.was("Splat") && cx.info(0).and_then(ValueInfo::floats).is_some_and(|all| all.len() == 1) {
-        let number = cx.info(0).and_then(ValueInfo::floats).and_then(|all| all.first().copied());
+    let known = cx.info(0).and_then(ValueInfo::floats);
+    if let (Some([number]), true) = (known.as_deref(), cx.was("Splat")) {
         let of = cx.shaped(value, shape);
-        return one(cx.splat(narrow(number.unwrap_or_default()), of, "")?);
+        return one(cx.splat(narrow(*number), of, "")?);
     }
     let own = cx.shape(value);
     let lead = shape.len().checked_sub(own.len()).ok_or("expected no fewer extents")?;
@@ -210,10 +210,10 @@ const MOST_RANGED: i64 = 1 << 20;
 
 /// The numbers of a range are known, and constants.
 fn range(cx: &mut Cx<'_>) -> Outcome {
-    let name = cx.op.output("").first().cloned().unwrap_or_default();
+    let name = cx.output_name(0);
     let kind = cx.kind_out(0)?;
     if kind != ElemKind::Float {
-        let (from, step) = (integer(cx, 0)?, integer(cx, 2)?);
+        let (from, step) = (cx.integer(0)?, cx.integer(2)?);
         let shape = cx.shape_out(0)?;
         let count = counted(&shape)?;
         let mut bytes = Vec::new();
@@ -245,13 +245,6 @@ fn range(cx: &mut Cx<'_>) -> Outcome {
         number += step;
     }
     one(cx.graph.constant_of(&name, kind, shape, bytes)?)
-}
-
-fn integer(cx: &Cx<'_>, index: usize) -> Result<i64, Fault> {
-    match cx.ints(index)?.as_slice() {
-        [number] => Ok(*number),
-        other => Err(format!("expected one number, found {}", other.len()).into()),
-    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "it is compared before")]

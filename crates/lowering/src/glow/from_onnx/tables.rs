@@ -57,7 +57,7 @@ fn rowwise_lengths(cx: &mut Cx<'_>) -> Outcome {
         return Err("expected quantized integers of 8 bits without a sign as its rows".into());
     }
     let mut shape = cx.shape(data);
-    let groups = super::indexing::extent(&cx.shape(lengths), 0)?;
+    let groups = cx.extent(lengths, 0)?;
     *shape.first_mut().ok_or("expected rows")? = groups;
     let mut members = vec![("UseFP16Accumulation", Said::Int(0))];
     members.extend(lengths_members(cx)?);
@@ -82,7 +82,7 @@ fn fused_lengths(cx: &mut Cx<'_>, kind: &'static str, operands: usize) -> Outcom
         .checked_sub(end)
         .and_then(|columns| columns.checked_mul(if bits == 4 { 2 } else { 1 }));
     let columns = columns.filter(|columns| *columns >= 0).ok_or("the rows are too short")?;
-    let groups = super::indexing::extent(&cx.shape(lengths), 0)?;
+    let groups = cx.extent(lengths, 0)?;
     let mut members = vec![("UseFP16Accumulation", Said::Int(0))];
     members.extend(lengths_members(cx)?);
     let of = plain(result, vec![groups, columns]);
@@ -94,7 +94,7 @@ fn embedding_bag(cx: &mut Cx<'_>) -> Outcome {
     let inputs = inputs(cx, 4)?;
     let (data, offsets) = (cx.input(0)?, cx.input(3)?);
     let has_end = cx.flag("has_end_offset", false)?;
-    let groups = super::indexing::extent(&cx.shape(offsets), 0)?;
+    let groups = cx.extent(offsets, 0)?;
     let mut shape = cx.shape(data);
     *shape.first_mut().ok_or("expected rows")? = groups - i64::from(has_end);
     let mut members = vec![("HasEndOffset", Said::Int(has_end.into()))];
@@ -105,7 +105,7 @@ fn embedding_bag(cx: &mut Cx<'_>) -> Outcome {
 
 fn embedding(cx: &mut Cx<'_>) -> Outcome {
     let (weights, indices) = (cx.input(0)?, cx.input(1)?);
-    let width = super::indexing::extent(&cx.shape(weights), 1)?;
+    let width = cx.extent(weights, 1)?;
     let mut shape = cx.shape(indices);
     shape.push(width);
     let of = cx.shaped(weights, shape);
@@ -179,7 +179,7 @@ fn sparse_to_dense(cx: &mut Cx<'_>) -> Outcome {
     let (indices, values, like) = (cx.input(0)?, cx.input(1)?, cx.input(2)?);
     let [many] = *cx.shape(indices) else { return Err("expected a list of numbers".into()) };
     let mut shape = cx.shape(values);
-    *shape.first_mut().ok_or("expected slices")? = super::indexing::extent(&cx.shape(like), 0)?;
+    *shape.first_mut().ok_or("expected slices")? = cx.extent(like, 0)?;
     let of = Type { quantization: None, ..cx.shaped(values, shape) };
     let data: Value = cx.splat(0.0, of.clone(), "data")?;
     let places = cx.reshape_always(indices, &[many, 1], "indices2D")?;

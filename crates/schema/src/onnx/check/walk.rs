@@ -220,6 +220,7 @@ impl<'m> Walk<'m> {
     }
 
     fn leave(&mut self, findings: &mut Findings) {
+        debug_assert!(!self.frames.is_empty(), "a block is open");
         let Some(frame) = self.frames.last() else { return };
         for (number, name) in frame.block.outputs.iter().enumerate() {
             if !self.is_known_here(name) {
@@ -247,6 +248,7 @@ impl<'m> Walk<'m> {
     fn make_known(&mut self, name: &'m str, otherwise: Option<TypeName<'m>>) {
         let known_here = self.is_known_here(name);
         let depth = self.frames.len();
+        debug_assert!(!self.frames.is_empty(), "a block is open");
         let Some(frame) = self.frames.last_mut() else { return };
         let inferred = || frame.inferred.and_then(|inferred| inferred.get(name));
         let declared = frame.declared.get(name).and_then(|value| types::of_value(value));

@@ -79,6 +79,7 @@ impl Known {
     }
 
     fn learn(&mut self, block: usize, name: &str, fact: Fact) {
+        debug_assert!(block < self.blocks.len(), "blocks are those of the program");
         let Some(facts) = self.blocks.get_mut(block) else { return };
         merge(facts.entry(name.to_owned()).or_default(), fact);
     }
