@@ -3,10 +3,10 @@
 use half::{bf16, f16};
 use lodstone_model::{DType, Tensor};
 
-use crate::item::Outcome;
+use lodstone_schema::Finding;
 
 /// The first element that is infinite or no number, in words; nothing if all are finite, or have no fractions.
-pub(crate) fn not_finite(tensor: &Tensor) -> Outcome<Option<String>> {
+pub(crate) fn not_finite(tensor: &Tensor) -> Result<Option<String>, Finding> {
     let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
     let found = match tensor.dtype {
         DType::Float32 => first(bytes.as_chunks().0, |bytes| f32::from_le_bytes(bytes).into()),

@@ -6,15 +6,10 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
-mod budget;
 mod error;
 mod files;
 mod finite;
-mod fused;
-mod item;
-mod kernels;
 mod lowered;
-mod memory;
 mod native;
 mod plan;
 mod run;

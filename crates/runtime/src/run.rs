@@ -7,7 +7,6 @@ use lodstone_program::{Variable, append_backward};
 use lodstone_schema::paddle::{gradient_of, interface, set_stop_gradient};
 use lodstone_schema::{Code, Finding};
 
-use crate::budget::{Budget, Charge};
 use crate::error::{Error, Result};
 use crate::files::{Dirs, Files};
 use crate::finite::not_finite;
@@ -15,6 +14,7 @@ use crate::native::{RANDOM_STATE, Random};
 use crate::plan::{Does, Plan, Slot, Step, op_of};
 use crate::scope::Scope;
 use crate::value::Value;
+use lodstone_engine::{Budget, Charge, Context, Threads};
 
 /// A program that is ready to be run, again and again.
 #[derive(Clone, Debug)]
@@ -25,6 +25,7 @@ pub struct Prepared {
     fetch: Vec<String>,
     checks_finite: bool,
     max_steps: u64,
+    threads: Threads,
 }
 
 /// Runs programs, and keeps the last of them prepared, until a program of another [`Revision`] is run.
@@ -79,6 +80,7 @@ impl Prepared {
             fetch,
             checks_finite: false,
             max_steps: u64::MAX,
+            threads: Threads::default(),
         })
     }
 
@@ -121,6 +123,13 @@ impl Prepared {
         self
     }
 
+    /// The same on other threads than those that all programs share.
+    #[must_use]
+    pub fn with_threads(mut self, threads: Threads) -> Self {
+        self.threads = threads;
+        self
+    }
+
     fn asks(&self, fetch: &[&str]) -> bool {
         self.asked.iter().map(String::as_str).eq(fetch.iter().copied())
     }
@@ -153,6 +162,7 @@ impl Prepared {
             max_steps: self.max_steps,
             steps: 0,
             budget: scope.budget().clone(),
+            threads: self.threads.clone(),
         };
         frame.values.resize_with(plan.vars.len(), || None);
         frame.changed.resize(plan.vars.len(), false);
@@ -225,6 +235,8 @@ pub(crate) struct Frame<'p> {
     max_steps: u64,
     steps: u64,
     budget: Budget,
+    /// What kernels run on.
+    pub(crate) threads: Threads,
 }
 
 impl Frame<'_> {
@@ -277,6 +289,11 @@ impl Frame<'_> {
     /// Fails if so many more bytes are more than the tensors of the scope may take.
     pub(crate) fn reserve(&self, bytes: u64) -> std::result::Result<(), Finding> {
         self.budget.check(bytes)
+    }
+
+    /// What the engine may use for this run.
+    pub(crate) fn context(&self) -> Context<'_> {
+        Context::new(&self.budget, &self.threads)
     }
 
     /// Counts so many bytes until that is gone.

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use lodstone_model::{Model, Tensor};
 use lodstone_store::Result;
 
-use crate::budget::Budget;
-use crate::memory;
 use crate::value::Value;
+use lodstone_engine::Budget;
 
 /// Values of variables by name: parameters, statistics, counters. Programs that are run in one scope share them.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +21,7 @@ impl Scope {
     /// limits of its control groups, and its own (`ulimit -v`, `ulimit -d`). What was put in by hand does not count.
     #[must_use]
     pub fn with_memory(mut self, bytes: u64) -> Self {
-        self.budget = Budget::new(bytes.min(memory::available()));
+        self.budget = Budget::new(bytes);
         self
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use lodstone_model::{Kind, Tensor};
 use lodstone_schema::Finding;
 
-use crate::budget::Charge;
 use crate::plan::Slot;
+use lodstone_engine::Charge;
 
 /// The value of a variable.
 #[derive(Clone, Debug)]

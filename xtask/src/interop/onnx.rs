@@ -101,15 +101,15 @@ impl Work {
     }
 }
 
-/// Kernels compute what all the node tests of the onnx package say.
+/// Plans compute what all the node tests of the onnx package say.
 pub(super) fn kernels_compute(python: &Path) -> Result<(), Outcome> {
     let directory = target().join("interop/onnx_nodes");
     let _ = fs::remove_dir_all(&directory);
-    let script = root().join("crates/runtime/tests/golden/onnx_nodes/make_onnx_nodes.py");
+    let script = root().join("crates/engine/tests/golden/onnx_nodes/make_onnx_nodes.py");
     run(Command::new(python).arg("-B").arg(script).arg(&directory))?;
     let mut tests = Command::new(env!("CARGO"));
     // As they were built with all others.
-    tests.args(["test", "--quiet", "--workspace", "--lib", "all_node_tests"]);
+    tests.args(["test", "--quiet", "--workspace", "--test", "nodes", "all_node_tests"]);
     run(tests.env("LODSTONE_ONNX_NODE_TESTS", &directory).current_dir(root()))
 }
 

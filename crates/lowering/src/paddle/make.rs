@@ -116,8 +116,12 @@ fn fill_batch(op: &mut Operator<'_>) -> Outcome {
     let to = to.ok_or("expected an extent of the result as `output_dim_idx`")?;
     let (front, back) = shape.split_at(to);
     let front = op.longs(front);
-    let batch = match op.sequences("Input").filter(|_| from == 0) {
-        Some(count) => op.longs(&[i64::try_from(count).unwrap_or(i64::MAX)]),
+    // As many as there are sequences: one less than offsets.
+    let batch = match op.offsets("Input").filter(|_| from == 0) {
+        Some(offsets) => {
+            let (count, one) = (op.extent(&offsets, 0)?, op.longs(&[1]));
+            op.call("Sub", &[&count, &one], [])?
+        }
         None => op.extent(&x, from)?,
     };
     let back = op.longs(back.get(1..).unwrap_or_default());

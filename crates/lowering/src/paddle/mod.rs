@@ -30,10 +30,10 @@ mod vision;
 pub use lod::lod_source;
 pub use native::native_outputs;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use lodstone_model::{Dim, Op, Parameter};
+use lodstone_model::{Block, Dialect, Dim, Op, Program, Topology};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
 
@@ -90,25 +90,30 @@ pub trait Given {
     /// The integers in a variable, if they are known. What is said then holds for these alone.
     fn contents(&self, variable: &str) -> Option<Vec<i64>>;
 
-    /// How many sequences a variable has, by its innermost LoD, if it has one. What is said then holds for so many.
-    fn sequences(&self, _variable: &str) -> Option<u64> {
-        None
+    /// The number of offsets in each LoD level of a variable, outermost first; empty if it has no LoD, or none is
+    /// known.
+    fn offsets(&self, _variable: &str) -> Vec<u64> {
+        Vec::new()
     }
 }
 
 /// An operator in ONNX's.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Lowered {
-    /// Operators, in the order in which they run. They read variables by their names.
-    pub ops: Vec<Op>,
-    /// Constants that they read.
-    pub constants: Vec<Parameter>,
+    /// A program of one block. Its inputs are the variables and the [LoD levels](lod_input) that it reads, its outputs
+    /// the values that [`outputs`](Self::outputs) name, each once.
+    pub program: Program,
     /// What the operator writes.
     pub outputs: Vec<Output>,
-    /// How many bytes all results of the operators take, of those whose extents are known.
+    /// How many bytes all results of the program's operators take, of those whose dims are known.
     pub bytes: u64,
-    /// Operators of which a result has extents that come of what is computed, by number.
+    /// Operators of the program of which a result has dims that come of what is computed, by number.
     pub unsized_ops: Vec<usize>,
+}
+
+/// The name of the input that has the offsets of a LoD level of a variable.
+pub fn lod_input(variable: &str, level: usize) -> String {
+    format!("{variable}.lod{level}")
 }
 
 /// A variable that an operator writes.
@@ -138,12 +143,35 @@ pub fn lower_op(op: &Op, release: i64, given: &dyn Given) -> Result<Lowered, Fin
     rule(&mut operator)?;
     let outputs = operator.outputs;
     outputs.iter().try_for_each(check_size)?;
-    Ok(Lowered {
+    let (bytes, unsized_ops) = (graph.bytes, std::mem::take(&mut graph.unsized_ops));
+    Ok(Lowered { program: program(graph, &outputs), outputs, bytes, unsized_ops })
+}
+
+/// What was emitted as a program: what it reads and does not make comes from outside.
+fn program(graph: Graph, outputs: &[Output]) -> Program {
+    let made = graph.constants.iter().map(|constant| constant.name.as_str());
+    let made: HashSet<&str> = made.chain(graph.ops.iter().flat_map(Op::writes)).collect();
+    let results = outputs.iter().map(|output| output.value.as_str());
+    let (mut inputs, mut seen) = (Vec::new(), HashSet::new());
+    for name in graph.ops.iter().flat_map(Op::reads).chain(results.clone()) {
+        if !made.contains(name) && seen.insert(name) {
+            inputs.push(name.to_owned());
+        }
+    }
+    seen.clear();
+    let results = results.filter(|name| seen.insert(name)).map(str::to_owned).collect();
+    let block = Block {
+        parent: -1,
+        inputs,
+        outputs: results,
         ops: graph.ops,
-        constants: graph.constants,
-        outputs,
-        bytes: graph.bytes,
-        unsized_ops: graph.unsized_ops,
+        initializers: graph.constants,
+        ..Block::default()
+    };
+    Program::from(Topology {
+        operator_versions: vec![(String::new(), OPSET)],
+        blocks: vec![block],
+        ..Topology::new(Dialect::Onnx)
     })
 }
 

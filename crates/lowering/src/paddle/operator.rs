@@ -2,11 +2,12 @@
 
 use std::ops::{Deref, DerefMut};
 
-use lodstone_model::{AttributeValue, DType, Op};
+use lodstone_model::{AttributeValue, DType, Dim, Op};
+use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{EMPTY, attribute, codes};
 use lodstone_schema::{Finding, Operand};
 
-use super::{Given, Output};
+use super::{Given, Output, lod_input};
 use crate::onnx::{Graph, Value};
 
 /// What comes of a rule.
@@ -111,9 +112,14 @@ impl<'a> Operator<'a> {
         known.ok_or_else(|| unknown(slot))
     }
 
-    /// How many sequences the variable of an input slot has, if it has LoD.
-    pub(super) fn sequences(&self, slot: &str) -> Option<u64> {
-        self.given.sequences(self.op.input(slot).first()?)
+    /// The offsets of the innermost LoD level of the variable of an input slot, if it has LoD.
+    pub(super) fn offsets(&self, slot: &str) -> Option<Value> {
+        let variable = self.op.input(slot).first()?;
+        let levels = self.given.offsets(variable);
+        let level = levels.len().checked_sub(1)?;
+        let dims = vec![Dim::Known(*levels.last()?)];
+        let info = ValueInfo::tensor(DType::Int64, Some(dims));
+        Some(Value::new(&lod_input(variable, level), info))
     }
 
     /// The integer that each variable of an input slot has.

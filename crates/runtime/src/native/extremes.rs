@@ -5,13 +5,12 @@
 //! to one element, its library goes through as many elements at once as 256 bits hold, and leaves those that are no
 //! numbers out; the rest at the end goes one by one. ONNX's operators do all others.
 
-use burn_flex::Flex;
+use lodstone_engine::Dense;
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::paddle::attribute;
 use lodstone_store::Blob;
 
 use super::{Outcome, TryRun, input, output};
-use crate::item::Item;
 use crate::plan::Step;
 use crate::run::Frame;
 
@@ -48,7 +47,7 @@ fn odd(frame: &Frame<'_>, tensor: &Tensor) -> Outcome<Option<Vec<f64>>> {
     }
     let elements = tensor.shape.iter().product::<u64>();
     frame.reserve(elements.saturating_mul(16))?;
-    Ok(Some(Item::<Flex>::enter(tensor)?.to_doubles()?))
+    Ok(Some(Dense::of(tensor)?.to_f64()?))
 }
 
 fn reduce(frame: &mut Frame<'_>, step: &Step, op: &Op, greatest: bool) -> Outcome<bool> {

@@ -2,15 +2,12 @@
 //!
 //! PaddlePaddle cuts off the bits that do not fit, on processors; ONNX rounds to the nearest number.
 
-use burn_backend::DType as BurnType;
-use burn_flex::Flex;
+use lodstone_engine::{Dense, Threads};
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::paddle::codes;
 use lodstone_store::Blob;
 
 use super::{Outcome, Run, input, output};
-use crate::item::Item;
-use crate::kernels::converted;
 use crate::plan::Step;
 use crate::run::Frame;
 
@@ -37,21 +34,21 @@ fn cast(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let elements = tensor.shape.iter().product::<u64>();
     // On their way they are of single precision.
     frame.reserve(elements.saturating_mul(6))?;
-    let bytes: Vec<u8> = singles(tensor)?.flat_map(|bits| cut(bits).to_le_bytes()).collect();
+    let bytes: Vec<u8> =
+        singles(tensor, &frame.threads)?.flat_map(|bits| cut(bits).to_le_bytes()).collect();
     let mut made = Tensor::dense(dtype, tensor.shape.clone(), Blob::memory(bytes));
     made.lod = tensor.lod.clone();
     Ok(frame.make(output(step, "Out")?, made)?)
 }
 
 /// The bits of elements as numbers of single precision.
-fn singles(tensor: &Tensor) -> Outcome<std::vec::IntoIter<u32>> {
+fn singles(tensor: &Tensor, threads: &Threads) -> Outcome<std::vec::IntoIter<u32>> {
     let bits: Vec<u32> = if tensor.dtype == DType::Float16 {
         let bytes = tensor.data.bytes()?;
         bytes.as_chunks().0.iter().map(|half| widened(u16::from_le_bytes(*half))).collect()
     } else {
-        let data = converted(Item::<Flex>::enter(tensor)?, BurnType::F32)?.into_data()?;
-        let singles = data.as_slice::<f32>().map_err(|error| format!("{error:?}"))?;
-        singles.iter().map(|single| single.to_bits()).collect()
+        let bytes = Dense::of(tensor)?.cast(DType::Float32, threads)?.bytes()?;
+        bytes.as_chunks().0.iter().map(|single| u32::from_le_bytes(*single)).collect()
     };
     Ok(bits.into_iter())
 }

@@ -4,14 +4,13 @@
 //! same number of draws before give the same bits, on any machine and with any number of threads. Its state is a
 //! variable of the scope. PaddlePaddle's own numbers are others.
 
+use lodstone_engine::{Dense, Threads, Value, evaluate};
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_schema::paddle::codes;
 use lodstone_store::Blob;
 
 use super::{Outcome, Run, input, output};
-use crate::item::{Item, burn_type};
-use crate::kernels::converted;
 use crate::plan::Step;
 use crate::run::Frame;
 use crate::scope::Scope;
@@ -208,7 +207,7 @@ fn with_seed<T>(frame: &mut Frame<'_>, op: &Op, draw: impl FnOnce(&mut Random) -
 }
 
 /// A tensor of numbers, rounded to its type.
-fn tensor(values: &[f64], shape: Vec<u64>, dtype: DType) -> Outcome<Tensor> {
+fn tensor(values: &[f64], shape: Vec<u64>, dtype: DType, threads: &Threads) -> Outcome<Tensor> {
     let bytes: Vec<u8> = match dtype {
         #[expect(
             clippy::cast_possible_truncation,
@@ -222,8 +221,7 @@ fn tensor(values: &[f64], shape: Vec<u64>, dtype: DType) -> Outcome<Tensor> {
     if dtype == drawn {
         return Ok(made);
     }
-    let item = Item::<burn_flex::Flex>::enter(&made)?;
-    Ok(converted(item, burn_type(dtype)?)?.leave()?)
+    Ok(Dense::of(&made)?.cast(dtype, threads)?.tensor()?)
 }
 
 /// Fails if there is no room for so many numbers, as they are drawn and as they are kept.
@@ -245,7 +243,7 @@ fn fill(frame: &mut Frame<'_>, step: &Step, op: &Op, draw: fn(&Op) -> Draw) -> O
         values.truncate(count);
         values
     });
-    let made = tensor(&values, shape, codes::dtype(code))?;
+    let made = tensor(&values, shape, codes::dtype(code), &frame.threads)?;
     Ok(frame.make(output(step, "Out")?, made)?)
 }
 
@@ -265,8 +263,7 @@ fn randint(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     });
     let code = i32::try_from(long(op, "dtype", 3)).unwrap_or(-1);
     let made = Tensor::dense(DType::Int64, shape, Blob::memory(values));
-    let item = Item::<burn_flex::Flex>::enter(&made)?;
-    let made = converted(item, burn_type(codes::dtype(code))?)?.leave()?;
+    let made = Dense::of(&made)?.cast(codes::dtype(code), &frame.threads)?.tensor()?;
     Ok(frame.make(output(step, "Out")?, made)?)
 }
 
@@ -293,8 +290,8 @@ fn dropout(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     });
     let factor = if upscale && probability < 1.0 { 1.0 / (1.0 - probability) } else { 1.0 };
     let kept: Vec<f64> = mask.iter().map(|one| f64::from(*one) * factor).collect();
-    let kept = tensor(&kept, x.shape.clone(), x.dtype)?;
-    let mut out = product(&x, &kept)?;
+    let kept = tensor(&kept, x.shape.clone(), x.dtype, &frame.threads)?;
+    let mut out = product(&x, &kept, &frame.threads)?;
     out.lod = x.lod.clone();
     if let Ok(slot) = output(step, "Mask") {
         let mask = Tensor::dense(DType::Uint8, x.shape, Blob::memory(mask));
@@ -303,11 +300,13 @@ fn dropout(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     Ok(frame.make(output(step, "Out")?, out)?)
 }
 
-fn product(a: &Tensor, b: &Tensor) -> Outcome<Tensor> {
-    use burn_backend::ops::FloatTensorOps;
-    use burn_flex::Flex;
-    let (a, b) = (Item::<Flex>::enter(a)?.float()?, Item::<Flex>::enter(b)?.float()?);
-    Ok(Item::<Flex>::Float(Flex::float_mul(a, b)).leave()?)
+fn product(a: &Tensor, b: &Tensor, threads: &Threads) -> Outcome<Tensor> {
+    let product = Op { kind: "Mul".to_owned(), ..Op::default() };
+    let factors = [Some(Value::of(a)?), Some(Value::of(b)?)];
+    match evaluate(&product, &factors, threads)?.as_slice() {
+        [made] => Ok(made.tensor()?),
+        _ => Err(Finding::internal("a product is not one value").into()),
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,447 @@
+//! Operators that compute element by element, several in one pass: piece by piece, each piece through all of them
+//! while it is near the processor, pieces on all processors.
+//!
+//! They give what the kernels give, but for `Erf` and `Gelu`, which are as close to the curve here and are computed
+//! several elements at once. What is no tensor of single precision, or is laid over others with more than one
+//! element, takes the kernels' way.
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use burn_backend::{Shape, TensorData};
+use burn_flex::FlexTensor;
+use lodstone_model::{AttributeValue, Op};
+use lodstone_schema::onnx::dtype;
+use pulp::Arch;
+use rayon::prelude::*;
+
+use crate::item::{Item, Outcome};
+use crate::plan::Registers;
+use crate::threads::Threads;
+use crate::value::Value;
+
+/// Elements of a piece.
+const PIECE: usize = 1024;
+
+/// Most elements that one processor goes through alone.
+const ALONE: usize = 64 * PIECE;
+
+/// What an operator makes of pieces of its inputs. A truth is 1 or 0.
+type Apply = fn(&[&[f32]], &mut [f32]);
+
+/// What elements are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lane {
+    Number,
+    Truth,
+}
+
+/// What an operator computes of each element: what it takes, and what it gives.
+struct Rule {
+    takes: &'static [Lane],
+    gives: Lane,
+    apply: Apply,
+}
+
+/// An operator of a chain.
+#[derive(Debug)]
+struct Link {
+    apply: Apply,
+    /// Numbers of values: those that are read come first, then what each operator gives.
+    inputs: Vec<usize>,
+}
+
+/// An operator, its input registers and its output registers.
+pub(crate) type Links<'o> = (&'o Op, &'o [Option<usize>], Vec<usize>);
+
+/// The elements of each value that is made.
+type Elements = Vec<Vec<f32>>;
+
+/// Operators in one pass.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    links: Vec<Link>,
+    /// Registers that are read, and what their elements are.
+    reads: Vec<(usize, Lane)>,
+    /// Values that others read, and the registers that they become.
+    makes: Vec<(usize, usize, Lane)>,
+}
+
+/// A value that a chain reads.
+enum Read<'r> {
+    Numbers(&'r [f32]),
+    Truths(&'r [u8]),
+    /// One number for all elements.
+    All(f32),
+}
+
+impl Chain {
+    /// The chain of operators, of which each has its inputs and its output in registers; `is_read_later` says whether
+    /// anybody else reads one. Nothing if one of them is none for a chain.
+    pub(crate) fn of(ops: &[Links<'_>], is_read_later: impl Fn(usize) -> bool) -> Option<Self> {
+        let made = |register: usize| {
+            ops.iter().position(|(_, _, outputs)| outputs.first() == Some(&register))
+        };
+        let rules: Vec<Rule> = ops.iter().map(|(op, _, _)| rule(op)).collect::<Option<_>>()?;
+        let mut reads: Vec<(usize, Lane)> = Vec::new();
+        for ((_, inputs, _), rule) in ops.iter().zip(&rules) {
+            for (register, lane) in inputs.iter().zip(rule.takes) {
+                let register = (*register)?;
+                let gives = made(register).and_then(|at| Some(rules.get(at)?.gives));
+                match gives
+                    .or_else(|| reads.iter().find(|(read, _)| *read == register).map(|it| it.1))
+                {
+                    Some(given) if given == *lane => {}
+                    Some(_) => return None,
+                    None => reads.push((register, *lane)),
+                }
+            }
+            if inputs.len() != rule.takes.len() {
+                return None;
+            }
+        }
+        let value = |register: usize| {
+            let read = reads.iter().position(|(read, _)| *read == register);
+            read.or_else(|| made(register).map(|at| at + reads.len()))
+        };
+        let (mut links, mut makes) = (Vec::new(), Vec::new());
+        for ((_, inputs, outputs), rule) in ops.iter().zip(&rules) {
+            let [output] = &outputs[..] else { return None };
+            let inputs =
+                inputs.iter().map(|register| value((*register)?)).collect::<Option<_>>()?;
+            if is_read_later(*output) {
+                makes.push((reads.len() + links.len(), *output, rule.gives));
+            }
+            links.push(Link { apply: rule.apply, inputs });
+        }
+        // Each operator reads what is there before it, so that a pass finds all values that it names.
+        let is_later =
+            |(at, link): (usize, &Link)| link.inputs.iter().any(|input| *input >= reads.len() + at);
+        if links.iter().enumerate().any(is_later) {
+            return None;
+        }
+        Some(Self { links, reads, makes })
+    }
+
+    /// What operators make of the registers, and where it belongs; nothing if the kernels have to do it.
+    pub(crate) fn run(
+        &self,
+        registers: &Registers,
+        threads: &Threads,
+    ) -> Outcome<Option<Vec<(usize, Value)>>> {
+        let view = |(register, lane): &(usize, Lane)| {
+            let value = registers.get(*register)?.as_ref()?;
+            Some((Item::of(value.dense().ok()?).ok()?, *lane))
+        };
+        let views: Option<Vec<(Item, Lane)>> = self.reads.iter().map(view).collect();
+        let Some((shape, made)) = views.and_then(|views| self.made(&views, threads)) else {
+            return Ok(None);
+        };
+        let whole = |(values, (_, register, lane)): (Vec<f32>, &(usize, usize, Lane))| {
+            let shape = Shape::from(shape.clone());
+            let data = match lane {
+                Lane::Number => TensorData::new(values, shape),
+                Lane::Truth => {
+                    TensorData::new(values.iter().map(|it| *it != 0.0).collect::<Vec<_>>(), shape)
+                }
+            };
+            Ok((*register, Item::from_data(data).dense()?.into()))
+        };
+        made?.into_iter().zip(&self.makes).map(whole).collect::<Outcome<_>>().map(Some)
+    }
+
+    /// The dims and elements of what is made; nothing if the kernels have to do it.
+    fn made(
+        &self,
+        views: &[(Item, Lane)],
+        threads: &Threads,
+    ) -> Option<(Vec<usize>, Outcome<Elements>)> {
+        let mut shape: Option<Vec<usize>> = None;
+        let mut singles = 0;
+        for (item, _) in views {
+            let found = item.shape();
+            match (&shape, found.iter().product::<usize>()) {
+                (_, 1) => singles = singles.max(found.len()),
+                (Some(known), _) if *known != found => return None,
+                _ => shape = Some(found),
+            }
+        }
+        // What has one element alone is not worth it, and may have fewer extents than what it makes.
+        let shape = shape.filter(|shape| shape.len() >= singles)?;
+        let read = |(item, lane)| Read::of(item, lane);
+        let reads: Vec<Read<'_>> =
+            views.iter().map(|(item, lane)| (item, *lane)).map(read).collect::<Option<_>>()?;
+        let count = shape.iter().product();
+        if !reads.iter().all(|read| read.has(count)) || !self.makes_whole(&reads) {
+            return None;
+        }
+        let made = match count <= ALONE {
+            true => Ok(self.pass(&reads, count)),
+            false => threads.run(|| self.pass(&reads, count)),
+        };
+        Some((shape, made))
+    }
+
+    /// Whether all that is made has as many elements as what is read.
+    fn makes_whole(&self, reads: &[Read<'_>]) -> bool {
+        let mut whole: Vec<bool> = reads.iter().map(|read| !matches!(read, Read::All(_))).collect();
+        for link in &self.links {
+            whole.push(link.inputs.iter().any(|input| whole.get(*input) == Some(&true)));
+        }
+        self.makes.iter().all(|(value, _, _)| whole.get(*value) == Some(&true))
+    }
+
+    /// All elements of what is made.
+    fn pass(&self, reads: &[Read<'_>], count: usize) -> Vec<Vec<f32>> {
+        let mut made: Vec<Vec<f32>> = self.makes.iter().map(|_| vec![0.0; count]).collect();
+        let mut pieces: Vec<Vec<&mut [f32]>> = Vec::new();
+        pieces.resize_with(count.div_ceil(PIECE), Vec::new);
+        for values in &mut made {
+            for (piece, part) in pieces.iter_mut().zip(values.chunks_mut(PIECE)) {
+                piece.push(part);
+            }
+        }
+        let empty = || vec![Vec::new(); reads.len() + self.links.len()];
+        let numbered = |values: &mut Vec<Vec<f32>>, (at, outs): (usize, Vec<&mut [f32]>)| {
+            let begin = at * PIECE;
+            self.piece(reads, begin..count.min(begin + PIECE), values, outs);
+        };
+        if count <= ALONE {
+            let mut values = empty();
+            pieces.into_iter().enumerate().for_each(|piece| numbered(&mut values, piece));
+        } else {
+            let least = ALONE / PIECE / 2;
+            let pieces = pieces.into_par_iter().enumerate().with_min_len(least);
+            pieces.for_each_init(empty, numbered);
+        }
+        made
+    }
+
+    /// Takes one piece through all operators. `values` is room for them.
+    fn piece(
+        &self,
+        reads: &[Read<'_>],
+        place: Range<usize>,
+        values: &mut [Vec<f32>],
+        outs: Vec<&mut [f32]>,
+    ) {
+        for (read, room) in reads.iter().zip(values.iter_mut()) {
+            read.fill(&place, room);
+        }
+        for (link, at) in self.links.iter().zip(reads.len()..) {
+            let mut out = values.get_mut(at).map(std::mem::take).unwrap_or_default();
+            out.resize(place.len(), 0.0);
+            let input = |number: &usize| match reads.get(*number) {
+                Some(Read::Numbers(numbers)) => numbers.get(place.clone()).unwrap_or_default(),
+                _ => values.get(*number).map_or(&[][..], Vec::as_slice),
+            };
+            let inputs: [&[f32]; 3] =
+                [0, 1, 2].map(|at| link.inputs.get(at).map_or(&[][..], input));
+            debug_assert!(
+                inputs.iter().take(link.inputs.len()).all(|input| input.len() == place.len()),
+                "a piece has another length than those it is computed of"
+            );
+            (link.apply)(inputs.get(..link.inputs.len()).unwrap_or_default(), &mut out);
+            if let Some(room) = values.get_mut(at) {
+                *room = out;
+            }
+        }
+        for ((value, _, _), out) in self.makes.iter().zip(outs) {
+            debug_assert!(*value < values.len(), "a value that is made is not there");
+            if let Some(made) = values.get(*value) {
+                out.copy_from_slice(made);
+            }
+        }
+    }
+}
+
+impl<'r> Read<'r> {
+    fn of(item: &'r Item, lane: Lane) -> Option<Self> {
+        match (item, lane) {
+            (Item::Float(tensor), Lane::Number) => {
+                let numbers = tensor.as_slice::<f32>()?;
+                Some(match numbers {
+                    [one] => Self::All(*one),
+                    _ => Self::Numbers(numbers),
+                })
+            }
+            (Item::Bool(tensor), Lane::Truth) => {
+                let truths = bytes(tensor)?;
+                Some(match truths {
+                    [one] => Self::All(f32::from(*one)),
+                    _ => Self::Truths(truths),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it has so many elements, or one for all.
+    fn has(&self, count: usize) -> bool {
+        match self {
+            Self::Numbers(numbers) => numbers.len() == count,
+            Self::Truths(truths) => truths.len() == count,
+            Self::All(_) => true,
+        }
+    }
+
+    /// Puts a piece into a room, unless it can be read where it is.
+    fn fill(&self, place: &Range<usize>, room: &mut Vec<f32>) {
+        match self {
+            Self::Numbers(_) => {}
+            Self::Truths(truths) => {
+                room.clear();
+                let truths = truths.get(place.clone()).unwrap_or_default();
+                room.extend(truths.iter().map(|truth| f32::from(*truth)));
+            }
+            Self::All(value) => {
+                room.clear();
+                room.resize(place.len(), *value);
+            }
+        }
+    }
+}
+
+/// The bytes of truths that lie one behind the other.
+fn bytes(tensor: &FlexTensor) -> Option<&[u8]> {
+    let (begin, end) = tensor.layout().contiguous_offsets()?;
+    tensor.bytes().get(begin..end)
+}
+
+/// Whether an operator may be in a chain.
+pub(crate) fn is_link(op: &Op) -> bool {
+    rule(op).is_some()
+}
+
+/// Whether an operator alone is worth a chain: where the kernel goes element by element.
+pub(crate) fn is_slow(op: &Op) -> bool {
+    matches!(op.kind.as_str(), "Erf" | "Gelu" | "Where")
+}
+
+fn rule(op: &Op) -> Option<Rule> {
+    use Lane::{Number, Truth};
+    const ONE: &[Lane] = &[Number];
+    const TWO: &[Lane] = &[Number, Number];
+    let of = |takes, gives, apply| Some(Rule { takes, gives, apply });
+    macro_rules! one {
+        ($of:expr) => {
+            of(ONE, Number, |inputs, out| each(inputs, out, $of))
+        };
+    }
+    macro_rules! two {
+        ($of:expr) => {
+            of(TWO, Number, |inputs, out| both(inputs, out, $of))
+        };
+    }
+    macro_rules! compare {
+        ($of:expr) => {
+            of(TWO, Truth, |inputs, out| both(inputs, out, |a, b| truth($of(&a, &b))))
+        };
+    }
+    if !matches!(op.domain.as_str(), "" | "ai.onnx") {
+        return None;
+    }
+    match op.kind.as_str() {
+        "Abs" => one!(f32::abs),
+        "Add" => two!(|a, b| a + b),
+        "And" => of(&[Truth, Truth], Truth, |inputs, out| both(inputs, out, |a, b| a * b)),
+        "Cast" => {
+            let to = match op.attribute("to") {
+                Some(AttributeValue::Long(code)) => i32::try_from(*code).ok()?,
+                _ => return None,
+            };
+            let is_single = dtype::from_code(to) == Some(lodstone_model::DType::Float32);
+            if is_single {
+                of(&[Truth], Number, |inputs, out| each(inputs, out, |a| a))
+            } else {
+                None
+            }
+        }
+        "Div" => two!(|a, b| a / b),
+        "Equal" => compare!(f32::eq),
+        "Erf" => one!(erf),
+        "Exp" => one!(f32::exp),
+        "Gelu" if !is_text(op, "approximate", "tanh") => {
+            one!(|a| 0.5 * a * (erf(a * std::f32::consts::FRAC_1_SQRT_2) + 1.0))
+        }
+        "Greater" => compare!(f32::gt),
+        "GreaterOrEqual" => compare!(f32::ge),
+        "Less" => compare!(f32::lt),
+        "LessOrEqual" => compare!(f32::le),
+        "Log" => one!(f32::ln),
+        "Mul" => two!(|a, b| a * b),
+        "Neg" => one!(|a: f32| -a),
+        "Not" => of(&[Truth], Truth, |inputs, out| each(inputs, out, |a| 1.0 - a)),
+        "Or" => of(&[Truth, Truth], Truth, |inputs, out| both(inputs, out, f32::max)),
+        "Sqrt" => one!(f32::sqrt),
+        "Sub" => two!(|a, b| a - b),
+        "Tanh" => one!(f32::tanh),
+        "Where" => of(&[Truth, Number, Number], Number, choose),
+        _ => None,
+    }
+}
+
+fn is_text(op: &Op, name: &str, text: &str) -> bool {
+    matches!(op.attribute(name), Some(AttributeValue::String(found)) if found.to_string() == text)
+}
+
+/// Lets a loop take as many elements at once as the processor can. That changes no result: each element is computed
+/// as it stands here.
+fn wide(work: impl FnOnce()) {
+    Arch::new().dispatch(work);
+}
+
+fn truth(is: bool) -> f32 {
+    f32::from(u8::from(is))
+}
+
+#[inline(always)]
+fn each(inputs: &[&[f32]], out: &mut [f32], of: impl Fn(f32) -> f32) {
+    debug_assert_eq!(inputs.len(), 1, "the inputs of an operator of one");
+    if let [a] = inputs {
+        wide(|| out.iter_mut().zip(*a).for_each(|(out, a)| *out = of(*a)));
+    }
+}
+
+#[inline(always)]
+fn both(inputs: &[&[f32]], out: &mut [f32], of: impl Fn(f32, f32) -> f32) {
+    debug_assert_eq!(inputs.len(), 2, "the inputs of an operator of two");
+    if let [a, b] = inputs {
+        wide(|| out.iter_mut().zip(*a).zip(*b).for_each(|((out, a), b)| *out = of(*a, *b)));
+    }
+}
+
+fn choose(inputs: &[&[f32]], out: &mut [f32]) {
+    debug_assert_eq!(inputs.len(), 3, "the inputs of a choice");
+    if let [which, yes, no] = inputs {
+        let all = out.iter_mut().zip(*which).zip(*yes).zip(*no);
+        let one = |(((out, which), yes), no): (((&mut f32, &f32), &f32), &f32)| {
+            *out = if *which != 0.0 { *yes } else { *no };
+        };
+        wide(|| all.for_each(one));
+    }
+}
+
+/// The error function: a fraction of polynomials of the square, of least relative error up to 4 (2e-9; 4e-7 with what
+/// single precision rounds).
+#[inline(always)]
+fn erf(x: f32) -> f32 {
+    const ABOVE: [f32; 7] = [
+        -1.320_196_2e-8,
+        4.684_689e-6,
+        3.796_077_9e-4,
+        3.849_706_4e-3,
+        5.431_718e-2,
+        1.852_057_6e-1,
+        std::f32::consts::FRAC_2_SQRT_PI,
+    ];
+    const BELOW: [f32; 6] =
+        [6.310_975e-5, 1.307_587_7e-3, 1.546_227_6e-2, 1.139_594e-1, 4.974_677_6e-1, 1.0];
+    let square = x * x;
+    let above = ABOVE.iter().fold(0.0, |sum, factor| sum * square + factor);
+    let below = BELOW.iter().fold(0.0, |sum, factor| sum * square + factor);
+    // From there on, single precision has nothing nearer than 1.
+    if square > 3.92 * 3.92 { 1.0_f32.copysign(x) } else { (x * above / below).clamp(-1.0, 1.0) }
+}

@@ -1,0 +1,158 @@
+//! Chains give what the kernels give, however many elements there are.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "tests fail by panicking"
+)]
+
+use lodstone_model::{Attribute, AttributeValue, DType, Op, Operand};
+
+use super::*;
+use crate::dense::Dense;
+use crate::plan::evaluate;
+
+/// Operators over registers: kind, inputs, output.
+type Steps = &'static [(&'static str, &'static [usize], usize)];
+
+/// More than one processor goes through, and not whole pieces.
+const MANY: usize = 3 * ALONE + 17;
+
+fn op(kind: &str) -> Op {
+    let attribute = |name: &str, value| Attribute { name: name.to_owned(), value };
+    let attributes = match kind {
+        "Cast" => vec![attribute("to", AttributeValue::Long(1))],
+        _ => Vec::new(),
+    };
+    let outputs = vec![Operand { slot: String::new(), args: vec!["y".to_owned()] }];
+    Op { kind: kind.to_owned(), attributes, outputs, ..Op::default() }
+}
+
+/// `count` numbers of all signs, with ties, zeros and what is no number.
+fn numbers(count: usize, seed: u32) -> Item {
+    let value = |place: u32| match place.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 7 {
+        mixed if mixed % 97 == 0 => 0.0,
+        mixed if mixed % 1009 == 0 => f32::NAN,
+        mixed if mixed % 1013 == 0 => f32::INFINITY,
+        mixed => (mixed % 4001) as f32 / 400.0 - 5.0,
+    };
+    let values: Vec<f32> = (0..u32::try_from(count).unwrap()).map(value).collect();
+    Item::from_data(TensorData::new(values, [count]))
+}
+
+fn values(items: impl IntoIterator<Item = Item>) -> Registers {
+    items.into_iter().map(|item| Some(item.dense().unwrap().into())).collect()
+}
+
+fn elements(dense: &Dense) -> Vec<f64> {
+    dense.cast(DType::Float64, &Threads::default()).unwrap().to_f64().unwrap()
+}
+
+/// Compares a chain with its operators one by one; `read` are registers that are read afterwards.
+fn check(first: Vec<Item>, steps: Steps, read: &[usize], tolerance: f64) {
+    let ops: Vec<(Op, Vec<Option<usize>>, [usize; 1])> = steps
+        .iter()
+        .map(|(kind, inputs, output)| {
+            (op(kind), inputs.iter().map(|input| Some(*input)).collect(), [*output])
+        })
+        .collect();
+    let mut registers = values(first);
+    registers.resize(20, None);
+    let links = ops.iter().map(|(op, inputs, outputs)| (op, &inputs[..], outputs.to_vec()));
+    let links: Vec<Links<'_>> = links.collect();
+    let chain = Chain::of(&links, |register| read.contains(&register)).expect("a chain");
+    let made = chain.run(&registers, &Threads::default()).unwrap().expect("made");
+    for (op, inputs, [output]) in &ops {
+        let inputs: Vec<Option<Value>> =
+            inputs.iter().map(|input| registers[input.unwrap()].clone()).collect();
+        registers[*output] = evaluate(op, &inputs, &Threads::default()).unwrap().pop();
+    }
+    let numbers: Vec<usize> = made.iter().map(|(register, _)| *register).collect();
+    assert_eq!(numbers, read);
+    for (register, found) in made {
+        let wanted = registers[register].as_ref().unwrap();
+        let (found, wanted) = (found.dense().unwrap(), wanted.dense().unwrap());
+        assert_eq!((found.dims(), found.dtype()), (wanted.dims(), wanted.dtype()));
+        for (found, wanted) in elements(found).into_iter().zip(elements(wanted)) {
+            let near = found == wanted
+                || found.is_nan() && wanted.is_nan()
+                || (found - wanted).abs() <= tolerance * wanted.abs();
+            assert!(near, "{found}, and {wanted} one by one");
+        }
+    }
+}
+
+#[test]
+fn chains_give_what_operators_give_one_by_one() {
+    const ARITHMETIC: Steps = &[
+        ("Add", &[0, 1], 4),
+        ("Mul", &[4, 2], 5),
+        ("Exp", &[5], 6),
+        ("Sub", &[6, 4], 7),
+        ("Div", &[7, 1], 8),
+        ("Tanh", &[8], 9),
+        ("Sqrt", &[6], 10),
+        ("Log", &[10], 11),
+        ("Neg", &[11], 12),
+        ("Abs", &[12], 13),
+    ];
+    const TRUTHS: Steps = &[
+        ("Greater", &[0, 1], 4),
+        ("LessOrEqual", &[0, 2], 5),
+        ("And", &[4, 5], 6),
+        ("Not", &[6], 7),
+        ("Or", &[7, 4], 8),
+        ("Where", &[8, 0, 1], 9),
+        ("Cast", &[6], 10),
+        ("Equal", &[9, 10], 11),
+        ("Less", &[9, 0], 12),
+        ("GreaterOrEqual", &[9, 0], 13),
+    ];
+    for count in [2, PIECE, MANY] {
+        let inputs = || vec![numbers(count, 1), numbers(count, 2), numbers(1, 3)];
+        check(inputs(), ARITHMETIC, &[9, 13], 0.0);
+        check(inputs(), TRUTHS, &[6, 9, 10, 11, 12, 13], 0.0);
+        check(inputs(), &[("Erf", &[0], 4), ("Mul", &[4, 1], 5)], &[4, 5], 5e-7);
+    }
+}
+
+#[test]
+fn what_lies_over_others_is_left_to_the_kernels() {
+    let add = op("Add");
+    let of = |registers: [Item; 2]| {
+        let inputs = [Some(0), Some(1)];
+        let chain = Chain::of(&[(&add, &inputs[..], vec![2])], |register| register == 2);
+        let made = chain.expect("a chain").run(&values(registers), &Threads::default());
+        made.unwrap().is_some()
+    };
+    let shaped = |count, shape: &[usize]| numbers(count, 1).reshaped(shape.to_vec());
+    assert!(of([shaped(6, &[2, 3]), shaped(6, &[2, 3])]));
+    assert!(of([shaped(6, &[2, 3]), shaped(1, &[1, 1])]));
+    assert!(!of([shaped(6, &[2, 3]), shaped(3, &[3])]));
+    assert!(!of([shaped(6, &[2, 3]), shaped(1, &[1, 1, 1])]));
+    assert!(!of([shaped(1, &[1]), shaped(1, &[1])]));
+    assert!(!of([shaped(6, &[6]), Item::longs(&[1, 2, 3, 4, 5, 6])]));
+}
+
+#[test]
+fn the_error_function_is_as_near_as_single_precision_is() {
+    // By Python's `math.erf`.
+    for (x, wanted) in [
+        (1e-20, 1.128_379_167_095_512_6e-20),
+        (0.1, 0.112_462_916_018_284_9),
+        (0.5, 0.520_499_877_813_046_5),
+        (1.0, 0.842_700_792_949_714_9),
+        (2.0, 0.995_322_265_018_952_7),
+        (3.5, 0.999_999_256_901_628),
+        (9.0, 1.0),
+    ] {
+        for sign in [1.0, -1.0] {
+            let found = f64::from(erf((sign * x) as f32));
+            assert!((found - sign * wanted).abs() <= 5e-7 * wanted, "{found} of {x}");
+        }
+    }
+    assert!(erf(f32::NAN).is_nan());
+    assert_eq!([4.0, f32::NEG_INFINITY].map(erf), [1.0, -1.0]);
+}

@@ -1,0 +1,200 @@
+//! The same elements at other places, repeated, left out, or added up on their way.
+
+use burn_backend::TensorData;
+use burn_backend::ops::FloatTensorOps;
+use burn_flex::{Flex, FlexTensor};
+
+use super::integers::cumulated;
+use super::tensor::{bounded, extents, long};
+use super::{Call, Made, Run, all, axis, count, extent, one};
+use crate::item::{Item, Outcome};
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "CumProd" => |call| cumulative(call, Flex::float_cumprod, i64::wrapping_mul, 1.0),
+        "CumSum" => |call| cumulative(call, Flex::float_cumsum, i64::wrapping_add, 0.0),
+        "DepthToSpace" => depth_to_space,
+        "Dropout" => dropout,
+        "ReverseSequence" => reverse_sequence,
+        "Size" => |call| {
+            let size = bounded(&call.input(0)?.shape())?;
+            one(Item::longs(&[long(size)]).reshaped(Vec::new()))
+        },
+        "SpaceToDepth" => space_to_depth,
+        "Tile" => tile,
+        "Trilu" => trilu,
+        _ => return None,
+    })
+}
+
+/// Each with all before it; with `exclusive` without itself, with `reverse` with all behind it.
+fn cumulative(
+    call: &Call<'_>,
+    floats: fn(FlexTensor, usize) -> FlexTensor,
+    ints: fn(i64, i64) -> i64,
+    first: f64,
+) -> Made {
+    let x = call.input(0)?.clone();
+    let shape = x.shape();
+    let at = call.longs(1)?.and_then(|at| at.first().copied()).ok_or("it has no axis")?;
+    let at = axis(at, shape.len())?;
+    if shape.contains(&0) {
+        return one(x);
+    }
+    let (kind, dim) = (x.kind()?, shape.get(at).copied().unwrap_or(1));
+    let backwards: Vec<i64> = (0..long(dim)).rev().collect();
+    let reverse = call.int("reverse", 0) != 0;
+    let mut x = if reverse { x.selected(at, &backwards)? } else { x };
+    if call.int("exclusive", 0) != 0 {
+        let mut one = shape;
+        if let Some(extent) = one.get_mut(at) {
+            *extent = 1;
+        }
+        let begin = Item::filled(first, kind, &one)?;
+        x = match dim {
+            1 => begin,
+            _ => Item::concatenated(vec![begin, x.narrowed(at, 0, dim - 1)], at)?,
+        };
+    }
+    let y = match x {
+        Item::Float(_) => Item::Float(floats(x.widened()?.float()?, at)).cast(kind)?,
+        x => cumulated(&x, at, ints)?,
+    };
+    one(if reverse { y.selected(at, &backwards)? } else { y })
+}
+
+/// An image of blocks, and how large a block is: examples, channels, rows, columns.
+fn image(call: &Call<'_>) -> Outcome<([usize; 4], usize)> {
+    let shape = call.input(0)?.shape();
+    let dims = shape.as_slice().try_into().map_err(|_| format!("{shape:?} is no image"))?;
+    match count(call.int("blocksize", 0))? {
+        0 => Err("expected a block".into()),
+        block if block.checked_mul(block).is_none() => Err(format!("{block} is too large").into()),
+        block => Ok((dims, block)),
+    }
+}
+
+fn depth_to_space(call: &Call<'_>) -> Made {
+    let ([examples, channels, rows, columns], block) = image(call)?;
+    if !channels.is_multiple_of(block * block) {
+        return Err(format!("{channels} channels are not those of blocks of {block}").into());
+    }
+    let x = call.input(0)?.clone();
+    let inner = channels / (block * block);
+    let (apart, order) = match call.text("mode").as_deref() {
+        Some("CRD") => ([examples, inner, block, block, rows, columns], [0, 1, 4, 2, 5, 3]),
+        _ => ([examples, block, block, inner, rows, columns], [0, 3, 4, 1, 5, 2]),
+    };
+    let whole = vec![examples, inner, rows * block, columns * block];
+    one(x.reshaped(apart.to_vec()).permuted(&order).reshaped(whole))
+}
+
+fn space_to_depth(call: &Call<'_>) -> Made {
+    let ([examples, channels, rows, columns], block) = image(call)?;
+    if !rows.is_multiple_of(block) || !columns.is_multiple_of(block) {
+        return Err(format!("{rows} by {columns} are not blocks of {block}").into());
+    }
+    let x = call.input(0)?.clone();
+    let apart = vec![examples, channels, rows / block, block, columns / block, block];
+    let order: &[usize] = match call.text("mode").as_deref() {
+        Some("CRD") => &[0, 1, 3, 5, 2, 4],
+        _ => &[0, 3, 5, 1, 2, 4],
+    };
+    let whole = vec![examples, channels * block * block, rows / block, columns / block];
+    one(x.reshaped(apart).permuted(order).reshaped(whole))
+}
+
+/// Nothing is dropped but in training, which is not computed here.
+fn dropout(call: &Call<'_>) -> Made {
+    let x = call.input(0)?;
+    let trains = match call.optional(2) {
+        Some(mode) => mode.to_truths()?.contains(&true),
+        None => false,
+    };
+    let ratio = match call.optional(1) {
+        Some(ratio) => ratio.to_doubles()?.first().copied().unwrap_or(0.5),
+        None => 0.5,
+    };
+    if trains && ratio != 0.0 {
+        return Err("elements are dropped at random, which is not computed".into());
+    }
+    let one = Item::truths(vec![true], &[1]).reshaped(vec![1; x.shape().len()]);
+    all([x.clone(), one.expanded(&x.shape())])
+}
+
+/// The first elements of each sequence backwards, the others as they are.
+fn reverse_sequence(call: &Call<'_>) -> Made {
+    let x = call.input(0)?.clone();
+    let shape = x.shape();
+    let (time, batch) = (call.int("time_axis", 0), call.int("batch_axis", 1));
+    let (time, batch) = (axis(time, shape.len())?, axis(batch, shape.len())?);
+    let mut order = vec![time, batch];
+    order.extend((0..shape.len()).filter(|at| *at != time && *at != batch));
+    let mut back: Vec<usize> = (0..order.len()).collect();
+    back.sort_by_key(|at| order.get(*at).copied());
+    let (steps, sequences) = (extent(&shape, time)?, extent(&shape, batch)?);
+    let lengths = call.list(1)?;
+    if time == batch || lengths.len() != sequences {
+        return Err(
+            format!("{} lengths are not those of {sequences} sequences", lengths.len()).into()
+        );
+    }
+    if shape.contains(&0) {
+        return one(x);
+    }
+    let turned = x.permuted(&order);
+    let dims = turned.shape();
+    let width = dims.iter().skip(2).product::<usize>();
+    let lengths = lengths.iter().map(|length| count(*length)).collect::<Outcome<Vec<_>>>()?;
+    let mut rows = Vec::with_capacity(steps * sequences);
+    for step in 0..steps {
+        for (number, length) in lengths.iter().enumerate() {
+            if *length > steps {
+                return Err(format!("expected at most {steps} elements, found {length}").into());
+            }
+            let from = if step < *length { length - 1 - step } else { step };
+            rows.push(long(from * sequences + number));
+        }
+    }
+    let y = turned.reshaped(vec![steps * sequences, width]).selected(0, &rows)?;
+    one(y.reshaped(dims).permuted(&back))
+}
+
+/// Each extent so many times.
+fn tile(call: &Call<'_>) -> Made {
+    let x = call.input(0)?.clone();
+    let shape = x.shape();
+    let times = extents(&call.list(1)?)?;
+    if times.len() != shape.len() {
+        return Err(format!("{times:?} are not the times of {shape:?}").into());
+    }
+    let whole: Vec<usize> =
+        shape.iter().zip(&times).map(|(dim, times)| dim.saturating_mul(*times)).collect();
+    bounded(&whole)?;
+    let apart = shape.iter().flat_map(|dim| [1, *dim]).collect();
+    let pairs = times.iter().zip(&shape).flat_map(|(times, dim)| [*times, *dim]);
+    one(x.reshaped(apart).expanded(&pairs.collect::<Vec<_>>()).reshaped(whole))
+}
+
+/// Below or above a diagonal of each matrix; elsewhere 0.
+fn trilu(call: &Call<'_>) -> Made {
+    let x = call.input(0)?.clone();
+    let shape = x.shape();
+    let Some((_, [rows, columns])) = shape.split_last_chunk::<2>() else {
+        return Err(format!("expected matrices, found {shape:?}").into());
+    };
+    if shape.contains(&0) {
+        return one(x);
+    }
+    let offset = call.long(1, 0)?;
+    let upper = call.int("upper", 1) != 0;
+    let keeps = |row: i64, column: i64| {
+        let diagonal = row.saturating_add(offset);
+        if upper { column >= diagonal } else { column <= diagonal }
+    };
+    let rows_of = |row: i64| (0_i64..).take(*columns).map(move |column| keeps(row, column));
+    let mask: Vec<bool> = (0_i64..).take(*rows).flat_map(rows_of).collect();
+    let mask = Item::from_data(TensorData::new(mask, [*rows, *columns]));
+    let zero = Item::filled(0.0, x.kind()?, &shape)?;
+    one(zero.masked(mask.expanded(&shape).bool()?, &x)?)
+}

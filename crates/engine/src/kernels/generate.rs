@@ -1,0 +1,153 @@
+//! Tensors that are made of numbers and extents.
+
+use burn_backend::TensorData;
+use lodstone_model::{AttributeValue, DType, Tensor};
+use lodstone_schema::Finding;
+use lodstone_schema::onnx::dtype;
+use lodstone_store::Blob;
+
+use super::tensor::{MOST_ELEMENTS, bounded, converted, elements, extents, long};
+use super::{Call, Made, Run, axis, one};
+use crate::dense::Dense;
+use crate::item::{Item, burn_type};
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "Constant" => constant,
+        "ConstantOfShape" => constant_of_shape,
+        "EyeLike" => eye_like,
+        "OneHot" => one_hot,
+        "Range" => range,
+        _ => return None,
+    })
+}
+
+fn constant(call: &Call<'_>) -> Made {
+    let made = call.op.attributes.iter().find_map(|attribute| {
+        let floats = |values: &[f32], shape: &[usize]| {
+            Ok(Item::from_data(TensorData::new(values.to_vec(), shape.to_vec())))
+        };
+        Some(match (attribute.name.as_str(), &attribute.value) {
+            ("value", AttributeValue::Tensor(value)) => {
+                Dense::of(value).and_then(|value| Item::of(&value))
+            }
+            ("value_float", AttributeValue::Float(value)) => floats(&[*value], &[]),
+            ("value_floats", AttributeValue::Floats(values)) => floats(values, &[values.len()]),
+            ("value_int", AttributeValue::Long(value)) => {
+                Ok(Item::longs(&[*value]).reshaped(Vec::new()))
+            }
+            ("value_ints", AttributeValue::Longs(values)) => Ok(Item::longs(values)),
+            _ => return None,
+        })
+    });
+    one(made.ok_or("it has no value that is a dense tensor of numbers")??)
+}
+
+fn constant_of_shape(call: &Call<'_>) -> Made {
+    let dims = extents(&call.list(0)?)?;
+    let zero = || Tensor::dense(DType::Float32, vec![1], Blob::memory(vec![0; 4]));
+    let value = match call.op.attribute("value") {
+        Some(AttributeValue::Tensor(value)) => Tensor::clone(value),
+        _ => zero(),
+    };
+    if value.shape != [1] {
+        return Err(format!("expected one number, found {:?}", value.shape).into());
+    }
+    let element = Item::of(&Dense::of(&value)?)?.reshaped(vec![1; dims.len()]);
+    one(element.expanded(&dims))
+}
+
+/// 1 on a diagonal.
+fn eye_like(call: &Call<'_>) -> Made {
+    let x = call.input(0)?;
+    let shape = x.shape();
+    let [rows, columns] = *shape.as_slice() else {
+        return Err(format!("expected a matrix, found {shape:?}").into());
+    };
+    let to = match call.op.attribute("dtype") {
+        Some(AttributeValue::Long(code)) => {
+            let to = i32::try_from(*code).ok().and_then(dtype::from_code);
+            burn_type(to.ok_or("expected an element type")?)?
+        }
+        _ => x.kind()?,
+    };
+    let offset = call.int("k", 0);
+    let mut values = vec![0.0; bounded(&[rows, columns])?];
+    for (row, line) in (0_i64..).zip(values.chunks_mut(columns.max(1))) {
+        let column = row.checked_add(offset).and_then(|column| usize::try_from(column).ok());
+        if let Some(slot) = column.and_then(|column| line.get_mut(column)) {
+            *slot = 1.0;
+        }
+    }
+    one(Item::numbers(values, to, &shape)?)
+}
+
+/// One of two values, where a number is that of the place along a new axis.
+fn one_hot(call: &Call<'_>) -> Made {
+    let (numbers, values) = (call.input(0)?, call.input(2)?);
+    let depth = call.input(1)?.to_doubles()?.first().copied().ok_or("it has no depth")?;
+    if !(0.0..=MOST_ELEMENTS as f64).contains(&depth) {
+        return Err(format!("expected a number of places, found {depth}").into());
+    }
+    let shape = numbers.shape();
+    let at = axis(call.int("axis", -1), shape.len() + 1)?;
+    let mut dims = shape.clone();
+    dims.insert(at, elements(depth));
+    let mut mask = vec![false; bounded(&dims)?];
+    let behind: usize = shape.get(at..).unwrap_or_default().iter().product();
+    for (place, number) in numbers.to_doubles()?.into_iter().enumerate() {
+        let number = if number < 0.0 { number + depth } else { number };
+        if !(0.0..depth).contains(&number) {
+            continue;
+        }
+        let (outer, inner) = (place / behind.max(1), place % behind.max(1));
+        let target = (outer * elements(depth) + elements(number)) * behind + inner;
+        if let Some(slot) = mask.get_mut(target) {
+            *slot = true;
+        }
+    }
+    let of = |number: usize| {
+        let one = values.clone().narrowed(0, number, number + 1);
+        one.reshaped(vec![1; dims.len()]).expanded(&dims)
+    };
+    let (off, on) = (of(0), of(1));
+    if mask.is_empty() {
+        return one(off);
+    }
+    one(off.masked(Item::truths(mask, &dims).bool()?, &on)?)
+}
+
+fn range(call: &Call<'_>) -> Made {
+    let (start, limit, step) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let to = burn_type(start.dtype()?)?;
+    if let Item::Int(_) = start {
+        let number = |item: &Item| {
+            item.to_longs()?.first().copied().ok_or_else(|| Finding::from("it is empty"))
+        };
+        let (start, limit, step) = (number(start)?, number(limit)?, number(step)?);
+        if step == 0 {
+            return Err("it does not advance".into());
+        }
+        let distance = i128::from(limit) - i128::from(start);
+        let step_wide = i128::from(step);
+        let count = (distance / step_wide + i128::from(distance % step_wide != 0)).max(0);
+        let count = i64::try_from(if (distance > 0) == (step > 0) { count } else { 0 });
+        let dims = extents(&[count.unwrap_or(i64::MAX)])?;
+        let values = (0..long(dims.iter().product()))
+            .map(|number| start.wrapping_add(number.wrapping_mul(step)));
+        let values: Vec<i64> = values.collect();
+        return one(converted(Item::longs(&values), to)?);
+    }
+    let number = |item: &Item| {
+        item.to_doubles()?.first().copied().ok_or_else(|| Finding::from("it is empty"))
+    };
+    let (start, limit, step) = (number(start)?, number(limit)?, number(step)?);
+    let count = ((limit - start) / step).ceil().max(0.0);
+    if !count.is_finite() || count > MOST_ELEMENTS as f64 {
+        return Err(format!("from {start} to {limit} by {step} is no number of elements").into());
+    }
+    let values: Vec<f64> =
+        (0..elements(count)).map(|number| start + number as f64 * step).collect();
+    let made = TensorData::new(values.clone(), [values.len()]);
+    one(converted(Item::from_data(made), to)?)
+}

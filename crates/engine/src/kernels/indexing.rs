@@ -1,0 +1,69 @@
+//! Elements by number.
+
+use super::tensor::long;
+use super::{Call, Made, Run, axis, extent, one};
+use crate::item::{Item, Outcome};
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "Gather" => gather,
+        "GatherElements" => gather_elements,
+        _ => return None,
+    })
+}
+
+/// Numbers of elements of an extent, of which negative ones count from the end.
+pub(super) fn places(numbers: &Item, dim: usize) -> Outcome<Vec<i64>> {
+    let whole = long(dim);
+    let mut places = numbers.to_longs()?;
+    for place in &mut places {
+        if !(-whole..whole).contains(place) {
+            return Err(format!("expected a number below {dim}, found {place}").into());
+        }
+        if *place < 0 {
+            *place += whole;
+        }
+    }
+    Ok(places)
+}
+
+fn gather(call: &Call<'_>) -> Made {
+    let (x, numbers) = (call.input(0)?.clone(), call.input(1)?);
+    let shape = x.shape();
+    let at = axis(call.int("axis", 0), shape.len())?;
+    let places = places(numbers, extent(&shape, at)?)?;
+    let front = shape.get(..at).unwrap_or_default();
+    let back = shape.get(at + 1..).unwrap_or_default();
+    let whole = [front, &numbers.shape(), back].concat();
+    let made = x.selected(at, &places)?;
+    one(made.reshaped(whole))
+}
+
+fn gather_elements(call: &Call<'_>) -> Made {
+    let (mut x, numbers) = (call.input(0)?.clone(), call.input(1)?);
+    let shape = x.shape();
+    let at = axis(call.int("axis", 0), shape.len())?;
+    let places = places(numbers, extent(&shape, at)?)?;
+    let over = numbers.shape();
+    check_inside(&over, &shape, at)?;
+    if over.contains(&0) {
+        return one(Item::filled(0.0, x.kind()?, &over)?);
+    }
+    // What numbers do not lie over is not looked at.
+    for (side, (end, dim)) in over.iter().zip(&shape).enumerate() {
+        if side != at && end < dim {
+            x = x.narrowed(side, 0, *end);
+        }
+    }
+    let list = Item::longs(&places).reshaped(over).int()?;
+    one(x.gathered(at, list)?)
+}
+
+/// Whether numbers of elements lie inside of extents, all but that along which they count.
+pub(super) fn check_inside(over: &[usize], shape: &[usize], at: usize) -> Outcome<()> {
+    let mut sides = over.iter().zip(shape).enumerate();
+    match over.len() == shape.len() && sides.all(|(side, (one, dim))| side == at || one <= dim) {
+        true => Ok(()),
+        false => Err(format!("numbers of {over:?} do not lie in {shape:?}").into()),
+    }
+}

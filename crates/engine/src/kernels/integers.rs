@@ -1,0 +1,105 @@
+//! Arithmetic of integers that wraps around, whatever a backend does with what is too large for its type.
+
+use burn_backend::DType as BurnType;
+use burn_flex::FlexTensor;
+
+use super::tensor::{aligned, converted};
+use crate::item::{Item, Outcome};
+
+impl Item {
+    /// The elements as the integers of 64 bits that have their bits.
+    fn to_bits(&self) -> Outcome<Vec<i64>> {
+        let data = self.clone().into_data()?;
+        Ok(match data.dtype() {
+            BurnType::U64 => data.iter::<u64>().map(u64::cast_signed).collect(),
+            _ => data.iter::<i64>().collect(),
+        })
+    }
+}
+
+/// Sums, differences and products: bits that do not fit are cut off.
+///
+/// Backends compute with 64 bits, which are enough for two numbers of fewer than 32.
+pub(super) fn wrapped(
+    a: &Item,
+    b: &Item,
+    narrow: fn(FlexTensor, FlexTensor) -> FlexTensor,
+    wide: fn(i64, i64) -> i64,
+) -> Outcome<Item> {
+    let (a, b) = aligned(a, b)?;
+    match a.kind()? {
+        kind @ (BurnType::I64 | BurnType::U64 | BurnType::U32) => {
+            let pairs = a.to_bits()?.into_iter().zip(b.to_bits()?);
+            let made: Vec<i64> = pairs.map(|(a, b)| wide(a, b)).collect();
+            converted(Item::longs(&made).reshaped(a.shape()), kind)
+        }
+        _ => Ok(Item::Int(narrow(a.int()?, b.int()?))),
+    }
+}
+
+/// Products along an axis, of which one place stays; bits that do not fit are cut off.
+pub(super) fn products(x: &Item, axis: usize) -> Outcome<Item> {
+    let (kind, mut shape, bits) = (x.kind()?, x.shape(), x.to_bits()?);
+    let inner: usize = shape.iter().skip(axis + 1).product();
+    let dim = shape.get_mut(axis).map_or(1, |dim| std::mem::replace(dim, 1));
+    let mut made = vec![1_i64; shape.iter().product()];
+    for (place, value) in bits.into_iter().enumerate() {
+        if let Some(product) = made.get_mut(place / (dim * inner) * inner + place % inner) {
+            *product = product.wrapping_mul(value);
+        }
+    }
+    converted(Item::longs(&made).reshaped(shape), kind)
+}
+
+/// What a division gives: rounded towards 0, or what is left of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Division {
+    Whole,
+    /// Of the sign of what is divided.
+    Rest,
+    /// Of the sign of the divisor.
+    Modulus,
+}
+
+pub(super) fn divided(a: &Item, b: &Item, what: Division) -> Outcome<Item> {
+    let (a, b) = aligned(a, b)?;
+    let kind = a.int().and(a.kind())?;
+    let by = b.to_bits()?;
+    if by.contains(&0) {
+        return Err("an integer is divided by 0".into());
+    }
+    let unsigned = |a: i64, b: i64| {
+        let (a, b) = (a.cast_unsigned(), b.cast_unsigned());
+        let made = if what == Division::Whole { a.checked_div(b) } else { a.checked_rem(b) };
+        made.unwrap_or(0).cast_signed()
+    };
+    let signed = |a: i64, b: i64| match (what, a.wrapping_rem(b)) {
+        (Division::Whole, _) => a.wrapping_div(b),
+        (Division::Modulus, rest) if rest != 0 && (rest < 0) != (b < 0) => rest.wrapping_add(b),
+        (_, rest) => rest,
+    };
+    let pairs = a.to_bits()?.into_iter().zip(by);
+    let made: Vec<i64> = match kind {
+        BurnType::U64 => pairs.map(|(a, b)| unsigned(a, b)).collect(),
+        _ => pairs.map(|(a, b)| signed(a, b)).collect(),
+    };
+    converted(Item::longs(&made).reshaped(a.shape()), kind)
+}
+
+/// Each element with all before it along an axis.
+pub(super) fn cumulated(x: &Item, axis: usize, of: fn(i64, i64) -> i64) -> Outcome<Item> {
+    let (shape, kind) = (x.shape(), x.kind()?);
+    let step = shape.get(axis + 1..).unwrap_or_default().iter().product::<usize>().max(1);
+    let dim = shape.get(axis).copied().unwrap_or(1).max(1);
+    let mut made = x.to_bits()?;
+    for place in 0..made.len() {
+        if place / step % dim == 0 {
+            continue;
+        }
+        let before = made.get(place - step).copied().unwrap_or(0);
+        if let Some(slot) = made.get_mut(place) {
+            *slot = of(before, *slot);
+        }
+    }
+    converted(Item::longs(&made).reshaped(shape), kind)
+}

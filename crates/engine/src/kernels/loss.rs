@@ -1,0 +1,67 @@
+//! Losses of classes.
+
+use super::tensor::{bounded, long};
+use super::{Call, Run, all, one};
+use crate::item::{Item, Outcome};
+use burn_backend::ops::ActivationOps;
+use burn_flex::Flex;
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "NegativeLogLikelihoodLoss" => |call| one(likelihood(call, call.input(0)?)?),
+        "SoftmaxCrossEntropyLoss" => |call| {
+            let scores = call.input(0)?;
+            if scores.shape().contains(&0) {
+                return Err("there are no scores".into());
+            }
+            let logs = scores.widened()?.map(|scores| Flex::log_softmax(scores, 1))?;
+            let logs = logs.cast(scores.kind()?)?;
+            all([likelihood(call, &logs)?, logs])
+        },
+        _ => return None,
+    })
+}
+
+/// Minus the logarithms of the classes that are right, each by its weight.
+fn likelihood(call: &Call<'_>, logs: &Item) -> Outcome<Item> {
+    let (target, kind) = (call.input(1)?, logs.kind()?);
+    let (shape, over) = (logs.shape(), target.shape());
+    let [_, classes, ..] = shape.as_slice() else {
+        return Err(format!("expected examples and classes, found {shape:?}").into());
+    };
+    let limit = long(*classes);
+    let ignored = call.maybe_int("ignore_index");
+    let mut numbers = target.to_longs()?;
+    let mut counts = Vec::with_capacity(numbers.len());
+    for number in &mut numbers {
+        let is_ignored = Some(*number) == ignored;
+        counts.push(if is_ignored { 0.0 } else { 1.0 });
+        if is_ignored {
+            *number = 0;
+        } else if !(0..limit).contains(number) {
+            return Err(format!("expected one of {limit} classes, found {number}").into());
+        }
+    }
+    let mut column = over.clone();
+    column.insert(1, 1);
+    if bounded(&shape)? == 0 || numbers.is_empty() {
+        return Err("there are no examples".into());
+    }
+    let places = Item::longs(&numbers).reshaped(column);
+    let chosen = logs.clone().gathered(1, places.int()?)?;
+    let mut weights = Item::numbers(counts, kind, &over)?;
+    if let Some(each) = call.optional(2) {
+        weights = each.clone().selected(0, &numbers)?.reshaped(over.clone()).times(&weights)?;
+    }
+    let losses = chosen.reshaped(over).times(&weights)?.scaled(-1.0)?.widened()?;
+    let all: Vec<usize> = (0..losses.shape().len()).collect();
+    let loss = match call.text("reduction").as_deref() {
+        Some("none") => losses,
+        Some("sum") => losses.total(&all)?.reshaped(Vec::new()),
+        _ => {
+            let sum = losses.total(&all)?;
+            sum.over(&weights.widened()?.total(&all)?)?.reshaped(Vec::new())
+        }
+    };
+    loss.cast(kind)
+}

@@ -1,0 +1,227 @@
+//! Kernels: what operators of ONNX compute, a family a file.
+//!
+//! A kernel may rely on what the rule of its operator has checked (`lodstone_schema::onnx::infer`, asked with
+//! the extents that are there): kinds, element types, ranks, and that extents fit. What depends on elements, as
+//! numbers of rows do, it checks itself.
+
+mod activation;
+mod arithmetic;
+mod arrange;
+mod elementwise;
+mod generate;
+mod indexing;
+mod integers;
+mod linear;
+mod loss;
+mod normalize;
+mod pad;
+mod pieces;
+mod planes;
+mod pool;
+mod quantize;
+mod recurrent;
+mod reduce;
+mod resize;
+mod scatter;
+mod select;
+mod tensor;
+mod vision;
+mod windows;
+
+pub(crate) use tensor::converted;
+
+use lodstone_model::{AttributeValue, Op};
+use lodstone_schema::Finding;
+
+use crate::item::{Item, Outcome};
+use crate::value::Value;
+
+/// What an operator computes.
+pub(crate) type Run = fn(&Call<'_>) -> Made;
+
+/// What comes of a kernel: a value for each output.
+pub(crate) type Made = Outcome<Vec<Value>>;
+
+/// The kernel of an operator, by its set and its kind.
+pub(crate) fn kernel(domain: &str, kind: &str) -> Option<Run> {
+    if !matches!(domain, "" | "ai.onnx") {
+        return None;
+    }
+    activation::kernel(kind)
+        .or_else(|| arrange::kernel(kind))
+        .or_else(|| elementwise::kernel(kind))
+        .or_else(|| generate::kernel(kind))
+        .or_else(|| indexing::kernel(kind))
+        .or_else(|| linear::kernel(kind))
+        .or_else(|| loss::kernel(kind))
+        .or_else(|| normalize::kernel(kind))
+        .or_else(|| pad::kernel(kind))
+        .or_else(|| pieces::kernel(kind))
+        .or_else(|| pool::kernel(kind))
+        .or_else(|| quantize::kernel(kind))
+        .or_else(|| recurrent::kernel(kind))
+        .or_else(|| reduce::kernel(kind))
+        .or_else(|| resize::kernel(kind))
+        .or_else(|| scatter::kernel(kind))
+        .or_else(|| select::kernel(kind))
+        .or_else(|| vision::kernel(kind))
+        .or_else(|| windows::kernel(kind))
+}
+
+/// Whether an operator of ONNX has a kernel.
+pub fn is_computed(domain: &str, kind: &str) -> bool {
+    kernel(domain, kind).is_some()
+}
+
+/// An operator and its inputs.
+pub(crate) struct Call<'a> {
+    pub(crate) op: &'a Op,
+    inputs: Vec<Option<Item>>,
+}
+
+/// One output.
+fn one(item: Item) -> Made {
+    Ok(vec![item.dense()?.into()])
+}
+
+/// Several outputs.
+fn all(items: impl IntoIterator<Item = Item>) -> Made {
+    items.into_iter().map(|item| Ok(item.dense()?.into())).collect()
+}
+
+impl<'a> Call<'a> {
+    /// Views of the inputs.
+    ///
+    /// # Errors
+    /// If an input is not a dense tensor, or of elements that burn does not compute with.
+    pub(crate) fn new(op: &'a Op, inputs: &[Option<Value>]) -> Outcome<Self> {
+        let item = |(number, value): (usize, &Option<Value>)| {
+            let view = value.as_ref().map(|value| value.dense().and_then(Item::of)).transpose();
+            view.map_err(|finding| finding.about_input(number))
+        };
+        Ok(Self { op, inputs: inputs.iter().enumerate().map(item).collect::<Outcome<_>>()? })
+    }
+
+    /// An input that may be left out.
+    pub(crate) fn optional(&self, number: usize) -> Option<&Item> {
+        self.inputs.get(number)?.as_ref()
+    }
+
+    /// An input.
+    pub(crate) fn input(&self, number: usize) -> Outcome<&Item> {
+        let found = self.optional(number);
+        found.ok_or_else(|| Finding::from(format!("it has no input {number}")).about_input(number))
+    }
+
+    /// All inputs that are there.
+    pub(crate) fn all(&self) -> Vec<Item> {
+        self.inputs.iter().flatten().cloned().collect()
+    }
+
+    /// An input that is a list of integers.
+    pub(crate) fn longs(&self, number: usize) -> Outcome<Option<Vec<i64>>> {
+        self.optional(number).map(Item::to_longs).transpose()
+    }
+
+    /// The one integer that an input is, or a default if it is left out.
+    pub(crate) fn long(&self, number: usize, default: i64) -> Outcome<i64> {
+        match self.longs(number)?.as_deref() {
+            None => Ok(default),
+            Some([one]) => Ok(*one),
+            Some(other) => {
+                let wrong = format!("expected one integer, found {}", other.len());
+                Err(Finding::from(wrong).about_input(number))
+            }
+        }
+    }
+
+    /// An input that is a list of integers, and has to be there.
+    pub(crate) fn list(&self, number: usize) -> Outcome<Vec<i64>> {
+        self.input(number)?.to_longs()
+    }
+
+    /// How many outputs are asked for.
+    pub(crate) fn outputs(&self) -> usize {
+        self.op.outputs.first().map_or(1, |operand| operand.args.len())
+    }
+
+    /// An attribute that is an integer, or what it is otherwise.
+    pub(crate) fn int(&self, name: &str, otherwise: i64) -> i64 {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Long(value)) => *value,
+            _ => otherwise,
+        }
+    }
+
+    /// An attribute that is an integer, if it is there.
+    pub(crate) fn maybe_int(&self, name: &str) -> Option<i64> {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Long(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// An attribute that is a number, or what it is otherwise.
+    pub(crate) fn float(&self, name: &str, otherwise: f32) -> f32 {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Float(value)) => *value,
+            _ => otherwise,
+        }
+    }
+
+    /// An attribute that is a list of integers.
+    pub(crate) fn ints(&self, name: &str) -> Option<&[i64]> {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Longs(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// An attribute that is a list of numbers.
+    pub(crate) fn floats(&self, name: &str) -> &[f32] {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Floats(values)) => values,
+            _ => &[],
+        }
+    }
+
+    /// An attribute that is a list of texts.
+    pub(crate) fn texts(&self, name: &str) -> Option<Vec<String>> {
+        match self.op.attribute(name) {
+            Some(AttributeValue::Strings(values)) => {
+                Some(values.iter().map(ToString::to_string).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// An attribute that is a text.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        match self.op.attribute(name) {
+            Some(AttributeValue::String(value)) => Some(value.to_string()),
+            _ => None,
+        }
+    }
+}
+
+/// An axis, of which negative ones count from the end.
+pub(crate) fn axis(axis: i64, rank: usize) -> Outcome<usize> {
+    let whole = tensor::long(rank);
+    let place = if axis < 0 { axis.saturating_add(whole) } else { axis };
+    usize::try_from(place)
+        .ok()
+        .filter(|place| *place < rank)
+        .ok_or_else(|| format!("expected one of {rank} extents, found {axis}").into())
+}
+
+/// The extent at a place of a shape that has one there.
+pub(crate) fn extent(shape: &[usize], at: usize) -> Outcome<usize> {
+    let extent = shape.get(at).copied();
+    extent.ok_or_else(|| Finding::internal(format!("{shape:?} has no extent {at}")))
+}
+
+/// An integer that is a number of elements.
+pub(crate) fn count(number: i64) -> Outcome<usize> {
+    usize::try_from(number)
+        .map_err(|_| format!("expected a number of elements, found {number}").into())
+}

@@ -1,0 +1,151 @@
+//! What lies around a tensor.
+
+use lodstone_schema::Finding;
+
+use super::tensor::{bounded, long};
+use super::{Call, Made, Run, axis, extent, one};
+use crate::item::{Item, Outcome};
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "CenterCropPad" => center,
+        "Pad" => pad,
+        _ => return None,
+    })
+}
+
+impl Item {
+    /// One number at each end of extents, so many times; a negative number of times cuts off.
+    pub(super) fn padded(self, pads: &[(i64, i64)], with: &Self) -> Outcome<Self> {
+        let mut y = self;
+        for (at, (begin, end)) in pads.iter().enumerate() {
+            let dim = extent(&y.shape(), at)?;
+            let cut = |pad: &i64| usize::try_from(pad.saturating_neg()).unwrap_or(0);
+            let (first, last) = (cut(begin), dim.saturating_sub(cut(end)));
+            if first > last {
+                return Err(format!("{begin} and {end} cut more off {dim} than there is").into());
+            }
+            if (first, last) != (0, dim) {
+                y = y.narrowed(at, first, last);
+            }
+            let around = |pad: &i64| {
+                let mut shape = y.shape();
+                let extra = usize::try_from(*pad).unwrap_or(0);
+                if let Some(dim) = shape.get_mut(at) {
+                    *dim = extra;
+                }
+                bounded(&shape)?;
+                let one = with.clone().reshaped(vec![1; shape.len()]);
+                Ok::<_, Finding>((extra > 0).then(|| one.expanded(&shape)))
+            };
+            let (before, behind) = (around(begin)?, around(end)?);
+            if before.is_none() && behind.is_none() {
+                continue;
+            }
+            let middle = (last > first).then(|| y.clone());
+            let parts: Vec<_> = [before, middle, behind].into_iter().flatten().collect();
+            let mut whole = y.shape();
+            if let Some(dim) = whole.get_mut(at) {
+                *dim = parts
+                    .iter()
+                    .try_fold(0, |sum, part| Ok::<_, Finding>(sum + extent(&part.shape(), at)?))?;
+            }
+            y = match bounded(&whole)? {
+                0 => Self::filled(0.0, y.kind()?, &whole)?,
+                _ => Self::concatenated(parts, at)?,
+            };
+        }
+        Ok(y)
+    }
+}
+
+fn pad(call: &Call<'_>) -> Made {
+    let mut x = call.input(0)?.clone();
+    let rank = x.shape().len();
+    let numbers = call.list(1)?;
+    let axes: Vec<usize> = match call.longs(3)? {
+        Some(axes) => axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?,
+        None => (0..rank).collect(),
+    };
+    if numbers.len() != 2 * axes.len() {
+        return Err(
+            format!("{} numbers are not those of {} axes", numbers.len(), axes.len()).into()
+        );
+    }
+    let (begins, ends) = numbers.split_at(axes.len());
+    let mut pads = vec![(0, 0); rank];
+    for (at, pair) in axes.iter().zip(begins.iter().copied().zip(ends.iter().copied())) {
+        if let Some(slot) = pads.get_mut(*at) {
+            *slot = pair;
+        }
+    }
+    let inside: fn(i64, i64) -> i64 = match call.text("mode").as_deref() {
+        None | Some("constant") => {
+            let with = match call.optional(2) {
+                Some(with) => with.clone(),
+                None => Item::filled(0.0, x.kind()?, &[1])?,
+            };
+            if with.shape().iter().product::<usize>() != 1 {
+                return Err("expected one number to pad with".into());
+            }
+            return one(x.padded(&pads, &with)?);
+        }
+        Some("edge") => |place, dim| place.clamp(0, dim - 1),
+        Some("reflect") => |place, dim| {
+            let period = (2 * (dim - 1)).max(1);
+            let place = place.rem_euclid(period);
+            if place < dim { place } else { period - place }
+        },
+        Some("wrap") => i64::rem_euclid,
+        Some(other) => return Err(format!("there is no mode `{other}`").into()),
+    };
+    for (at, (begin, end)) in pads.into_iter().enumerate() {
+        if (begin, end) == (0, 0) {
+            continue;
+        }
+        // What is cut off is gone before the rest is repeated.
+        let shape = x.shape();
+        let dim = long(extent(&shape, at)?);
+        let (first, last) = ((-begin).max(0), dim - (-end).max(0));
+        let kept = last - first;
+        let (before, behind) = (begin.max(0), end.max(0));
+        if kept < 0 || (kept == 0 && before.max(behind) > 0) {
+            return Err(format!("there is nothing of {dim} to pad with").into());
+        }
+        let length = kept.saturating_add(before).saturating_add(behind);
+        let mut whole = shape.clone();
+        if let Some(slot) = whole.get_mut(at) {
+            *slot = super::count(length)?;
+        }
+        bounded(&whole)?;
+        let places: Vec<i64> =
+            (-before..kept + behind).map(|place| first + inside(place, kept)).collect();
+        x = x.selected(at, &places)?;
+    }
+    one(x)
+}
+
+/// Cut or padded with 0 at both ends.
+fn center(call: &Call<'_>) -> Made {
+    let x = call.input(0)?.clone();
+    let shape = x.shape();
+    let sizes = call.list(1)?;
+    let axes: Vec<usize> = match call.ints("axes") {
+        Some(axes) => axes.iter().map(|at| axis(*at, shape.len())).collect::<Outcome<_>>()?,
+        None => (0..shape.len()).collect(),
+    };
+    if axes.len() != sizes.len() {
+        return Err(format!("{} extents are not those of {} axes", sizes.len(), axes.len()).into());
+    }
+    let mut pads = vec![(0, 0); shape.len()];
+    for (at, size) in axes.iter().zip(&sizes) {
+        let missing = long(super::count(*size)?) - long(extent(&shape, *at)?);
+        if let Some(slot) = pads.get_mut(*at) {
+            // The smaller half first.
+            let begin = missing / 2;
+            *slot = (begin, missing - begin);
+        }
+    }
+    let zero = Item::filled(0.0, x.kind()?, &[1])?;
+    one(x.padded(&pads, &zero)?)
+}

@@ -1,0 +1,183 @@
+//! Other extents, other orders, pieces, and what is put together of them.
+
+use burn_backend::Slice;
+
+use super::tensor::{extents, long};
+use super::{Call, Made, Run, axis, count, extent, one};
+use crate::item::{Item, Outcome};
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "Concat" => concat,
+        "Expand" => expand,
+        "Flatten" => |call| {
+            let x = call.input(0)?.clone();
+            let (shape, axis) = (x.shape(), call.int("axis", 1));
+            let rank = long(shape.len());
+            let split = count(if axis < 0 { axis + rank } else { axis })?.min(shape.len());
+            let (rows, columns) = shape.split_at(split);
+            let flat = vec![rows.iter().product(), columns.iter().product()];
+            one(x.reshaped(flat))
+        },
+        "Reshape" => reshape,
+        "Shape" => shape,
+        "Slice" => slice,
+        "Split" => split,
+        "Squeeze" => squeeze,
+        "Transpose" => |call| {
+            let x = call.input(0)?.clone();
+            let rank = x.shape().len();
+            let order: Vec<usize> = match call.ints("perm") {
+                Some(order) => order.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?,
+                None => (0..rank).rev().collect(),
+            };
+            one(x.permuted(&order))
+        },
+        "Unsqueeze" => unsqueeze,
+        _ => return None,
+    })
+}
+
+fn concat(call: &Call<'_>) -> Made {
+    let items = call.all();
+    let rank = items.first().map_or(0, |item| item.shape().len());
+    let at = axis(call.int("axis", 0), rank)?;
+    // Nothing is added by what has no elements.
+    let some: Vec<_> = items.iter().filter(|item| !item.shape().contains(&0)).cloned().collect();
+    one(Item::concatenated(if some.is_empty() { items } else { some }, at)?)
+}
+
+fn expand(call: &Call<'_>) -> Made {
+    let dims = extents(&call.list(1)?)?;
+    let x = call.input(0)?.clone();
+    let shape = super::tensor::common(&x.shape(), &dims)?;
+    one(x.expanded(&shape))
+}
+
+fn reshape(call: &Call<'_>) -> Made {
+    let x = call.input(0)?.clone();
+    let (shape, dims) = (x.shape(), call.list(1)?);
+    let keeps = call.int("allowzero", 0) == 0;
+    let known = |(place, dim): (usize, &i64)| match dim {
+        0 if keeps => shape.get(place).copied().ok_or_else(|| "there is no extent to keep".into()),
+        -1 => Ok(1),
+        dim => count(*dim),
+    };
+    let mut dims_now: Vec<usize> = dims.iter().enumerate().map(known).collect::<Outcome<_>>()?;
+    let whole: usize = shape.iter().product();
+    let so_far = dims_now.iter().try_fold(1_usize, |all, dim| all.checked_mul(*dim));
+    let so_far = so_far.ok_or("it is too large")?;
+    if let Some(rest) = dims.iter().position(|dim| *dim == -1) {
+        let missing = whole.checked_div(so_far).unwrap_or(0);
+        if let Some(dim) = dims_now.get_mut(rest) {
+            *dim = missing;
+        }
+    }
+    if dims_now.iter().product::<usize>() != whole {
+        return Err(format!("{shape:?} has other elements than {dims:?}").into());
+    }
+    one(x.reshaped(dims_now))
+}
+
+fn shape(call: &Call<'_>) -> Made {
+    let shape = call.input(0)?.shape();
+    let rank = long(shape.len());
+    let place = |at: i64| usize::try_from(if at < 0 { at + rank } else { at }).unwrap_or(0);
+    let (start, end) = (place(call.int("start", 0)), place(call.int("end", rank)).min(shape.len()));
+    let part = shape.get(start..end.max(start)).unwrap_or_default();
+    let dims: Vec<i64> = part.iter().map(|dim| long(*dim)).collect();
+    one(Item::longs(&dims))
+}
+
+fn slice(call: &Call<'_>) -> Made {
+    let x = call.input(0)?.clone();
+    let shape = x.shape();
+    let starts = call.list(1)?;
+    let ends = call.list(2)?;
+    let axes = call.longs(3)?.unwrap_or_else(|| (0..).take(starts.len()).collect());
+    let steps = call.longs(4)?.unwrap_or_else(|| vec![1; starts.len()]);
+    if [ends.len(), axes.len(), steps.len()] != [starts.len(); 3] {
+        return Err(format!("{starts:?} and {ends:?} are not as many as axes and steps").into());
+    }
+    let mut slices: Vec<Slice> =
+        shape.iter().map(|dim| Slice::new(0, Some(dim.cast_signed()), 1)).collect();
+    for (((at, start), end), step) in axes.iter().zip(&starts).zip(&ends).zip(&steps) {
+        let at = axis(*at, shape.len())?;
+        let dim = long(extent(&shape, at)?);
+        let place = |number: i64| if number < 0 { number.saturating_add(dim) } else { number };
+        let (mut start, mut end) = (place(*start), place(*end));
+        if *step == 0 {
+            return Err("it does not advance".into());
+        }
+        // Larger steps lead as far.
+        let step = (*step).clamp(-dim - 1, dim + 1);
+        let piece = if step > 0 {
+            (start, end) = (start.clamp(0, dim), end.clamp(0, dim));
+            stretch(start, end.max(start), step)
+        } else {
+            // From the last to the first: burn takes the same stretch, and goes through it backwards.
+            (start, end) = (start.clamp(-1, dim - 1), end.clamp(-1, dim - 1));
+            stretch(end + 1, (start + 1).max(end + 1), step)
+        };
+        if let Some(slot) = slices.get_mut(at) {
+            *slot = piece;
+        }
+    }
+    one(x.sliced(&slices))
+}
+
+fn stretch(start: i64, end: i64, step: i64) -> Slice {
+    let near = |place: i64| isize::try_from(place).unwrap_or(isize::MAX);
+    Slice::new(near(start), Some(near(end)), near(step))
+}
+
+fn split(call: &Call<'_>) -> Made {
+    let x = call.input(0)?;
+    let shape = x.shape();
+    let at = axis(call.int("axis", 0), shape.len())?;
+    let dim = extent(&shape, at)?;
+    let sizes: Vec<usize> = match call.longs(1)? {
+        Some(sizes) => sizes.iter().map(|size| count(*size)).collect::<Outcome<_>>()?,
+        None => {
+            let parts = call.outputs().max(1);
+            let size = dim.div_ceil(parts);
+            (0..parts).map(|part| dim.saturating_sub(part * size).min(size)).collect()
+        }
+    };
+    let mut start = 0;
+    let piece = |size: &usize| {
+        let end = size.saturating_add(start);
+        if end > dim {
+            return Err(format!("{sizes:?} are more than {dim}").into());
+        }
+        let piece = x.clone().narrowed(at, start, end);
+        start = end;
+        Ok(piece.dense()?.into())
+    };
+    sizes.iter().map(piece).collect()
+}
+
+fn squeeze(call: &Call<'_>) -> Made {
+    let x = call.input(0)?.clone();
+    let shape = x.shape();
+    let gone: Vec<usize> = match call.longs(1)? {
+        Some(axes) => axes.iter().map(|at| axis(*at, shape.len())).collect::<Outcome<_>>()?,
+        None => (0..shape.len()).filter(|at| shape.get(*at) == Some(&1)).collect(),
+    };
+    if gone.iter().any(|at| shape.get(*at) != Some(&1)) {
+        return Err(format!("{gone:?} of {shape:?} are not all 1").into());
+    }
+    let rest = shape.iter().enumerate().filter(|(at, _)| !gone.contains(at));
+    let rest = rest.map(|(_, dim)| *dim).collect();
+    one(x.reshaped(rest))
+}
+
+fn unsqueeze(call: &Call<'_>) -> Made {
+    let x = call.input(0)?.clone();
+    let axes = call.list(1)?;
+    let rank = x.shape().len() + axes.len();
+    let new: Vec<usize> = axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?;
+    let mut old = x.shape().into_iter();
+    let dims = (0..rank).map(|at| if new.contains(&at) { 1 } else { old.next().unwrap_or(1) });
+    one(x.reshaped(dims.collect()))
+}

@@ -1,0 +1,111 @@
+//! The greatest elements of windows over images.
+
+use std::iter::StepBy;
+use std::ops::Range;
+
+use burn_backend::{Element, TensorData};
+
+use super::windows::Windows;
+use crate::item::{Item, Outcome};
+
+/// An image, and the windows over it.
+pub(super) struct Planes<'w> {
+    pub(super) windows: &'w Windows,
+    /// Height and width.
+    pub(super) dims: [usize; 2],
+    /// How many windows there are down and across.
+    pub(super) steps: [usize; 2],
+    /// Whether places are counted down the columns of each image first.
+    pub(super) columns: bool,
+}
+
+impl Planes<'_> {
+    /// The greatest element of each window, and its place in the whole tensor: the first of equal ones; where some are
+    /// no numbers, that of what comes after the last of these, as PaddlePaddle has it. A window without an element has the lowest number, and -1. Nothing for types that
+    /// have no fractions.
+    pub(super) fn greatest(&self, x: &Item) -> Outcome<Option<[Item; 2]>> {
+        let data = x.clone().into_data()?;
+        if let Ok(values) = data.as_slice::<f32>() {
+            return Ok(Some(self.all(values, &data, f32::NEG_INFINITY)));
+        }
+        if let Ok(values) = data.as_slice::<f64>() {
+            return Ok(Some(self.all(values, &data, f64::NEG_INFINITY)));
+        }
+        Ok(None)
+    }
+
+    fn all<T: Element + PartialOrd>(
+        &self,
+        values: &[T],
+        data: &TensorData,
+        lowest: T,
+    ) -> [Item; 2] {
+        let ([height, width], [down, across]) = (self.dims, self.steps);
+        let size = height * width;
+        let (mut found, mut places) = (Vec::new(), Vec::new());
+        let (rows, columns) = (self.reach(0), self.reach(1));
+        for (plane, image) in values.chunks_exact(size.max(1)).enumerate() {
+            for row in &rows {
+                for column in &columns {
+                    let best = greatest(image, width, row, column);
+                    found.push(best.map_or(lowest, |(value, _)| value));
+                    let place = best.map(|(_, place)| plane * size + self.number(place));
+                    places.push(place.and_then(|place| i64::try_from(place).ok()).unwrap_or(-1));
+                }
+            }
+        }
+        let mut shape = data.shape().to_vec();
+        shape.truncate(2);
+        shape.extend([down, across]);
+        [
+            Item::from_data(TensorData::new(found, shape.clone())),
+            Item::from_data(TensorData::new(places, shape)),
+        ]
+    }
+
+    /// Rows (or columns) of the image that are in each window.
+    fn reach(&self, axis: usize) -> Vec<StepBy<Range<usize>>> {
+        let at = |list: &[usize]| list.get(axis).copied().unwrap_or(1);
+        let Windows { size, strides, dilations, pads } = self.windows;
+        let before = pads.get(axis).map_or(0, |(before, _)| *before);
+        let extent = self.dims.get(axis).copied().unwrap_or(0);
+        let steps = self.steps.get(axis).copied().unwrap_or(0);
+        let one = |step: usize| {
+            let (begin, apart) = (step * at(strides), at(dilations));
+            let skipped = before.saturating_sub(begin).div_ceil(apart) * apart;
+            let end = begin + (at(size) - 1) * apart + 1;
+            let start = (begin + skipped).min(end).saturating_sub(before);
+            (start..end.saturating_sub(before).min(extent)).step_by(apart)
+        };
+        (0..steps).map(one).collect()
+    }
+
+    /// The number of an element that has this place row by row.
+    fn number(&self, place: usize) -> usize {
+        let [height, width] = self.dims;
+        if self.columns { place % width * height + place / width } else { place }
+    }
+}
+
+/// The greatest element of some rows and columns of an image, and its place; nothing if there are none.
+fn greatest<T: Element + PartialOrd>(
+    image: &[T],
+    width: usize,
+    rows: &StepBy<Range<usize>>,
+    columns: &StepBy<Range<usize>>,
+) -> Option<(T, usize)> {
+    let (row, column) = (rows.clone().next()?, columns.clone().next()?);
+    let mut place = row * width + column;
+    let mut best = *image.get(place)?;
+    for row in rows.clone() {
+        let line = image.get(row * width..(row + 1) * width)?;
+        for column in columns.clone() {
+            let value = *line.get(column)?;
+            // Of what is no number, neither holds: it is taken, and taken over by what comes next.
+            if !best.ge(&value) {
+                (best, place) = (value, row * width + column);
+            }
+        }
+    }
+    Some((best, place))
+}

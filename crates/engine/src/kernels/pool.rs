@@ -1,0 +1,236 @@
+//! Pooling.
+
+use burn_backend::ops::{BoolTensorOps, FloatTensorOps, ModuleOps};
+use burn_backend::{BoolStore, DType as BurnType, Slice};
+use burn_flex::{Flex, FlexTensor};
+
+use super::planes::Planes;
+use super::tensor::{bounded, long};
+use super::windows::{Windows, spatial};
+use super::{Call, Made, Run, all, count, one};
+use crate::item::{Item, Outcome};
+
+/// Most elements of a window; each is one step of the computation.
+const MOST_STEPS: usize = 1 << 16;
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "AveragePool" => average_pool,
+        "GlobalAveragePool" => |call| one(global(call, Flex::float_mean_dim)?),
+        "GlobalMaxPool" => global_max,
+        "LpPool" => lp_pool,
+        "MaxPool" => max_pool,
+        _ => return None,
+    })
+}
+
+fn global(call: &Call<'_>, of: fn(FlexTensor, usize) -> FlexTensor) -> Outcome<Item> {
+    let x = call.input(0)?;
+    let shape = x.shape();
+    if shape.contains(&0) {
+        return Err(format!("{shape:?} has nothing to pool").into());
+    }
+    let pooled = (2..shape.len()).fold(x.widened()?.float()?, of);
+    Item::Float(pooled).cast(x.kind()?)
+}
+
+/// The greatest of each plane; where some are no numbers, that of what comes after the last of these.
+fn global_max(call: &Call<'_>) -> Made {
+    let pooled = global(call, Flex::float_max_dim)?;
+    if !pooled.to_doubles()?.iter().any(|value| value.is_nan()) {
+        return one(pooled);
+    }
+    let x = call.input(0)?;
+    let size = x.shape().iter().skip(2).product::<usize>();
+    let values = x.to_doubles()?;
+    let greatest = |plane: &[f64]| {
+        let next = |best: f64, value: &f64| if best >= *value { best } else { *value };
+        plane.iter().fold(f64::NAN, next)
+    };
+    let tops = values.chunks_exact(size.max(1)).map(greatest).collect();
+    one(Item::numbers(tops, pooled.kind()?, &pooled.shape())?)
+}
+
+/// Windows over a tensor that was padded.
+struct Plan {
+    windows: Windows,
+    /// What the operator says, before windows at the end were made whole.
+    given: Vec<(usize, usize)>,
+    dims: Vec<usize>,
+    /// How many windows there are along each extent.
+    steps: Vec<usize>,
+}
+
+impl Plan {
+    fn of(call: &Call<'_>) -> Outcome<Self> {
+        let shape = call.input(0)?.shape();
+        let dims = spatial(&shape)?.to_vec();
+        let size = call.ints("kernel_shape").ok_or("it has no `kernel_shape`")?;
+        let size: Vec<usize> = size.iter().map(|one| count(*one)).collect::<Outcome<_>>()?;
+        let mut windows = Windows::of(call, &size, &dims)?;
+        let given = windows.pads.clone();
+        if call.int("ceil_mode", 0) != 0 {
+            windows.round_up(&dims);
+        }
+        let mut steps = Vec::new();
+        for (((dim, pad), reach), stride) in
+            dims.iter().zip(&windows.pads).zip(windows.reach()).zip(&windows.strides)
+        {
+            let whole = dim + pad.0 + pad.1;
+            let rest = whole.checked_sub(reach).filter(|_| *dim > 0);
+            steps.push(rest.ok_or_else(|| format!("{reach} is more than {whole}"))? / stride + 1);
+        }
+        let front = shape.get(..2).unwrap_or_default();
+        bounded(&[front, &steps].concat())?;
+        let whole = dims.iter().zip(&windows.pads).map(|(dim, pad)| dim + pad.0 + pad.1);
+        bounded(&[front, &whole.collect::<Vec<_>>()].concat())?;
+        if windows
+            .size
+            .iter()
+            .try_fold(1_usize, |all, one| all.checked_mul(*one))
+            .is_none_or(|all| all > MOST_STEPS)
+        {
+            return Err(format!("windows of {:?} are too large", windows.size).into());
+        }
+        Ok(Self { windows, given, dims, steps })
+    }
+
+    /// Padded as the windows want it.
+    fn padded(x: &Item, pads: &[(usize, usize)], with: f64) -> Outcome<Item> {
+        let long = |pad: usize| long(pad);
+        let mut all = vec![(0, 0); 2];
+        all.extend(pads.iter().map(|(begin, end)| (long(*begin), long(*end))));
+        x.clone().padded(&all, &Item::filled(with, x.kind()?, &[1])?)
+    }
+
+    /// The first elements of all windows, the second ones, and so on; of a tensor that was padded.
+    fn pieces(&self, x: Item) -> impl Iterator<Item = Item> {
+        let Windows { size, strides, dilations, .. } = &self.windows;
+        let total: usize = size.iter().product();
+        let shape = x.shape();
+        let piece = move |mut number: usize| {
+            let mut slices: Vec<Slice> = Vec::new();
+            let sides = size.iter().zip(strides).zip(dilations).zip(&self.steps);
+            for (((size, stride), dilation), steps) in sides.rev() {
+                let start = number % size * dilation;
+                number /= size;
+                let end = start + (steps - 1) * stride + 1;
+                let stride = stride.cast_signed();
+                slices.push(Slice::new(start.cast_signed(), Some(end.cast_signed()), stride));
+            }
+            let fronts = shape.iter().take(2).rev();
+            slices.extend(fronts.map(|dim| Slice::new(0, Some(dim.cast_signed()), 1)));
+            slices.reverse();
+            x.clone().sliced(&slices)
+        };
+        (0..total).map(piece)
+    }
+
+    /// The sum of each window. Over images without gaps burn has it, as a mean.
+    fn sum(&self, x: &Item) -> Outcome<Item> {
+        if let ([high, wide], [down, right], [1, 1]) = (
+            self.windows.size.as_slice(),
+            self.windows.strides.as_slice(),
+            self.windows.dilations.as_slice(),
+        ) {
+            let (size, stride) = ([*high, *wide], [*down, *right]);
+            let mean = Flex::avg_pool2d(x.float()?, size, stride, [0, 0], true, false);
+            return Item::Float(mean).scaled((high * wide) as f64);
+        }
+        let mut pieces = self.pieces(x.clone());
+        let first = pieces.next().ok_or("windows have no elements")?;
+        pieces.try_fold(first, |sum, piece| sum.plus(&piece))
+    }
+}
+
+fn average_pool(call: &Call<'_>) -> Made {
+    let (x, plan) = (call.input(0)?, Plan::of(call)?);
+    if x.shape().contains(&0) {
+        let whole = [x.shape().get(..2).unwrap_or_default(), &plan.steps].concat();
+        return one(Item::filled(0.0, x.kind()?, &whole)?);
+    }
+    let sum = plan.sum(&Plan::padded(&x.widened()?, &plan.windows.pads, 0.0)?)?;
+    // How much of each window counts.
+    let alone = [&[1, 1], plan.dims.as_slice()].concat();
+    let ones = Item::filled(1.0, sum.kind()?, &alone)?;
+    let beyond = plan.windows.pads.iter().zip(&plan.given);
+    let beyond: Vec<_> = beyond.map(|(all, given)| (0, all.1.saturating_sub(given.1))).collect();
+    let inside = match call.int("count_include_pad", 0) != 0 {
+        true => Plan::padded(&Plan::padded(&ones, &plan.given, 1.0)?, &beyond, 0.0)?,
+        false => Plan::padded(&ones, &plan.windows.pads, 0.0)?,
+    };
+    one(sum.over(&plan.sum(&inside)?)?.cast(x.kind()?)?)
+}
+
+fn max_pool(call: &Call<'_>) -> Made {
+    let (x, plan) = (call.input(0)?, Plan::of(call)?);
+    let (kind, shape) = (x.kind()?, x.shape());
+    if shape.contains(&0) {
+        let whole = [shape.get(..2).unwrap_or_default(), &plan.steps].concat();
+        let values = Item::filled(0.0, kind, &whole)?;
+        return all([values, Item::filled(0.0, BurnType::I64, &whole)?]);
+    }
+    let (wants_places, columns) = (call.outputs() > 1, call.int("storage_order", 0) != 0);
+    let numbers = if kind.is_float() { x.widened()? } else { x.cast(BurnType::F32)? };
+    if let ([height, width], [down, across]) = (plan.dims.as_slice(), plan.steps.as_slice()) {
+        let (dims, steps) = ([*height, *width], [*down, *across]);
+        let planes = Planes { windows: &plan.windows, dims, steps, columns };
+        if let Some([values, places]) = planes.greatest(&numbers)? {
+            let places = Some(places).filter(|_| wants_places);
+            return all([Some(values.cast(kind)?), places].into_iter().flatten());
+        }
+    }
+    let padded = Plan::padded(&numbers, &plan.windows.pads, f64::NEG_INFINITY)?;
+    let mut values = plan.pieces(padded);
+    let mut best = values.next().ok_or("windows have no elements")?;
+    let mut numbers = match wants_places {
+        true => {
+            let inner = places_of(&shape, columns)?;
+            Some(plan.pieces(Plan::padded(&inner, &plan.windows.pads, -1.0)?))
+        }
+        false => None,
+    };
+    let mut next = || numbers.as_mut().and_then(Iterator::next);
+    let mut places = next();
+    for value in values {
+        // What is no number is taken, and taken over by what comes next.
+        let stays = Flex::float_greater_equal(best.float()?, value.float()?, BoolStore::Native);
+        let takes = Flex::bool_not(stays);
+        best = best.masked(takes.clone(), &value)?;
+        if let (Some(old), Some(new)) = (places.take(), next()) {
+            places = Some(old.masked(takes, &new)?);
+        }
+    }
+    all([Some(best.cast(kind)?), places].into_iter().flatten())
+}
+
+/// The number of each element in the flattened tensor; with `columns` down the columns of each image first.
+fn places_of(shape: &[usize], columns: bool) -> Outcome<Item> {
+    let whole = bounded(shape)?;
+    let all: Vec<i64> = (0_i64..).take(whole).collect();
+    if !columns {
+        return Ok(Item::longs(&all).reshaped(shape.to_vec()));
+    }
+    let rank = shape.len();
+    let mut order: Vec<usize> = (0..rank).collect();
+    if let Some(inner) = order.get_mut(2..) {
+        inner.reverse();
+    }
+    let turned = order.iter().filter_map(|at| shape.get(*at).copied()).collect();
+    Ok(Item::longs(&all).reshaped(turned).permuted(&order))
+}
+
+fn lp_pool(call: &Call<'_>) -> Made {
+    let (x, plan) = (call.input(0)?, Plan::of(call)?);
+    if x.shape().contains(&0) {
+        return Err(format!("{:?} has nothing to pool", x.shape()).into());
+    }
+    let p = call.int("p", 2) as f64;
+    if p < 1.0 {
+        return Err(format!("expected a norm of at least 1, found {p}").into());
+    }
+    let power = x.widened()?.map(Flex::float_abs)?.power(p)?;
+    let sum = plan.sum(&Plan::padded(&power, &plan.windows.pads, 0.0)?)?;
+    let root = sum.power(1.0 / p)?;
+    one(root.cast(x.kind()?)?)
+}

@@ -1,0 +1,316 @@
+//! Cells that go over sequences: RNN, GRU, LSTM.
+
+use burn_backend::Scalar;
+use burn_backend::ops::{ActivationOps, FloatTensorOps};
+use burn_flex::Flex;
+use lodstone_schema::Finding;
+
+use super::linear::product;
+use super::{Call, Made, Run, count, extent};
+use crate::item::{Item, Outcome};
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "GRU" => |call| run(call, &["Sigmoid", "Tanh"], gru),
+        "LSTM" => |call| run(call, &["Sigmoid", "Tanh", "Tanh"], lstm),
+        "RNN" => |call| run(call, &["Tanh"], rnn),
+        _ => return None,
+    })
+}
+
+/// One step of a cell.
+type Step = fn(&Cell<'_>, &Item, &State) -> Outcome<State>;
+
+/// What a cell remembers: each is [batch, hidden].
+#[derive(Clone)]
+struct State {
+    hidden: Item,
+    /// Of an LSTM.
+    long: Option<Item>,
+}
+
+/// The weights of one direction, gates below each other.
+struct Cell<'a> {
+    call: &'a Call<'a>,
+    // [inputs, gates * hidden]
+    input: Item,
+    // [hidden, gates * hidden]
+    recurrent: Item,
+    // [gates * hidden]: beside the input, and beside what is remembered.
+    biases: Option<(Item, Item)>,
+    // [3 * hidden]
+    peepholes: Option<Item>,
+    hidden: usize,
+    curves: Vec<Curve>,
+}
+
+/// An activation and its numbers.
+struct Curve {
+    name: String,
+    alpha: Option<f32>,
+    beta: Option<f32>,
+}
+
+impl Curve {
+    fn of(&self, x: &Item) -> Outcome<Item> {
+        let alpha = |otherwise: f32| Scalar::Float(self.alpha.unwrap_or(otherwise).into());
+        let beta = |otherwise: f32| Scalar::Float(self.beta.unwrap_or(otherwise).into());
+        let (zero, one) = (Scalar::Float(0.0), Scalar::Float(1.0));
+        let x = x.float()?;
+        Ok(Item::Float(match self.name.to_ascii_lowercase().as_str() {
+            "relu" => Flex::relu(x),
+            "tanh" => Flex::float_tanh(x),
+            "sigmoid" => Flex::sigmoid(x),
+            "affine" => Flex::float_add_scalar(Flex::float_mul_scalar(x, alpha(1.0)), beta(0.0)),
+            "leakyrelu" => Flex::leaky_relu(x, alpha(0.01)),
+            "scaledtanh" => {
+                let inner = Flex::float_tanh(Flex::float_mul_scalar(x, beta(1.0)));
+                Flex::float_mul_scalar(inner, alpha(1.0))
+            }
+            "hardsigmoid" => {
+                let line = Flex::float_add_scalar(Flex::float_mul_scalar(x, alpha(0.2)), beta(0.5));
+                Flex::float_clamp(line, zero, one)
+            }
+            "softsign" => {
+                let below = Flex::float_add_scalar(Flex::float_abs(x.clone()), one);
+                Flex::float_div(x, below)
+            }
+            other => return Err(format!("there is no activation `{other}`").into()),
+        }))
+    }
+}
+
+impl Cell<'_> {
+    fn gate(&self, x: &Item, number: usize) -> Item {
+        let at = x.shape().len().saturating_sub(1);
+        x.clone().narrowed(at, number * self.hidden, (number + 1) * self.hidden)
+    }
+
+    fn curve(&self, number: usize, x: &Item) -> Outcome<Item> {
+        let limit = f64::from(self.call.float("clip", 0.0));
+        let x = match limit > 0.0 {
+            true => x.map(|x| Flex::float_clamp(x, Scalar::Float(-limit), Scalar::Float(limit)))?,
+            false => x.clone(),
+        };
+        self.curves.get(number).ok_or("it has too few activations")?.of(&x)
+    }
+
+    /// What comes of the input, for all gates.
+    fn of_input(&self, x: &Item) -> Outcome<Item> {
+        let made = product(x.clone(), self.input.clone())?;
+        match &self.biases {
+            Some((bias, _)) => made.plus(bias),
+            None => Ok(made),
+        }
+    }
+
+    /// What comes of what is remembered, for all gates.
+    fn of_hidden(&self, hidden: &Item) -> Outcome<Item> {
+        let made = product(hidden.clone(), self.recurrent.clone())?;
+        match &self.biases {
+            Some((_, bias)) => made.plus(bias),
+            None => Ok(made),
+        }
+    }
+}
+
+fn rnn(cell: &Cell<'_>, x: &Item, state: &State) -> Outcome<State> {
+    let sum = cell.of_input(x)?.plus(&cell.of_hidden(&state.hidden)?)?;
+    Ok(State { hidden: cell.curve(0, &sum)?, long: None })
+}
+
+/// Gates: update, reset, hidden.
+fn gru(cell: &Cell<'_>, x: &Item, state: &State) -> Outcome<State> {
+    let old = &state.hidden;
+    let (of_x, of_h) = (cell.of_input(x)?, cell.of_hidden(old)?);
+    let sum = |number: usize| cell.gate(&of_x, number).plus(&cell.gate(&of_h, number));
+    let (update, reset) = (cell.curve(0, &sum(0)?)?, cell.curve(0, &sum(1)?)?);
+    let fresh = if cell.call.int("linear_before_reset", 0) != 0 {
+        reset.times(&cell.gate(&of_h, 2))?
+    } else {
+        cell.gate(&cell.of_hidden(&reset.times(old)?)?, 2)
+    };
+    let fresh = cell.curve(1, &cell.gate(&of_x, 2).plus(&fresh)?)?;
+    // fresh + update * (old - fresh)
+    let hidden = fresh.plus(&update.times(&old.minus(&fresh)?)?)?;
+    Ok(State { hidden, long: None })
+}
+
+/// Gates: input, output, forget, cell; peepholes: input, output, forget.
+fn lstm(cell: &Cell<'_>, x: &Item, state: &State) -> Outcome<State> {
+    let old = state.long.as_ref().ok_or("it has no cell")?;
+    let all = cell.of_input(x)?.plus(&cell.of_hidden(&state.hidden)?)?;
+    let gate = |number: usize, peephole: Option<(usize, &Item)>| {
+        let sum = cell.gate(&all, number);
+        match (peephole, &cell.peepholes) {
+            (Some((number, long)), Some(peepholes)) => {
+                sum.plus(&cell.gate(peepholes, number).times(long)?)
+            }
+            _ => Ok(sum),
+        }
+    };
+    let input = cell.curve(0, &gate(0, Some((0, old)))?)?;
+    let forget = match cell.call.int("input_forget", 0) != 0 {
+        true => input.scaled(-1.0)?.shifted(1.0)?,
+        false => cell.curve(0, &gate(2, Some((2, old)))?)?,
+    };
+    let fresh = cell.curve(1, &gate(3, None)?)?;
+    let long = forget.times(old)?.plus(&input.times(&fresh)?)?;
+    let output = cell.curve(0, &gate(1, Some((1, &long)))?)?;
+    // What leaves the cell is not clipped.
+    let curve = cell.curves.get(2).ok_or("it has too few activations")?;
+    Ok(State { hidden: output.times(&curve.of(&long)?)?, long: Some(long) })
+}
+
+fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
+    let batch_first = call.int("layout", 0) != 0;
+    let swap = |item: &Item, order: &[usize]| match batch_first {
+        true => item.clone().permuted(order),
+        false => item.clone(),
+    };
+    // [steps, batch, inputs]
+    let x = swap(call.input(0)?, &[1, 0, 2]);
+    let [steps, batch, _] = *x.shape().as_slice() else {
+        return Err(format!("expected steps, a batch and inputs, found {:?}", x.shape()).into());
+    };
+    let shape = call.input(2)?.shape();
+    let (Some(directions), Some(hidden)) = (shape.first(), shape.last()) else {
+        return Err("expected weights of directions".into());
+    };
+    let (directions, hidden) = (*directions, *hidden);
+    if x.shape().contains(&0) || shape.contains(&0) {
+        return Err(format!("{:?} has no steps to take", x.shape()).into());
+    }
+    let lengths = match call.longs(4)? {
+        Some(lengths) => lengths.iter().map(|one| count(*one)).collect::<Outcome<Vec<_>>>()?,
+        None => vec![steps; batch],
+    };
+    if lengths.len() != batch || lengths.iter().any(|length| *length > steps) {
+        return Err(format!("{lengths:?} are not the lengths of {batch} sequences").into());
+    }
+    let (mut all, mut last, mut cells) = (Vec::new(), Vec::new(), Vec::new());
+    for direction in 0..directions {
+        let cell = cell(call, direction, directions, hidden, curves)?;
+        let begin = |number: usize| match call.optional(number) {
+            // [batch, directions, hidden] or [directions, batch, hidden]
+            Some(state) => {
+                let state = swap(state, &[1, 0, 2]);
+                if state.shape() != [directions, batch, hidden] {
+                    return Err(format!("{:?} is not what is remembered", state.shape()).into());
+                }
+                let state = state.narrowed(0, direction, direction + 1);
+                Ok(state.reshaped(vec![batch, hidden]))
+            }
+            None => Item::filled(0.0, x.kind()?, &[batch, hidden]),
+        };
+        let long = if curves.len() == 3 { Some(begin(6)?) } else { None };
+        let mut state = State { hidden: begin(5)?, long };
+        let backwards = direction == 1 || call.text("direction").as_deref() == Some("reverse");
+        let mut made = vec![None; steps];
+        for number in 0..steps {
+            let at = if backwards { steps - 1 - number } else { number };
+            let now = x.clone().narrowed(0, at, at + 1);
+            let inputs = *now.shape().last().ok_or("expected steps of inputs, found a number")?;
+            let next = step(&cell, &now.reshaped(vec![batch, inputs]), &state)?;
+            let shown;
+            (state, shown) = within(state, next, &lengths, at)?;
+            if let Some(slot) = made.get_mut(at) {
+                *slot = Some(shown.reshaped(vec![1, 1, batch, hidden]));
+            }
+        }
+        all.push(Item::concatenated(made.into_iter().flatten().collect(), 0)?);
+        last.push(state.hidden.reshaped(vec![1, batch, hidden]));
+        cells.extend(state.long.map(|long| long.reshaped(vec![1, batch, hidden])));
+    }
+    // [steps, directions, batch, hidden]
+    let mut outputs = vec![
+        swap(&Item::concatenated(all, 1)?, &[2, 0, 1, 3]),
+        swap(&Item::concatenated(last, 0)?, &[1, 0, 2]),
+    ];
+    if !cells.is_empty() {
+        outputs.push(swap(&Item::concatenated(cells, 0)?, &[1, 0, 2]));
+    }
+    super::all(outputs)
+}
+
+/// Sequences that are over keep what they remember, and show 0.
+fn within(old: State, new: State, lengths: &[usize], at: usize) -> Outcome<(State, Item)> {
+    if lengths.iter().all(|length| *length > at) {
+        let shown = new.hidden.clone();
+        return Ok((new, shown));
+    }
+    let shape = new.hidden.shape();
+    let goes = lengths.iter().map(|length| *length > at).collect();
+    let goes = Item::truths(goes, &[lengths.len(), 1]).expanded(&shape).bool()?;
+    let zero = Item::filled(0.0, new.hidden.kind()?, &shape)?;
+    let shown = zero.masked(goes.clone(), &new.hidden)?;
+    let long = match (old.long, new.long) {
+        (Some(old), Some(new)) => Some(old.masked(goes.clone(), &new)?),
+        _ => None,
+    };
+    Ok((State { hidden: old.hidden.masked(goes, &new.hidden)?, long }, shown))
+}
+
+fn cell<'a>(
+    call: &'a Call<'a>,
+    direction: usize,
+    directions: usize,
+    hidden: usize,
+    curves: &[&str],
+) -> Outcome<Cell<'a>> {
+    let part = |item: &Item| {
+        if item.shape().first() != Some(&directions) {
+            return Err(
+                format!("{:?} are not weights of {directions} directions", item.shape()).into()
+            );
+        }
+        let one = item.clone().narrowed(0, direction, direction + 1);
+        let shape = one.shape().into_iter().skip(1).collect();
+        Ok::<_, Finding>(one.reshaped(shape))
+    };
+    let biases = call.optional(3).map(|both| {
+        let both = part(both)?;
+        let half = extent(&both.shape(), 0)? / 2;
+        Ok::<_, Finding>((both.clone().narrowed(0, 0, half), both.narrowed(0, half, 2 * half)))
+    });
+    let biases = biases.transpose()?;
+    let names = call.texts("activations").filter(|names| !names.is_empty()).unwrap_or_else(|| {
+        let all = (0..directions).flat_map(|_| curves);
+        all.map(|name| (*name).to_owned()).collect()
+    });
+    // Numbers are given to those activations that take some, in order.
+    let (mut alphas, mut betas) =
+        (call.floats("activation_alpha").iter(), call.floats("activation_beta").iter());
+    let curve = |name: String| {
+        let kind = name.to_ascii_lowercase();
+        let both = ["affine", "scaledtanh", "hardsigmoid"].contains(&kind.as_str());
+        let alpha = (both || kind == "leakyrelu").then(|| alphas.next().copied()).flatten();
+        let beta = both.then(|| betas.next().copied()).flatten();
+        Curve { name, alpha, beta }
+    };
+    let all: Vec<Curve> = names.into_iter().map(curve).collect();
+    let own = all.into_iter().skip(direction * curves.len()).take(curves.len()).collect();
+    let (input, recurrent, peepholes) =
+        (part(call.input(1)?)?, part(call.input(2)?)?, call.optional(7).map(part).transpose()?);
+    let gates = match curves.len() {
+        3 => 4,
+        2 => 3,
+        one => one,
+    };
+    let all = hidden.checked_mul(gates).ok_or("it is too large")?;
+    let rows = |item: &Item| item.shape().first() == Some(&all);
+    let fit =
+        rows(&input) && rows(&recurrent) && biases.iter().all(|(one, two)| rows(one) && rows(two));
+    if !fit || peepholes.iter().any(|list| list.shape() != [3 * hidden]) {
+        return Err(format!("weights are not those of {gates} gates of {hidden}").into());
+    }
+    Ok(Cell {
+        call,
+        input: input.permuted(&[1, 0]),
+        recurrent: recurrent.permuted(&[1, 0]),
+        biases,
+        peepholes,
+        hidden,
+        curves: own,
+    })
+}

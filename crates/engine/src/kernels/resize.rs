@@ -1,0 +1,252 @@
+//! Other extents by interpolation, one axis after the other.
+
+use burn_backend::DType as BurnType;
+
+use super::tensor::{bounded, elements, whole};
+use super::{Call, Made, Run, axis, count, one};
+use crate::item::{Item, Outcome};
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "Resize" => resize,
+        _ => return None,
+    })
+}
+
+/// How an axis is resized.
+struct Side {
+    axis: usize,
+    /// How many elements there are, and how many come out.
+    from: usize,
+    to: usize,
+    scale: f64,
+    /// The region that is taken, in shares of the whole.
+    region: (f64, f64),
+}
+
+/// Numbers of elements, and how much of each: one list for each step, an entry for each result.
+type Taps = Vec<(Vec<i64>, Vec<f64>)>;
+
+fn resize(call: &Call<'_>) -> Made {
+    let x = call.input(0)?;
+    let shape = x.shape();
+    let sides = sides(call, &shape)?;
+    let mut dims = shape.clone();
+    for side in &sides {
+        if let Some(dim) = dims.get_mut(side.axis) {
+            *dim = side.to;
+        }
+    }
+    let kind = x.kind()?;
+    if bounded(&dims)? == 0 {
+        return one(Item::filled(0.0, kind, &dims)?);
+    }
+    if shape.contains(&0) {
+        return Err(format!("{shape:?} has nothing to interpolate").into());
+    }
+    let modes = Modes::of(call);
+    let is_nearest = modes.mode == "nearest";
+    let mut y = match is_nearest || kind.is_float() {
+        true if is_nearest => x.clone(),
+        true => x.widened()?,
+        false => x.cast(BurnType::F32)?,
+    };
+    // The last axis first: then there is less to do where tensors grow.
+    for side in sides.iter().rev().filter(|side| !modes.is_identity(side)) {
+        let places: Vec<f64> = (0..side.to).map(|to| modes.place(side, to)).collect();
+        y = match is_nearest {
+            true => y.selected(side.axis, &modes.nearest(side, &places)?)?,
+            false => blended(&y, side.axis, &modes.taps(side, &places))?,
+        };
+    }
+    let y = y.cast(kind)?;
+    if modes.coordinates != "tf_crop_and_resize" {
+        return one(y);
+    }
+    let mut y = y;
+    for side in &sides {
+        let last = side.from as f64 - 1.0;
+        let outside = (0..side.to).map(|to| !(0.0..=last).contains(&modes.place(side, to)));
+        let mut line = vec![1; dims.len()];
+        if let Some(dim) = line.get_mut(side.axis) {
+            *dim = side.to;
+        }
+        let mask = Item::truths(outside.collect(), &line).expanded(&dims).bool()?;
+        let value = call.float("extrapolation_value", 0.0).into();
+        y = y.masked(mask, &Item::filled(value, kind, &dims)?)?;
+    }
+    one(y)
+}
+
+/// The axes by scales or by sizes, of which one policy makes all the same.
+fn sides(call: &Call<'_>, shape: &[usize]) -> Outcome<Vec<Side>> {
+    let rank = shape.len();
+    let axes: Vec<usize> = match call.ints("axes") {
+        Some(axes) => axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?,
+        None => (0..rank).collect(),
+    };
+    let doubles = |number: usize| call.optional(number).map(Item::to_doubles).transpose();
+    let region = doubles(1)?.unwrap_or_default();
+    let scales = doubles(2)?.filter(|scales| !scales.is_empty());
+    let sizes = call.longs(3)?.filter(|sizes| !sizes.is_empty());
+    let dims: Vec<usize> = axes.iter().filter_map(|at| shape.get(*at).copied()).collect();
+    let made: Vec<(usize, f64)> = match (scales, sizes) {
+        (Some(scales), None) if scales.len() == dims.len() => {
+            let side = |(scale, dim): (&f64, &usize)| {
+                let to = (*dim as f64 * scale).floor();
+                match *scale > 0.0 && to <= 9e15 {
+                    true => Ok((elements(to), *scale)),
+                    false => Err(format!("expected a scale above 0, found {scale}").into()),
+                }
+            };
+            scales.iter().zip(&dims).map(side).collect::<Outcome<_>>()?
+        }
+        (None, Some(sizes)) if sizes.len() == dims.len() => {
+            let sizes = sizes.iter().map(|size| count(*size)).collect::<Outcome<Vec<_>>>()?;
+            let parts = sizes.iter().zip(&dims);
+            let scales: Vec<f64> = parts.map(|(to, from)| *to as f64 / *from as f64).collect();
+            let policy = call.text("keep_aspect_ratio_policy");
+            let one = match policy.as_deref() {
+                Some("not_larger") => scales.iter().copied().reduce(f64::min),
+                Some("not_smaller") => scales.iter().copied().reduce(f64::max),
+                _ => None,
+            };
+            match one {
+                Some(one) => {
+                    dims.iter().map(|dim| (elements(one * *dim as f64 + 0.5), one)).collect()
+                }
+                None => sizes.into_iter().zip(scales).collect(),
+            }
+        }
+        _ => return Err("expected scales or sizes for each axis".into()),
+    };
+    let side = |(number, (axis, (from, (to, scale))))| {
+        let begin = region.get(number).copied().unwrap_or(0.0);
+        let end = region.get(number + axes.len()).copied().unwrap_or(1.0);
+        Side { axis, from, to, scale, region: (begin, end) }
+    };
+    Ok(axes.iter().copied().zip(dims.into_iter().zip(made)).enumerate().map(side).collect())
+}
+
+struct Modes {
+    mode: String,
+    coordinates: String,
+    nearest: String,
+    curve: f64,
+    antialias: bool,
+    excludes: bool,
+}
+
+impl Modes {
+    fn of(call: &Call<'_>) -> Self {
+        let text = |name: &str, otherwise: &str| call.text(name).unwrap_or(otherwise.to_owned());
+        Self {
+            mode: text("mode", "nearest"),
+            coordinates: text("coordinate_transformation_mode", "half_pixel"),
+            nearest: text("nearest_mode", "round_prefer_floor"),
+            curve: call.float("cubic_coeff_a", -0.75).into(),
+            antialias: call.int("antialias", 0) != 0,
+            excludes: call.int("exclude_outside", 0) != 0,
+        }
+    }
+
+    /// Whether every element comes from the same place.
+    fn is_identity(&self, side: &Side) -> bool {
+        side.scale == 1.0 && side.from == side.to && self.coordinates != "tf_crop_and_resize"
+    }
+
+    /// Where a result lies among the elements.
+    fn place(&self, side: &Side, to: usize) -> f64 {
+        let (to, from, scale) = (to as f64, side.from as f64, side.scale);
+        // What a scale says exactly, which is not always a whole number.
+        let exact = scale * from;
+        let centred = (to + 0.5) / scale - 0.5;
+        match self.coordinates.as_str() {
+            "align_corners" if exact == 1.0 => 0.0,
+            "align_corners" => to * (from - 1.0) / (exact - 1.0),
+            "asymmetric" => to / scale,
+            "half_pixel_symmetric" => from / 2.0 * (1.0 - side.to as f64 / exact) + centred,
+            // One result is where the first one is, whatever the scale says exactly.
+            "pytorch_half_pixel" if side.to == 1 => -0.5,
+            "tf_crop_and_resize" => {
+                let (begin, end) = side.region;
+                let step = match exact == 1.0 {
+                    true => (end - begin) * (from - 1.0) / 2.0,
+                    false => to * (end - begin) * (from - 1.0) / (exact - 1.0),
+                };
+                step + begin * (from - 1.0)
+            }
+            _ => centred,
+        }
+    }
+
+    fn nearest(&self, side: &Side, places: &[f64]) -> Outcome<Vec<i64>> {
+        let last = side.from as f64 - 1.0;
+        let of = |place: &f64| {
+            let near = match self.nearest.as_str() {
+                "round_prefer_floor" => (place - 0.5).ceil(),
+                "round_prefer_ceil" => (place + 0.5).floor(),
+                "floor" => place.floor(),
+                "ceil" => place.ceil(),
+                other => return Err(format!("there is no nearest mode `{other}`").into()),
+            };
+            Ok(whole(near.clamp(0.0, last)))
+        };
+        places.iter().map(of).collect()
+    }
+
+    /// The elements around each place, and how much of each.
+    fn taps(&self, side: &Side, places: &[f64]) -> Taps {
+        let is_cubic = self.mode == "cubic";
+        let reach = if is_cubic { 2.0 } else { 1.0 };
+        let squeeze = if self.antialias { side.scale.min(1.0) } else { 1.0 };
+        let first = (-reach / squeeze).floor() + 1.0;
+        let steps = elements(2.0 - 2.0 * first);
+        let last = side.from as f64 - 1.0;
+        let weight = |distance: f64| {
+            let x = (distance * squeeze).abs();
+            let a = self.curve;
+            match is_cubic {
+                true if x <= 1.0 => ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0,
+                true if x < 2.0 => ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a,
+                true => 0.0,
+                false => (1.0 - x).clamp(0.0, 1.0),
+            }
+        };
+        let mut taps: Taps =
+            vec![(Vec::with_capacity(places.len()), Vec::with_capacity(places.len())); steps];
+        for place in places {
+            let base = place.ceil() - 1.0 + first;
+            let at = |step: usize| base + step as f64;
+            let share = |step: usize| match self.excludes && !(0.0..=last).contains(&at(step)) {
+                true => 0.0,
+                false => weight(at(step) - place),
+            };
+            let sum: f64 = (0..steps).map(share).sum();
+            let sum = if sum == 0.0 || !(self.antialias || self.excludes) { 1.0 } else { sum };
+            for (step, (numbers, shares)) in taps.iter_mut().enumerate() {
+                numbers.push(whole(at(step).clamp(0.0, last)));
+                shares.push(share(step) / sum);
+            }
+        }
+        taps
+    }
+}
+
+/// The sum of elements of an axis, each so much.
+fn blended(x: &Item, axis: usize, taps: &Taps) -> Outcome<Item> {
+    let (kind, mut line) = (x.kind()?, vec![1; x.shape().len()]);
+    let mut sum: Option<Item> = None;
+    for (numbers, shares) in taps {
+        if let Some(dim) = line.get_mut(axis) {
+            *dim = shares.len();
+        }
+        let shares = Item::numbers(shares.clone(), kind, &line)?;
+        let part = x.clone().selected(axis, numbers)?.times(&shares)?;
+        sum = Some(match sum {
+            Some(sum) => sum.plus(&part)?,
+            None => part,
+        });
+    }
+    sum.ok_or_else(|| "there is nothing to interpolate".into())
+}

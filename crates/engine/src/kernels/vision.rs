@@ -1,0 +1,348 @@
+//! Images by places that are computed: sampled on grids, pooled in regions; and boxes that are chosen.
+
+use lodstone_schema::Finding;
+
+use super::tensor::{bounded, elements, long, whole};
+use super::{Call, Made, Run, count, extent, one};
+use crate::item::{Item, Outcome};
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "GridSample" => grid_sample,
+        "NonMaxSuppression" => choose_boxes,
+        "RoiAlign" => roi_align,
+        _ => return None,
+    })
+}
+
+/// Most samples of all regions: each is four numbers of rows and four shares.
+const MOST_SAMPLES: usize = 1 << 24;
+
+/// Rows of a table, and how much of each: one list for each step, an entry for each result.
+type Taps = Vec<(Vec<i64>, Vec<f64>)>;
+
+/// An image as a table: a row of all channels for each place of each example.
+fn table(x: &Item) -> Outcome<Item> {
+    let shape = x.shape();
+    let mut order: Vec<usize> = (0..shape.len()).filter(|at| *at != 1).collect();
+    order.push(1);
+    let channels = extent(&shape, 1)?;
+    let rows = bounded(&shape)?.checked_div(channels).unwrap_or(0);
+    Ok(x.clone().permuted(&order).reshaped(vec![rows, channels]))
+}
+
+/// Each step's rows of a table, each so much.
+fn steps<'a>(table: &'a Item, taps: &'a Taps) -> impl Iterator<Item = Outcome<Item>> + 'a {
+    taps.iter().map(|(rows, shares)| {
+        let shares = Item::numbers(shares.clone(), table.kind()?, &[shares.len(), 1])?;
+        table.clone().selected(0, rows)?.times(&shares)
+    })
+}
+
+fn total(mut parts: impl Iterator<Item = Outcome<Item>>) -> Outcome<Item> {
+    let first = parts.next().ok_or("there is nothing to add")??;
+    parts.try_fold(first, |sum, part| sum.plus(&part?))
+}
+
+/// A table of results as an image again.
+fn image(rows: Item, examples: usize, dims: &[usize]) -> Item {
+    let channels = rows.shape().get(1).copied().unwrap_or(0);
+    let apart = [&[examples], dims, &[channels]].concat();
+    let mut order: Vec<usize> = (0..apart.len()).collect();
+    order.pop();
+    order.insert(1, apart.len() - 1);
+    rows.reshaped(apart).permuted(&order)
+}
+
+/// How a grid is read.
+struct Grid {
+    mode: String,
+    padding: String,
+    corners: bool,
+}
+
+impl Grid {
+    /// Where -1 to 1 lies among elements.
+    fn place(&self, x: f64, dim: usize) -> f64 {
+        let dim = dim as f64;
+        if self.corners { (x + 1.0) / 2.0 * (dim - 1.0) } else { ((x + 1.0) * dim - 1.0) / 2.0 }
+    }
+
+    /// A place of the padding as one of the image, if it is not empty.
+    fn inside(&self, place: f64, dim: usize) -> Option<i64> {
+        let last = dim as f64 - 1.0;
+        let place = match self.padding.as_str() {
+            "border" => place.clamp(0.0, last),
+            "reflection" => self.reflected(place, dim).clamp(0.0, last),
+            _ => place,
+        };
+        (0.0..=last).contains(&place).then_some(whole(place))
+    }
+
+    fn reflected(&self, place: f64, dim: usize) -> f64 {
+        let (low, high) = match self.corners {
+            true => (0.0, dim as f64 - 1.0),
+            false => (-0.5, dim as f64 - 0.5),
+        };
+        let span = high - low;
+        if span <= 0.0 {
+            return low;
+        }
+        let rest = (place - low).rem_euclid(2.0 * span);
+        low + if rest > span { 2.0 * span - rest } else { rest }
+    }
+
+    /// The elements around a place along one extent, and how much of each.
+    fn around(&self, x: f64, dim: usize) -> Vec<(Option<i64>, f64)> {
+        let mut place = self.place(x, dim);
+        match (self.mode.as_str(), self.padding.as_str()) {
+            ("cubic", _) => {}
+            (_, "border") => place = place.clamp(0.0, dim as f64 - 1.0),
+            (_, "reflection") => place = self.reflected(place, dim),
+            _ => {}
+        }
+        let base = place.floor();
+        let at = |step: f64| self.inside(base + step, dim);
+        let ratio = place - base;
+        match self.mode.as_str() {
+            "nearest" => vec![(self.inside(place.round_ties_even(), dim), 1.0)],
+            "cubic" => {
+                let a = -0.75;
+                let near = |x: f64| ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
+                let far = |x: f64| ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a;
+                let shares = [far(1.0 + ratio), near(ratio), near(1.0 - ratio), far(2.0 - ratio)];
+                [-1.0, 0.0, 1.0, 2.0].iter().zip(shares).map(|(step, it)| (at(*step), it)).collect()
+            }
+            _ => vec![(at(0.0), 1.0 - ratio), (at(1.0), ratio)],
+        }
+    }
+}
+
+fn grid_sample(call: &Call<'_>) -> Made {
+    let (x, places) = (call.input(0)?, call.input(1)?);
+    let (shape, grid) = (x.shape(), places.shape());
+    let ([examples, channels, dims @ ..], [_, steps_to @ .., _]) =
+        (shape.as_slice(), grid.as_slice())
+    else {
+        return Err("expected examples and channels".into());
+    };
+    let over = [&[*examples, *channels], steps_to].concat();
+    if bounded(&over)? == 0 {
+        return one(Item::filled(0.0, x.kind()?, &over)?);
+    }
+    if shape.contains(&0) {
+        return Err(format!("{shape:?} has nothing to sample").into());
+    }
+    let mode = match call.text("mode").as_deref() {
+        Some("nearest") => "nearest",
+        Some("cubic" | "bicubic") => "cubic",
+        _ => "linear",
+    };
+    let padding = call.text("padding_mode").unwrap_or("zeros".to_owned());
+    let corners = call.int("align_corners", 0) != 0;
+    let grid = Grid { mode: mode.to_owned(), padding, corners };
+    let (rank, inner) = (dims.len(), bounded(dims)?);
+    let each = bounded(steps_to)?;
+    let mut taps: Taps = Vec::new();
+    for (point, numbers) in places.to_doubles()?.chunks_exact(rank.max(1)).enumerate() {
+        if numbers.iter().any(|number| !number.is_finite()) {
+            return Err("a place is no number".into());
+        }
+        // Extents are told from the last one on.
+        let mut corners = vec![(Some(0), 1.0)];
+        for (number, dim) in numbers.iter().rev().zip(dims) {
+            let around = grid.around(*number, *dim);
+            let dim = long(*dim);
+            let one = |(row, share): &(Option<i64>, f64)| {
+                let next = |(at, part): &(Option<i64>, f64)| {
+                    (row.zip(*at).map(|(row, at)| row * dim + at), share * part)
+                };
+                around.iter().map(next).collect::<Vec<_>>()
+            };
+            corners = corners.iter().flat_map(one).collect();
+        }
+        taps.resize_with(corners.len(), Default::default);
+        let begin = long(point / each * inner);
+        for ((rows, shares), (row, share)) in taps.iter_mut().zip(corners) {
+            rows.push(begin + row.unwrap_or(0));
+            shares.push(if row.is_some() { share } else { 0.0 });
+        }
+    }
+    let wide = x.widened()?;
+    let made = total(steps(&table(&wide)?, &taps))?;
+    one(image(made, *examples, steps_to).cast(x.kind()?)?)
+}
+
+/// Rows and how much of each of the four around a place; nothing of a place that is not beside the image.
+fn corners(y: f64, x: f64, rows: usize, columns: usize) -> [(usize, f64); 4] {
+    let (high, wide) = (rows as f64, columns as f64);
+    if !(-1.0..=high).contains(&y) || !(-1.0..=wide).contains(&x) {
+        return [(0, 0.0); 4];
+    }
+    let side = |place: f64, dim: usize| {
+        let place = place.max(0.0);
+        let low = elements(place.floor());
+        match low + 1 >= dim {
+            true => (dim - 1, dim - 1, 0.0),
+            false => (low, low + 1, place - low as f64),
+        }
+    };
+    let ((top, bottom, down), (left, right, aside)) = (side(y, rows), side(x, columns));
+    [
+        (top * columns + left, (1.0 - down) * (1.0 - aside)),
+        (top * columns + right, (1.0 - down) * aside),
+        (bottom * columns + left, down * (1.0 - aside)),
+        (bottom * columns + right, down * aside),
+    ]
+}
+
+/// Samples in each cell of a region, and their mean or the greatest of them.
+fn roi_align(call: &Call<'_>) -> Made {
+    let (x, regions) = (call.input(0)?, call.input(1)?);
+    let shape = x.shape();
+    let [examples, channels, rows, columns] = *shape.as_slice() else {
+        return Err(format!("expected images, found {shape:?}").into());
+    };
+    let number = |name: &str| count(call.int(name, 1));
+    let (high, wide) = (number("output_height")?, number("output_width")?);
+    let ratio = count(call.int("sampling_ratio", 0))?;
+    let scale = f64::from(call.float("spatial_scale", 1.0));
+    let is_max = call.text("mode").as_deref() == Some("max");
+    let aligned =
+        call.text("coordinate_transformation_mode").as_deref() != Some("output_half_pixel");
+    let moved = if aligned { 0.5 } else { 0.0 };
+    let images = call.list(2)?;
+    let boxes = regions.to_doubles()?;
+    let cells = bounded(&[images.len(), high, wide])?;
+    bounded(&[cells, channels])?;
+    if shape.contains(&0) || boxes.len() != 4 * images.len() {
+        return Err("expected images and a box for each region".into());
+    }
+    if cells == 0 {
+        return one(Item::filled(0.0, x.kind()?, &[images.len(), channels, high, wide])?);
+    }
+    let mut grouped: Vec<Vec<[(usize, f64); 4]>> = Vec::with_capacity(cells);
+    for (region, number) in boxes.as_chunks::<4>().0.iter().zip(&images) {
+        let image = count(*number)?;
+        let [left, top, right, bottom] = *region;
+        if image >= examples || region.iter().any(|side| !side.is_finite()) {
+            return Err(format!("there is no region {region:?} of image {image}").into());
+        }
+        let [left, top, right, bottom] = [left, top, right, bottom].map(|at| at * scale - moved);
+        let least = if aligned { f64::NEG_INFINITY } else { 1.0 };
+        let cell_high = (bottom - top).max(least) / high as f64;
+        let cell_wide = (right - left).max(least) / wide as f64;
+        let samples = |size: f64| match ratio {
+            0 => elements(size.ceil().max(0.0)),
+            ratio => ratio,
+        };
+        let (down, aside) = (samples(cell_high), samples(cell_wide));
+        if bounded(&[down, aside, cells])? > MOST_SAMPLES {
+            return Err(format!("region {region:?} has too many samples").into());
+        }
+        for cell in 0..high * wide {
+            let (row, column) = ((cell / wide) as f64, (cell % wide) as f64);
+            let sample = |number: usize| {
+                let (step, side) = ((number / aside) as f64 + 0.5, (number % aside) as f64 + 0.5);
+                let y = top + row * cell_high + step * cell_high / down as f64;
+                let x = left + column * cell_wide + side * cell_wide / aside as f64;
+                corners(y, x, rows, columns)
+                    .map(|(place, share)| (image * rows * columns + place, share))
+            };
+            grouped.push((0..down * aside).map(sample).collect());
+        }
+    }
+    let wide_x = x.widened()?;
+    let table = table(&wide_x)?;
+    let most = grouped.iter().map(Vec::len).max().unwrap_or(0).max(1);
+    let sample = |number: usize| {
+        // Cells of smaller regions have fewer samples: those of a mean count nothing then, those of an extreme
+        // are there once more.
+        let mut taps: Taps = vec![Default::default(); 4];
+        for cell in &grouped {
+            let found = cell.get(number).or(cell.first().filter(|_| is_max));
+            let weight = if is_max { 1.0 } else { 1.0 / cell.len().max(1) as f64 };
+            let corners = found.copied().unwrap_or([(0, 0.0); 4]);
+            for ((rows, shares), (row, share)) in taps.iter_mut().zip(corners) {
+                rows.push(long(row));
+                shares.push(share * weight);
+            }
+        }
+        if !is_max {
+            return total(steps(&table, &taps));
+        }
+        // The greatest of the parts of a sample, as ONNX says it.
+        let mut parts = steps(&table, &taps);
+        let first = parts.next().ok_or("there is nothing to choose of")??;
+        parts.try_fold(first, |best, part| best.extreme(&part?, true))
+    };
+    let first = sample(0)?;
+    let made = (1..most).try_fold(first, |so_far, number| match is_max {
+        true => so_far.extreme(&sample(number)?, true),
+        false => so_far.plus(&sample(number)?),
+    })?;
+    one(image(made, images.len(), &[high, wide]).cast(x.kind()?)?)
+}
+
+/// For each class of each example the best boxes that do not lie over better ones.
+fn choose_boxes(call: &Call<'_>) -> Made {
+    let (boxes, scores) = (call.input(0)?, call.input(1)?);
+    let [examples, classes, many] = *scores.shape().as_slice() else {
+        return Err(format!("expected scores of classes, found {:?}", scores.shape()).into());
+    };
+    if boxes.shape() != [examples, many, 4] {
+        let (boxes, scores) = (boxes.shape(), scores.shape());
+        return Err(format!("{boxes:?} are not the boxes of scores {scores:?}").into());
+    }
+    let most = call.long(2, 0)?;
+    let most = count(most.max(0))?.min(many);
+    let number = |at: usize| {
+        let list = call.optional(at).map(Item::to_doubles).transpose()?;
+        Ok::<_, Finding>(list.and_then(|list| list.first().copied()))
+    };
+    let (overlap, least) = (number(3)?.unwrap_or(0.0), number(4)?);
+    let centred = call.int("center_point_box", 0) != 0;
+    let sides = |corner: &[f64; 4]| match *corner {
+        [x, y, wide, high] if centred => {
+            [y - high / 2.0, x - wide / 2.0, y + high / 2.0, x + wide / 2.0]
+        }
+        [top, left, bottom, right] => {
+            [top.min(bottom), left.min(right), top.max(bottom), left.max(right)]
+        }
+    };
+    let boxes: Vec<[f64; 4]> = boxes.to_doubles()?.as_chunks().0.iter().map(sides).collect();
+    let scores = scores.to_doubles()?;
+    let mut chosen: Vec<i64> = Vec::new();
+    for (line, scores) in scores.chunks_exact(many.max(1)).enumerate() {
+        let (example, class) = (line / classes.max(1), line % classes.max(1));
+        let boxes = boxes.get(example * many..(example + 1) * many);
+        let boxes = boxes.ok_or_else(|| Finding::internal("scores without boxes"))?;
+        let mut order: Vec<(f64, usize)> = scores
+            .iter()
+            .copied()
+            .zip(0..)
+            .filter(|(score, _)| least.is_none_or(|least| *score > least))
+            .collect();
+        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut kept: Vec<[f64; 4]> = Vec::new();
+        for (_, number) in order {
+            let Some(this) = boxes.get(number).filter(|_| kept.len() < most) else { break };
+            if kept.iter().all(|other| shared(this, other) <= overlap) {
+                kept.push(*this);
+                chosen.extend([example, class, number].map(long));
+            }
+        }
+    }
+    let rows = chosen.len() / 3;
+    one(Item::longs(&chosen).reshaped(vec![rows, 3]))
+}
+
+/// How much of two boxes is in both.
+fn shared(a: &[f64; 4], b: &[f64; 4]) -> f64 {
+    let area = |[top, left, bottom, right]: &[f64; 4]| (bottom - top) * (right - left);
+    let ([top, left, bottom, right], [above, before, below, behind]) = (a, b);
+    let high = (bottom.min(*below) - top.max(*above)).max(0.0);
+    let wide = (right.min(*behind) - left.max(*before)).max(0.0);
+    let both = high * wide;
+    if both <= 0.0 { 0.0 } else { both / (area(a) + area(b) - both) }
+}

@@ -1,0 +1,276 @@
+//! Windows that go over a tensor, and convolutions.
+
+use burn_backend::ops::ModuleOps;
+use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
+use burn_flex::{Flex, FlexTensor};
+
+use super::tensor::{MOST_ELEMENTS, bounded};
+use super::{Call, Made, Run, count, extent, one};
+use crate::item::{Item, Outcome};
+
+pub(super) fn kernel(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "Conv" => conv,
+        "ConvTranspose" => conv_transpose,
+        _ => return None,
+    })
+}
+
+/// How a window goes over each extent.
+pub(super) struct Windows {
+    pub(super) size: Vec<usize>,
+    pub(super) strides: Vec<usize>,
+    pub(super) dilations: Vec<usize>,
+    /// What is added before and behind.
+    pub(super) pads: Vec<(usize, usize)>,
+}
+
+impl Windows {
+    pub(super) fn of(call: &Call<'_>, size: &[usize], dims: &[usize]) -> Outcome<Self> {
+        let extents = size.len();
+        let list = |name: &str, otherwise: usize| match call.ints(name) {
+            Some(values) => values.iter().map(|value| count(*value)).collect::<Outcome<Vec<_>>>(),
+            None => Ok(vec![otherwise; extents]),
+        };
+        let (strides, dilations) = (list("strides", 1)?, list("dilations", 1)?);
+        let pads = list("pads", 0)?;
+        let pads = match call.text("auto_pad").as_deref() {
+            Some("SAME_UPPER" | "SAME_LOWER") => {
+                let lower = call.text("auto_pad").as_deref() == Some("SAME_LOWER");
+                let one =
+                    |(((dim, size), stride), dilation): (((&usize, &usize), &usize), &usize)| {
+                        let steps = dim.div_ceil((*stride).max(1)).saturating_sub(1);
+                        let reach = (size.max(&1) - 1).saturating_mul(*dilation).saturating_add(1);
+                        let total = steps.saturating_mul(*stride).saturating_add(reach);
+                        let total = total.saturating_sub(*dim);
+                        let small = total / 2;
+                        if lower { (total - small, small) } else { (small, total - small) }
+                    };
+                dims.iter().zip(size).zip(&strides).zip(&dilations).map(one).collect()
+            }
+            Some("VALID") => vec![(0, 0); extents],
+            _ if pads.len() == 2 * extents => {
+                let (begins, ends) = pads.split_at(extents);
+                begins.iter().copied().zip(ends.iter().copied()).collect()
+            }
+            _ => vec![(0, 0); extents],
+        };
+        // With these nothing overflows that is computed of them.
+        let all = size.iter().chain(&strides).chain(&dilations).chain(dims);
+        let sides = pads.iter().flat_map(|(begin, end)| [begin, end]);
+        if all.chain(sides).any(|one| *one > MOST_ELEMENTS) {
+            return Err(format!("windows of {size:?} over {dims:?} are too large").into());
+        }
+        let fits = strides.len() == extents && dilations.len() == extents && dims.len() == extents;
+        if !fits || strides.contains(&0) || dilations.contains(&0) || size.contains(&0) {
+            return Err("expected a step and a distance above 0 for each extent".into());
+        }
+        Ok(Self { size: size.to_vec(), strides, dilations, pads })
+    }
+
+    /// How far a window reaches in each extent.
+    pub(super) fn reach(&self) -> Vec<usize> {
+        self.size.iter().zip(&self.dilations).map(|(size, by)| (size - 1) * by + 1).collect()
+    }
+}
+
+/// So many numbers, as an array.
+fn fixed<T: Copy, const N: usize>(values: &[T]) -> Outcome<[T; N]> {
+    values.try_into().map_err(|_| format!("expected {N} extents, found {}", values.len()).into())
+}
+
+pub(super) fn spatial(shape: &[usize]) -> Outcome<&[usize]> {
+    shape.get(2..).ok_or_else(|| "expected examples and channels".into())
+}
+
+fn conv(call: &Call<'_>) -> Made {
+    let (x, filter) = (call.input(0)?, call.input(1)?);
+    let (shape, size) = (x.shape(), filter.shape());
+    let windows = Windows::of(call, spatial(&size)?, spatial(&shape)?)?;
+    let groups = count(call.int("group", 1))?;
+    windows.check(&shape, &size, groups)?;
+    let bias = call.optional(2).map(Item::float).transpose()?;
+    let (x, filter) = (x.float()?, filter.float()?);
+    fn options<const N: usize>(windows: &Windows, groups: usize) -> Outcome<ConvOptions<N>> {
+        let Windows { strides, dilations, pads, .. } = windows;
+        Ok(ConvOptions {
+            stride: fixed(strides)?,
+            padding: fixed(pads)?,
+            dilation: fixed(dilations)?,
+            groups,
+        })
+    }
+    let y = match windows.size.len() {
+        1 => Flex::conv1d(x, filter, bias, options(&windows, groups)?),
+        2 => Flex::conv2d(x, filter, bias, options(&windows, groups)?),
+        3 => Flex::conv3d(x, filter, bias, options(&windows, groups)?),
+        other => {
+            return Err(format!("expected 1 to 3 extents to convolve over, found {other}").into());
+        }
+    };
+    one(Item::Float(y))
+}
+
+/// What is cut off differently at both ends is cut off afterwards.
+fn conv_transpose(call: &Call<'_>) -> Made {
+    let (x, filter) = (call.input(0)?, call.input(1)?);
+    let (shape, size) = (x.shape(), filter.shape());
+    let dims = spatial(&shape)?;
+    let mut windows = Windows::of(call, spatial(&size)?, dims)?;
+    let groups = count(call.int("group", 1))?;
+    let bias = call.optional(2).map(Item::float).transpose()?;
+    let mut more: Vec<usize> = match call.ints("output_padding") {
+        Some(more) => more.iter().map(|one| count(*one)).collect::<Outcome<_>>()?,
+        None => vec![0; windows.size.len()],
+    };
+    windows.fit_output(call, dims, &mut more)?;
+    windows.check_transposed(&shape, &size, groups, &more)?;
+    let (x, filter) = (x.float()?, filter.float()?);
+    fn options<const N: usize>(w: &Windows, groups: usize) -> Outcome<ConvTransposeOptions<N>> {
+        Ok(ConvTransposeOptions {
+            stride: fixed(&w.strides)?,
+            padding: [0; N],
+            padding_out: [0; N],
+            dilation: fixed(&w.dilations)?,
+            groups,
+        })
+    }
+    let y = match windows.size.len() {
+        1 => Flex::conv_transpose1d(x, filter, bias.clone(), options(&windows, groups)?),
+        2 => Flex::conv_transpose2d(x, filter, bias.clone(), options(&windows, groups)?),
+        3 => Flex::conv_transpose3d(x, filter, bias.clone(), options(&windows, groups)?),
+        other => {
+            return Err(format!("expected 1 to 3 extents to convolve over, found {other}").into());
+        }
+    };
+    let mut y = Item::Float(y);
+    for (at, ((begin, end), more)) in (2..).zip(windows.pads.iter().zip(&more)) {
+        let dim = extent(&y.shape(), at)?;
+        let end = end.saturating_sub(*more);
+        if begin + end > dim {
+            return Err("more is cut off than there is".into());
+        }
+        let extra = more.saturating_sub(windows.pads.get(at - 2).map_or(0, |pad| pad.1));
+        y = y.narrowed(at, *begin, dim - end);
+        if extra > 0 {
+            y = padded_with(y, at, extra, bias.as_ref())?;
+        }
+    }
+    one(y)
+}
+
+/// Behind what was computed lies the bias alone.
+fn padded_with(y: Item, at: usize, extra: usize, bias: Option<&FlexTensor>) -> Outcome<Item> {
+    let mut shape = y.shape();
+    if let Some(dim) = shape.get_mut(at) {
+        *dim = extra;
+    }
+    let to = crate::item::burn_type(y.dtype()?)?;
+    let behind = match bias {
+        Some(bias) => {
+            let channels = shape.get(1).copied().unwrap_or(1);
+            let dims = (0..shape.len()).map(|at| if at == 1 { channels } else { 1 }).collect();
+            Item::Float(bias.clone()).reshaped(dims)
+        }
+        None => {
+            let zero = Item::from_data(burn_backend::TensorData::new(vec![0f32], [1]));
+            super::tensor::converted(zero, to)?.reshaped(vec![1; shape.len()])
+        }
+    };
+    Item::concatenated(vec![y, behind.expanded(&shape)], at)
+}
+
+impl Windows {
+    /// Whether a convolution gives a tensor that can be made.
+    fn check(&self, shape: &[usize], filter: &[usize], groups: usize) -> Outcome<()> {
+        let ([examples, channels, dims @ ..], [results, each, ..]) = (shape, filter) else {
+            return Err("expected examples and channels".into());
+        };
+        let fits = each.checked_mul(groups) == Some(*channels) && results.is_multiple_of(groups);
+        if groups == 0 || !fits || shape.contains(&0) || filter.contains(&0) {
+            return Err(format!("{filter:?} in {groups} groups do not go over {shape:?}").into());
+        }
+        let mut whole = vec![*examples, *results];
+        for (((dim, pad), reach), stride) in
+            dims.iter().zip(&self.pads).zip(self.reach()).zip(&self.strides)
+        {
+            let rest = (dim + pad.0 + pad.1).checked_sub(reach);
+            let rest = rest.ok_or_else(|| format!("windows reach {reach}, beyond {dim}"))?;
+            whole.push(rest / stride + 1);
+        }
+        bounded(&whole).map(|_| ())
+    }
+
+    /// Cuts off so much that the result of a transposed convolution has the extents that are asked for.
+    fn fit_output(&mut self, call: &Call<'_>, dims: &[usize], more: &mut [usize]) -> Outcome<()> {
+        let mode = call.text("auto_pad");
+        let same = matches!(mode.as_deref(), Some("SAME_UPPER" | "SAME_LOWER"));
+        let asked: Vec<usize> = match call.ints("output_shape") {
+            Some(asked) => {
+                let skipped = asked.len().saturating_sub(dims.len());
+                asked.iter().skip(skipped).map(|dim| count(*dim)).collect::<Outcome<_>>()?
+            }
+            None if same => {
+                dims.iter().zip(&self.strides).map(|(dim, by)| dim.saturating_mul(*by)).collect()
+            }
+            None => return Ok(()),
+        };
+        let reach = self.reach();
+        for (at, asked) in asked.iter().enumerate() {
+            let part = |list: &[usize]| list.get(at).copied().unwrap_or(0);
+            let steps = part(dims).saturating_sub(1).saturating_mul(part(&self.strides));
+            let whole = steps.saturating_add(part(&reach)).saturating_add(part(more));
+            let total = whole.saturating_sub(*asked);
+            let (small, large) = (total / 2, total - total / 2);
+            if let Some(pad) = self.pads.get_mut(at) {
+                *pad = match mode.as_deref() {
+                    Some("SAME_UPPER") => (small, large),
+                    _ => (large, small),
+                };
+            }
+            if let Some(more) = more.get_mut(at) {
+                *more = more.saturating_add(asked.saturating_sub(whole));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a transposed convolution gives a tensor that can be made.
+    fn check_transposed(
+        &self,
+        shape: &[usize],
+        filter: &[usize],
+        groups: usize,
+        more: &[usize],
+    ) -> Outcome<()> {
+        let (Some(examples), Some(channels)) = (shape.first(), filter.get(1)) else {
+            return Err("expected examples and channels".into());
+        };
+        if groups == 0 || shape.contains(&0) || filter.contains(&0) {
+            return Err(format!("{shape:?} in {groups} groups has nothing to convolve").into());
+        }
+        let mut whole = vec![*examples, channels.saturating_mul(groups)];
+        let sides = shape.iter().skip(2).zip(&self.strides).zip(self.reach()).zip(more);
+        whole.extend(sides.map(|(((dim, stride), reach), more)| {
+            (dim - 1).saturating_mul(*stride).saturating_add(reach).saturating_add(*more)
+        }));
+        bounded(&whole).map(|_| ())
+    }
+
+    /// Adds as much behind each extent as makes its last window a whole one; one that would begin behind the
+    /// tensor is none.
+    pub(super) fn round_up(&mut self, dims: &[usize]) {
+        let reach = self.reach();
+        for (((pad, dim), reach), stride) in
+            self.pads.iter_mut().zip(dims).zip(reach).zip(&self.strides)
+        {
+            let whole = dim + pad.0 + pad.1;
+            let Some(rest) = whole.checked_sub(reach) else { continue };
+            let mut steps = rest.div_ceil(*stride);
+            if steps * stride >= dim + pad.0 {
+                steps = steps.saturating_sub(1);
+            }
+            pad.1 += (steps * stride + reach).saturating_sub(whole);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What programs compute with.
+
+use bytes::Bytes;
+use lodstone_model::{DType, Dim, Kind, Tensor, TensorType, ValueType};
+use lodstone_schema::Finding;
+use lodstone_schema::onnx::infer::ValueInfo;
+
+use crate::dense::Dense;
+use crate::item::Outcome;
+
+/// A value of a program: what kernels take and return.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Value {
+    /// A dense tensor of numbers or truth values.
+    Dense(Dense),
+    /// A tensor of strings.
+    Strings(Strings),
+    /// Values of one type, in order.
+    Sequence(Vec<Value>),
+    /// A value, or none.
+    Optional(Option<Box<Value>>),
+    /// Values by keys.
+    Map(Map),
+}
+
+/// A tensor of strings, in row-major order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Strings {
+    dims: Vec<usize>,
+    elements: Vec<Bytes>,
+}
+
+/// Keys, and the value of each.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Map {
+    /// The keys: integers or strings, one-dimensional.
+    pub keys: Box<Value>,
+    /// A value for each key.
+    pub values: Vec<Value>,
+}
+
+impl Strings {
+    /// A tensor of strings.
+    ///
+    /// # Errors
+    /// If there are not as many strings as the dims say.
+    pub fn new(dims: Vec<usize>, elements: Vec<Bytes>) -> Outcome<Self> {
+        let count = dims.iter().try_fold(1_usize, |count, dim| count.checked_mul(*dim));
+        match count == Some(elements.len()) {
+            true => Ok(Self { dims, elements }),
+            false => Err(format!("{} strings are not those of {dims:?}", elements.len()).into()),
+        }
+    }
+
+    /// The dimensions, outermost first.
+    pub fn dims(&self) -> &[usize] {
+        &self.dims
+    }
+
+    /// The strings in row-major order.
+    pub fn elements(&self) -> &[Bytes] {
+        &self.elements
+    }
+}
+
+impl Value {
+    /// A tensor of a model: dense, or of strings.
+    ///
+    /// # Errors
+    /// If it is neither, or cannot be read.
+    pub fn of(tensor: &Tensor) -> Outcome<Self> {
+        match &tensor.kind {
+            Kind::Strings { elements } => {
+                let dims = tensor.shape.iter().map(|dim| usize::try_from(*dim));
+                let dims = dims.collect::<Result<_, _>>().map_err(|_| "it is too large")?;
+                Ok(Self::Strings(Strings::new(dims, elements.clone())?))
+            }
+            _ => Dense::of(tensor).map(Self::Dense),
+        }
+    }
+
+    /// The tensor that it is.
+    ///
+    /// # Errors
+    /// What it is instead.
+    pub fn tensor(&self) -> Outcome<Tensor> {
+        match self {
+            Self::Dense(dense) => dense.tensor(),
+            Self::Strings(strings) => {
+                let shape = strings.dims.iter().map(|dim| *dim as u64).collect();
+                let mut tensor =
+                    Tensor::dense(DType::String, shape, lodstone_store::Blob::default());
+                tensor.kind = Kind::Strings { elements: strings.elements.clone() };
+                Ok(tensor)
+            }
+            other => Err(other.wrong("a tensor")),
+        }
+    }
+
+    /// The dense tensor that it is.
+    ///
+    /// # Errors
+    /// What it is instead.
+    pub fn dense(&self) -> Outcome<&Dense> {
+        match self {
+            Self::Dense(dense) => Ok(dense),
+            other => Err(other.wrong("a dense tensor")),
+        }
+    }
+
+    /// What it is, in words.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Dense(_) => "a dense tensor",
+            Self::Strings(_) => "a tensor of strings",
+            Self::Sequence(_) => "a sequence",
+            Self::Optional(_) => "an optional value",
+            Self::Map(_) => "a map",
+        }
+    }
+
+    fn wrong(&self, expected: &str) -> Finding {
+        format!("expected {expected}, found {}", self.kind()).into()
+    }
+
+    /// How many bytes its elements take.
+    pub fn nbytes(&self) -> u64 {
+        match self {
+            Self::Dense(dense) => dense.nbytes(),
+            Self::Strings(strings) => strings.elements.iter().map(|text| text.len() as u64).sum(),
+            Self::Sequence(values) => values.iter().map(Self::nbytes).sum(),
+            Self::Optional(value) => value.as_ref().map_or(0, |value| value.nbytes()),
+            Self::Map(map) => map.keys.nbytes() + map.values.iter().map(Self::nbytes).sum::<u64>(),
+        }
+    }
+
+    /// Its type, with its elements if they are few integers or numbers.
+    ///
+    /// # Errors
+    /// If it is nested deeper than types may be.
+    pub fn info(&self) -> Outcome<ValueInfo> {
+        match self {
+            Self::Dense(dense) => dense.info(),
+            other => Ok(ValueInfo::from(other.value_type()?)),
+        }
+    }
+
+    /// Its type; an empty sequence is one of values of any type.
+    fn value_type(&self) -> Outcome<ValueType> {
+        let deep = |error: lodstone_model::TooDeep| Finding::from(error.to_string());
+        Ok(match self {
+            Self::Dense(dense) => dense.type_info().value,
+            Self::Strings(strings) => {
+                let dims = strings.dims.iter().map(|dim| Dim::Known(*dim as u64)).collect();
+                TensorType::new(DType::String, Some(dims)).into()
+            }
+            Self::Sequence(values) => {
+                let element =
+                    values.first().map_or(Ok(ValueType::Unspecified), Self::value_type)?;
+                ValueType::list(element).map_err(deep)?
+            }
+            Self::Optional(value) => {
+                let inside =
+                    value.as_ref().map_or(Ok(ValueType::Unspecified), |it| it.value_type())?;
+                ValueType::optional(inside).map_err(deep)?
+            }
+            Self::Map(map) => {
+                let key = map.keys.info()?.dtype();
+                let value =
+                    map.values.first().map_or(Ok(ValueType::Unspecified), Self::value_type)?;
+                ValueType::dict(key, value).map_err(deep)?
+            }
+        })
+    }
+}
+
+impl From<Dense> for Value {
+    fn from(dense: Dense) -> Self {
+        Self::Dense(dense)
+    }
+}

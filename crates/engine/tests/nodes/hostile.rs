@@ -1,0 +1,302 @@
+//! Kernels answer whatever their rules let through, without a panic: extreme integers in inputs and attributes,
+//! extents of 0, every type of elements.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use lodstone_engine::{Dense, Mode, Threads};
+use lodstone_model::{AttributeValue, DType, Op, Tensor};
+use lodstone_schema::Code;
+use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
+use lodstone_schema::onnx::{newest_opset, upgrade};
+
+use super::{cases, golden, open, run_op};
+
+/// Nothing that is allowed is large: what these numbers ask for is more than anything may have.
+const EXTREMES: [i64; 7] = [i64::MIN, i64::MAX, -(1 << 40), 1 << 40, -1, 0, 3];
+
+const TYPES: [DType; 13] = [
+    DType::Float64,
+    DType::Float32,
+    DType::Float16,
+    DType::BFloat16,
+    DType::Int64,
+    DType::Int32,
+    DType::Int16,
+    DType::Int8,
+    DType::Uint64,
+    DType::Uint32,
+    DType::Uint16,
+    DType::Uint8,
+    DType::Bool,
+];
+
+/// An operator and what it is given.
+#[derive(Clone)]
+struct Subject {
+    op: Op,
+    opset: i64,
+    inputs: Vec<Option<Tensor>>,
+}
+
+fn subjects() -> Vec<(String, Subject)> {
+    let subject = |name: String| {
+        let mut model = open(&golden().join(format!("{name}.onnx")));
+        upgrade(&mut model, newest_opset("").expect("known")).expect("upgraded");
+        let program = model.main().expect("a program");
+        let op = program.blocks[0].ops.last().expect("an operator").clone();
+        let tensor = |name: &String| model.parameter(name).cloned();
+        let inputs = op.input("").iter().map(tensor).collect();
+        let opset = program.operator_versions.iter().find(|(set, _)| set.is_empty());
+        let opset = opset.expect("a version").1;
+        (name, Subject { op, opset, inputs })
+    };
+    cases(&golden()).into_iter().map(subject).collect()
+}
+
+/// What comes out, or none if it is refused.
+fn run(subject: &Subject) -> Option<Vec<Tensor>> {
+    let infos: Vec<_> = subject.inputs.iter().map(|it| it.as_ref().map(ValueInfo::of)).collect();
+    let infos: Vec<_> = infos.iter().map(Option::as_ref).collect();
+    let told = infer_op(&subject.op, subject.opset, &infos, &mut NoBodies).ok()?;
+    let made = match run_op(&subject.op, subject.opset, &subject.inputs, Mode::Fast) {
+        Err(finding) if finding.code == Code::Internal => panic!("{finding}"),
+        made => made.ok()?,
+    };
+    let infos = told.iter().zip(subject.op.output(""));
+    let told: Vec<_> = infos.filter(|(_, name)| !name.is_empty()).map(|(info, _)| info).collect();
+    for (info, tensor) in told.into_iter().zip(&made) {
+        let wanted = info.value.tensor_type().expect("a tensor");
+        assert_eq!(tensor.dtype, wanted.dtype, "the type that its rule tells");
+        if let Some(shape) = &wanted.shape {
+            let known = shape.iter().zip(&tensor.shape).all(|(dim, found)| match dim {
+                lodstone_model::Dim::Known(dim) => dim == found,
+                _ => true,
+            });
+            assert!(known && shape.len() == tensor.shape.len(), "{shape:?}: {:?}", tensor.shape);
+        }
+    }
+    Some(made)
+}
+
+/// Runs variants of all cases: how many were computed.
+fn all(variants: impl Fn(&Subject) -> Vec<(String, Subject)>) -> usize {
+    let (mut wrong, mut computed) = (BTreeMap::new(), 0);
+    for (name, subject) in subjects() {
+        for (what, variant) in variants(&subject) {
+            match catch_unwind(AssertUnwindSafe(|| run(&variant))) {
+                Ok(made) => computed += usize::from(made.is_some()),
+                Err(_) => {
+                    wrong.entry(subject.op.kind.clone()).or_insert(format!("{name}: {what}"));
+                }
+            }
+        }
+    }
+    let told: Vec<_> = wrong.iter().map(|(kind, what)| format!("{kind}: {what}")).collect();
+    assert!(told.is_empty(), "{} kinds panic:\n{}", told.len(), told.join("\n"));
+    computed
+}
+
+/// The elements of another type.
+fn converted(tensor: &Tensor, to: DType) -> Tensor {
+    let made = Dense::of(tensor).and_then(|it| it.cast(to, &Threads::default()));
+    made.and_then(|it| it.tensor()).expect("converted")
+}
+
+/// The elements as numbers.
+fn numbers(tensor: &Tensor) -> Vec<f64> {
+    Dense::of(tensor).and_then(|it| it.to_f64()).expect("read")
+}
+
+/// A tensor with the bytes in place of its own.
+fn with_bytes(tensor: &Tensor, dtype: DType, bytes: Vec<u8>) -> Tensor {
+    Tensor::dense(dtype, tensor.shape.clone(), lodstone_store::Blob::memory(bytes))
+}
+
+/// The tensor with one element in place of another.
+fn with_element(tensor: &Tensor, place: usize, value: i64) -> Tensor {
+    let wide = converted(tensor, DType::Int64);
+    let mut bytes = wide.data.bytes().expect("read").to_vec();
+    bytes[place * 8..][..8].copy_from_slice(&value.to_le_bytes());
+    converted(&with_bytes(tensor, DType::Int64, bytes), tensor.dtype)
+}
+
+#[test]
+fn extreme_integers_of_inputs_are_answered() {
+    let computed = all(|subject| {
+        let mut variants = Vec::new();
+        for (number, input) in subject.inputs.iter().enumerate() {
+            let wide = |it: &&Tensor| matches!(it.dtype, DType::Int64 | DType::Int32);
+            let Some(tensor) = input.as_ref().filter(wide) else { continue };
+            let count = usize::try_from(tensor.shape.iter().product::<u64>()).expect("small");
+            for (place, value) in (0..count.min(4)).flat_map(|at| EXTREMES.map(|it| (at, it))) {
+                let mut variant = subject.clone();
+                variant.inputs[number] = Some(with_element(tensor, place, value));
+                variants.push((format!("{value} at {place} of input {number}"), variant));
+            }
+        }
+        variants
+    });
+    assert!(computed > 300, "{computed}");
+}
+
+#[test]
+fn extreme_attributes_are_answered() {
+    let computed = all(|subject| {
+        let mut variants = Vec::new();
+        for (number, attribute) in subject.op.attributes.iter().enumerate() {
+            for value in EXTREMES {
+                let mut variant = subject.clone();
+                let changed = &mut variant.op.attributes[number].value;
+                match changed {
+                    AttributeValue::Long(old) => *old = value,
+                    AttributeValue::Longs(list) if !list.is_empty() => list[0] = value,
+                    _ => continue,
+                }
+                variants.push((format!("{value} as `{}`", attribute.name), variant));
+            }
+        }
+        variants
+    });
+    assert!(computed > 200, "{computed}");
+}
+
+#[test]
+fn extreme_numbers_are_answered() {
+    const EXTREMES: [f32; 7] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, 1e-30, -1.0, 0.0];
+    let computed = all(|subject| {
+        let mut variants = Vec::new();
+        for value in EXTREMES {
+            for (number, attribute) in subject.op.attributes.iter().enumerate() {
+                let mut variant = subject.clone();
+                match &mut variant.op.attributes[number].value {
+                    AttributeValue::Float(old) => *old = value,
+                    AttributeValue::Floats(list) if !list.is_empty() => list[0] = value,
+                    _ => continue,
+                }
+                variants.push((format!("{value} as `{}`", attribute.name), variant));
+            }
+            for (number, input) in subject.inputs.iter().enumerate() {
+                let single = |it: &&Tensor| it.dtype == DType::Float32 && it.nbytes() > 0;
+                let Some(tensor) = input.as_ref().filter(single) else { continue };
+                let mut bytes = tensor.data.bytes().expect("read").to_vec();
+                for place in [0, bytes.len() - 4] {
+                    bytes[place..][..4].copy_from_slice(&value.to_le_bytes());
+                    let mut variant = subject.clone();
+                    let made = with_bytes(tensor, DType::Float32, bytes.clone());
+                    variant.inputs[number] = Some(made);
+                    variants.push((format!("{value} at {place} of input {number}"), variant));
+                }
+            }
+        }
+        variants
+    });
+    assert!(computed > 1000, "{computed}");
+}
+
+#[test]
+fn extents_of_0_are_answered() {
+    let computed = all(|subject| {
+        let mut variants = Vec::new();
+        for (number, input) in subject.inputs.iter().enumerate() {
+            let Some(tensor) = input else { continue };
+            for at in 0..tensor.shape.len() {
+                // In all inputs that have the same extents, as elementwise operators want it, and in one alone.
+                for together in [true, false] {
+                    let mut variant = subject.clone();
+                    for (other, slot) in variant.inputs.iter_mut().enumerate() {
+                        let Some(slot) = slot else { continue };
+                        if other == number || (together && slot.shape == tensor.shape) {
+                            slot.shape[at] = 0;
+                            slot.data = lodstone_store::Blob::memory(Vec::new());
+                        }
+                    }
+                    variants.push((format!("no extent {at} of input {number}"), variant));
+                }
+            }
+        }
+        variants
+    });
+    assert!(computed > 300, "{computed}");
+}
+
+#[test]
+fn every_type_that_a_rule_lets_through_is_answered() {
+    let computed = all(|subject| {
+        let mut variants = Vec::new();
+        for number in 0..subject.inputs.len() {
+            for dtype in TYPES {
+                for together in [true, false] {
+                    let mut variant = subject.clone();
+                    let Some(old) = subject.inputs[number].as_ref().map(|it| it.dtype) else {
+                        continue;
+                    };
+                    for (other, slot) in variant.inputs.iter_mut().enumerate() {
+                        let Some(slot) = slot else { continue };
+                        let is_computed = Dense::of(slot).is_ok_and(|it| it.to_f64().is_ok());
+                        let changes = other == number || (together && slot.dtype == old);
+                        if changes && is_computed {
+                            *slot = converted(slot, dtype);
+                        }
+                    }
+                    variants.push((format!("{dtype} as input {number}"), variant));
+                }
+            }
+        }
+        variants
+    });
+    assert!(computed > 1000, "{computed}");
+}
+
+/// The subject with all its floats of another type.
+fn in_type(subject: &Subject, from: DType, to: DType) -> Subject {
+    let mut variant = subject.clone();
+    for tensor in variant.inputs.iter_mut().flatten().filter(|tensor| tensor.dtype == from) {
+        *tensor = converted(tensor, to);
+    }
+    variant
+}
+
+/// How far apart two results are, beside the largest number of them.
+fn distance(one: &Tensor, other: &Tensor) -> f64 {
+    let (one, other) = (numbers(one), numbers(other));
+    let finite = |list: &[f64]| {
+        list.iter()
+            .copied()
+            .filter(|it| it.is_finite())
+            .fold(1.0, |most: f64, it| most.max(it.abs()))
+    };
+    let most = finite(&other);
+    let apart = |(a, b): (&f64, &f64)| match a == b || (a.is_nan() && b.is_nan()) {
+        true => 0.0,
+        false => (a - b).abs() / most,
+    };
+    one.iter().zip(&other).map(apart).fold(0.0, |most, it| if it > most { it } else { most })
+}
+
+#[test]
+fn numbers_of_other_precisions_are_computed_alike() {
+    let (mut wrong, mut compared) = (BTreeMap::new(), 0);
+    for (name, subject) in subjects() {
+        for (to, near) in [(DType::Float64, 1e-4), (DType::Float16, 1e-2), (DType::BFloat16, 6e-2)]
+        {
+            let variant = in_type(&subject, DType::Float32, to);
+            if variant.inputs == subject.inputs {
+                continue;
+            }
+            // What single precision makes of the same numbers.
+            let same = in_type(&variant, to, DType::Float32);
+            let (Some(made), Some(expected)) = (run(&variant), run(&same)) else { continue };
+            compared += 1;
+            for (made, expected) in made.iter().zip(&expected) {
+                let far = distance(made, expected);
+                if far > near || made.shape != expected.shape {
+                    wrong.insert(format!("{} {to}", subject.op.kind), format!("{name}: {far}"));
+                }
+            }
+        }
+    }
+    let told: Vec<_> = wrong.iter().map(|(kind, what)| format!("{kind}: {what}")).collect();
+    assert!(told.is_empty(), "{} kinds differ:\n{}", told.len(), told.join("\n"));
+    assert!(compared > 300, "{compared}");
+}

@@ -1,0 +1,317 @@
+//! Plans compute what the node tests of the onnx package say: a selection of them always, and all of them
+//! with `LODSTONE_ONNX_NODE_TESTS=DIR`, which `make_onnx_nodes.py DIR` wrote (`cargo xtask interop onnx`). Each case is
+//! planned in both modes, with its inputs as inputs and as constants.
+//!
+//! `absent.tsv` lists operators that have no kernel, `wrong.tsv` cases that are not computed as recorded; a line
+//! of them that is not true any more fails, as does what they do not list.
+
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests fail so"
+)]
+
+mod hostile;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use lodstone_engine::{
+    Budget, Context, Dense, Mode, Plan, PlanError, Sizes, Threads, Value, is_computed,
+};
+use lodstone_formats::{OpenOptions, onnx};
+use lodstone_model::{DType, Model, Op, Operand, Parameter, Program, Tensor};
+use lodstone_schema::Finding;
+use lodstone_schema::onnx::infer::{Options, ValueInfo, infer};
+use lodstone_schema::onnx::{newest_opset, operators, upgrade};
+use lodstone_store::{Blob, Location};
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/onnx_nodes")
+}
+
+fn bytes(path: &Path) -> Vec<u8> {
+    Blob::open(path, false).and_then(|blob| blob.read()).expect("there").to_vec()
+}
+
+/// The cases of a directory.
+fn cases(directory: &Path) -> Vec<String> {
+    let index: serde_json::Value =
+        serde_json::from_slice(&bytes(&directory.join("index.json"))).expect("JSON");
+    let cases = index.get("cases").and_then(|cases| cases.as_array()).expect("a list");
+    cases.iter().map(|case| case.as_str().expect("a name").to_owned()).collect()
+}
+
+/// What a list says, with the reasons.
+fn listed(name: &str) -> BTreeMap<String, String> {
+    let text = String::from_utf8(bytes(&golden().join(name))).expect("text");
+    let line = |line: &str| {
+        let (what, why) = line.split_once('\t').unwrap_or_else(|| panic!("`{line}` has no reason"));
+        (what.to_owned(), why.to_owned())
+    };
+    text.lines().map(line).collect()
+}
+
+fn open(path: &Path) -> Model {
+    let mut model =
+        (onnx::BINARY.read)(&Location::from(path), &OpenOptions::default()).expect("readable");
+    model.load().expect("readable");
+    model
+}
+
+/// How a case is run.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    mode: Mode,
+    /// Whether what it reads are constants of the program.
+    constants: bool,
+}
+
+const WAYS: [Way; 4] = [
+    Way { mode: Mode::Fast, constants: false },
+    Way { mode: Mode::Reference, constants: false },
+    Way { mode: Mode::Fast, constants: true },
+    Way { mode: Mode::Reference, constants: true },
+];
+
+fn finding(error: PlanError) -> Finding {
+    match error {
+        PlanError::Op(error) => error.finding,
+        PlanError::Program(finding) => finding,
+        other => other.to_string().into(),
+    }
+}
+
+/// Runs a program on values by name; gives the outputs that its first block names.
+fn run_program(
+    mut program: Program,
+    values: Vec<Parameter>,
+    way: Way,
+) -> Result<Vec<Tensor>, Finding> {
+    let mut options = Options::default();
+    let inputs: Vec<Tensor> = values.iter().map(|value| value.tensor.clone()).collect();
+    let block = program.blocks.first_mut().ok_or("there is no graph")?;
+    block.inputs.clear();
+    let mut parameters = Vec::new();
+    if way.constants {
+        parameters.clone_from(&values);
+    } else {
+        block.inputs = values.iter().map(|value| value.name.clone()).collect();
+        let info = |value: &Parameter| {
+            let known = ValueInfo::of(&value.tensor);
+            (value.name.clone(), ValueInfo { contents: None, ..known })
+        };
+        options = options.with_inputs(values.iter().map(info).collect());
+    }
+    block.vars.clear();
+    let mut model = Model { parameters, ..Model::default() };
+    model.set_main(program);
+    let inference = infer(&model, &options);
+    if let Some(wrong) = inference.findings.told.first() {
+        return Err(format!("it is refused: {wrong}").into());
+    }
+    let mut program = model.programs.into_main().ok_or("there is no program")?;
+    if let Some(block) = program.blocks.first_mut().filter(|_| way.constants) {
+        block.initializers = values;
+    }
+    let (budget, threads) = (Budget::default(), Threads::default());
+    let context = Context::new(&budget, &threads);
+    let sizes = Sizes::of(&program, inference.blocks.first().ok_or("nothing is inferred")?);
+    let plan = Plan::new(&program, &sizes, way.mode, context).map_err(finding)?;
+    let inputs = inputs.iter().filter(|_| !way.constants).map(Value::of);
+    let made = plan.run(inputs.collect::<Result<_, _>>()?, context).map_err(finding)?;
+    made.iter().map(Value::tensor).collect()
+}
+
+/// Runs one operator on tensors, by a plan of its own.
+fn run_op(
+    op: &Op,
+    opset: i64,
+    inputs: &[Option<Tensor>],
+    mode: Mode,
+) -> Result<Vec<Tensor>, Finding> {
+    let mut op = op.clone();
+    let mut values = Vec::new();
+    let mut args = Vec::new();
+    for (number, input) in inputs.iter().enumerate() {
+        let name = if input.is_some() { format!("input {number}") } else { String::new() };
+        args.push(name.clone());
+        values.extend(input.clone().map(|tensor| Parameter { name, tensor }));
+    }
+    op.inputs = vec![Operand { slot: String::new(), args }];
+    if op.output("").is_empty() {
+        op.outputs = vec![Operand { slot: String::new(), args: vec!["output".to_owned()] }];
+    }
+    let outputs = op.writes().map(str::to_owned).collect();
+    let block = lodstone_model::Block { ops: vec![op], outputs, ..Default::default() };
+    let program = Program::from(lodstone_model::Topology {
+        operator_versions: vec![(String::new(), opset)],
+        blocks: vec![block],
+        ..lodstone_model::Topology::new(lodstone_model::Dialect::Onnx)
+    });
+    run_program(program, values, Way { mode, constants: false })
+}
+
+/// Runs a case, and compares what comes out.
+fn run(mut model: Model, way: Way) -> Result<(), Finding> {
+    upgrade(&mut model, newest_opset("").expect("known")).map_err(|error| error.to_string())?;
+    let (mut expected, mut values) = (Vec::new(), Vec::new());
+    for parameter in std::mem::take(&mut model.parameters) {
+        match parameter.name.strip_prefix("expected.") {
+            Some(name) => expected.push((name.to_owned(), parameter.tensor)),
+            None => values.push(parameter),
+        }
+    }
+    let mut program = model.programs.into_main().ok_or("there is no program")?;
+    let block = program.blocks.first_mut().ok_or("there is no graph")?;
+    block.outputs = expected.iter().map(|(name, _)| name.clone()).collect();
+    let made = run_program(program, values, way)?;
+    for (found, (name, tensor)) in made.iter().zip(&expected) {
+        compare(found, tensor).map_err(|what| format!("`{name}`: {what}"))?;
+    }
+    Ok(())
+}
+
+fn compare(found: &Tensor, expected: &Tensor) -> Result<(), Finding> {
+    if (found.dtype, &found.shape) != (expected.dtype, &expected.shape) {
+        let show = |tensor: &Tensor| format!("{} {:?}", tensor.dtype, tensor.shape);
+        return Err(format!("{}, expected {}", show(found), show(expected)).into());
+    }
+    let (relative, absolute) = match expected.dtype {
+        DType::Float16 | DType::BFloat16 => (1e-2, 1e-3),
+        DType::Float32 | DType::Float64 => (1e-3, 1e-5),
+        _ => (0.0, 0.0),
+    };
+    let numbers = |tensor: &Tensor| Dense::of(tensor)?.to_f64();
+    let exact = relative == 0.0;
+    if exact && found.data.bytes().unwrap() == expected.data.bytes().unwrap() {
+        return Ok(());
+    }
+    for (place, (found, expected)) in numbers(found)?.iter().zip(numbers(expected)?).enumerate() {
+        let same = *found == expected || (found.is_nan() && expected.is_nan());
+        let near = (found - expected).abs() <= absolute + relative * expected.abs();
+        if !(same || near && expected.is_finite()) {
+            return Err(format!("element {place} is {found}, expected {expected}").into());
+        }
+    }
+    if exact { Err("the bytes differ".into()) } else { Ok(()) }
+}
+
+/// How many cases were computed as recorded.
+fn check(directory: &Path, is_whole: bool) -> usize {
+    let (absent, wrong) = (listed("absent.tsv"), listed("wrong.tsv"));
+    let (mut right, mut told) = (0, Vec::new());
+    let mut met: BTreeSet<String> = BTreeSet::new();
+    for kind in absent.keys().filter(|kind| is_computed("", kind)) {
+        told.push(format!("{kind} has a kernel, and is in absent.tsv"));
+    }
+    for name in cases(directory) {
+        let model = open(&directory.join(format!("{name}.onnx")));
+        let program = model.main().expect("a program");
+        let kinds: BTreeSet<&str> = program.ops().map(|op| op.kind.as_str()).collect();
+        if kinds.iter().any(|kind| absent.contains_key(*kind)) {
+            met.extend(kinds.iter().map(|kind| (*kind).to_owned()));
+            continue;
+        }
+        let strange = |op: &Op| !op.domain.is_empty();
+        if program.ops().any(strange) {
+            continue;
+        }
+        let known =
+            |found: &Parameter| Dense::of(&found.tensor).is_ok_and(|dense| dense.to_f64().is_ok());
+        let known = model.parameters.iter().all(known);
+        let each = WAYS.iter().try_for_each(|way| {
+            let made = catch_unwind(AssertUnwindSafe(|| run(model.clone(), *way)));
+            let made = made.unwrap_or_else(|_| Err("it panics".into()));
+            made.map_err(|finding| finding.within(format!("{way:?}")))
+        });
+        let made = each;
+        met.insert(name.clone());
+        match (made, wrong.contains_key(&name) || !known) {
+            (Ok(()), false) => right += 1,
+            (Err(what), true) if what.message.ends_with("panics") => {
+                told.push(format!("{name}: {what}"))
+            }
+            (Err(_), true) => {}
+            (Ok(()), true) => told.push(format!("{name} is right, and in wrong.tsv")),
+            (Err(what), false) => told.push(format!("{name}: {what}")),
+        }
+    }
+    let gone = absent.keys().chain(wrong.keys()).filter(|name| is_whole && !met.contains(*name));
+    told.extend(gone.map(|name| format!("{name} is in a list, and in no case")));
+    assert!(told.is_empty(), "{} things, {right} right:\n{}", told.len(), told.join("\n"));
+    right
+}
+
+#[test]
+fn a_selection_of_node_tests_is_computed_as_recorded() {
+    let right = check(&golden(), false);
+    assert!(right > 290, "{right}");
+}
+
+/// What NumPy says of `a.op(b)` for arrays of these types.
+#[test]
+fn integers_wrap_around() {
+    let threads = Threads::default();
+    let longs = |value: i64| {
+        let bytes = value.to_le_bytes().to_vec();
+        Dense::new(DType::Int64, vec![1], bytes.into()).expect("an integer")
+    };
+    let compute = |kind: &str, dtype: DType, a: i64, b: i64| {
+        let of = |value: i64| {
+            Some(longs(value).cast(dtype, &threads).and_then(|it| it.tensor()).expect("converted"))
+        };
+        let op = Op { kind: kind.to_owned(), ..Op::default() };
+        let opset = newest_opset("").expect("known");
+        let made = run_op(&op, opset, &[of(a), of(b)], Mode::Fast).expect("computed");
+        let wide = Dense::of(&made[0]).and_then(|it| it.cast(DType::Int64, &threads));
+        let bytes = wide.and_then(|it| it.bytes()).expect("read");
+        i64::from_le_bytes(bytes[..].try_into().expect("one"))
+    };
+    for (kind, dtype, a, b, expected) in [
+        ("Add", DType::Int64, i64::MAX, 1, i64::MIN),
+        ("Sub", DType::Int64, i64::MIN, 1, i64::MAX),
+        ("Mul", DType::Int64, i64::MAX, 2, -2),
+        ("Div", DType::Int64, i64::MIN, -1, i64::MIN),
+        ("Mod", DType::Int64, i64::MIN, -1, 0),
+        ("Add", DType::Int32, 2_147_483_647, 1, -2_147_483_648),
+        ("Mul", DType::Int32, 65_536, 65_536, 0),
+        ("Div", DType::Int32, -2_147_483_648, -1, -2_147_483_648),
+        ("Add", DType::Int8, 127, 1, -128),
+        ("Sub", DType::Uint8, 0, 1, 255),
+        ("Mul", DType::Uint16, 65_535, 65_535, 1),
+        ("Mul", DType::Uint32, 4_294_967_295, 4_294_967_295, 1),
+        // -1 has the bits of the greatest one.
+        ("Add", DType::Uint64, -1, 2, 1),
+        ("Div", DType::Uint64, -1, 4, 4_611_686_018_427_387_903),
+        ("MatMul", DType::Int32, 65_536, 65_537, 65_536),
+    ] {
+        assert_eq!(compute(kind, dtype, a, b), expected, "{kind} of {dtype}: {a} and {b}");
+    }
+}
+
+#[test]
+fn every_kernel_has_a_case() {
+    let mut cased: BTreeSet<String> = BTreeSet::new();
+    for name in cases(&golden()) {
+        let program =
+            open(&golden().join(format!("{name}.onnx"))).programs.into_main().expect("a program");
+        cased.extend(program.ops().map(|op| op.kind.clone()));
+    }
+    let kinds: BTreeSet<&str> = operators()
+        .filter(|operator| operator.domain == "ai.onnx")
+        .map(|operator| operator.kind)
+        .filter(|kind| is_computed("", kind) && !cased.contains(*kind))
+        .collect();
+    assert!(kinds.is_empty(), "{kinds:?}");
+}
+
+#[test]
+fn all_node_tests_are_computed_as_recorded() {
+    let Some(directory) = std::env::var_os("LODSTONE_ONNX_NODE_TESTS") else { return };
+    let right = check(Path::new(&directory), true);
+    assert!(right > 1300, "{right}");
+}
