@@ -2,7 +2,7 @@
 //!
 //! | lock | what is compared |
 //! |---|---|
-//! | `bits` | digests of what the tests of the runtime compute: operators, models, twenty steps of training |
+//! | `bits` | digests of what the tests of `paddle` compute: operators, models, twenty steps of training |
 //! | `speed` | the time that commands take, in turns, beside `cp`; medians and their ratio |
 //!
 //! Bytes that are written do not depend on the machine: a test holds them (`lodstone/tests/locks.rs`). The other

@@ -1,11 +1,11 @@
 //! Operators that save, behind those that train.
 
 use lodstone_model::{AttributeValue, Block, DType, Dim, Holder, Op, Program, TensorType, Var};
-use lodstone_program::{
+use lodstone_paddle::executor::{RANDOM_STATE, draws};
+use lodstone_paddle::program::{
     Form, LoadOptions, OPTIMIZES, Operator, Placement, SaveOptions, Variable, save, save_program,
     set_role,
 };
-use lodstone_runtime::{RANDOM_STATE, draws};
 use lodstone_schema::paddle::with_stop_gradient;
 use lodstone_store::{Commit, Location, Progress};
 

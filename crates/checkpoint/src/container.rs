@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lodstone_formats::paddle::stream::{self, Expect, Layout};
 use lodstone_formats::{Error as FormatError, safetensors};
 use lodstone_model::{Limits, Model, Parameter, Tensor};
-use lodstone_program::Placement;
+use lodstone_paddle::program::Placement;
 use lodstone_store::{Blob, Commit, Output, plain};
 use serde::{Deserialize, Serialize};
 

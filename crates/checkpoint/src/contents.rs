@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use lodstone_formats::paddle::program;
 use lodstone_model::{DType, Dim, Op, Parameter, Program, TensorType, Var};
-use lodstone_program::{LoadOptions, Placement, SCHEDULES, role};
-use lodstone_runtime::{RANDOM_STATE, Scope};
+use lodstone_paddle::executor::{RANDOM_STATE, Scope};
+use lodstone_paddle::program::{LoadOptions, Placement, SCHEDULES, role};
 use lodstone_schema::paddle::with_stop_gradient;
 use serde_json::Value;
 use sha2::{Digest, Sha256};

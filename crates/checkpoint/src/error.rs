@@ -19,10 +19,10 @@ pub enum Error {
     Format(#[from] lodstone_formats::Error),
     /// A program that cannot be made.
     #[error(transparent)]
-    Program(#[from] lodstone_program::Error),
+    Program(#[from] lodstone_paddle::program::Error),
     /// A loader that cannot be run.
     #[error(transparent)]
-    Run(#[from] lodstone_runtime::Error),
+    Run(#[from] lodstone_paddle::executor::Error),
     /// A loader that leaves variables of the program without values.
     #[error("the loader neither loads nor initialises {}", listed(names))]
     Incomplete {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use lodstone_model::{Parameter, Program, Tensor, TensorType, Var};
-use lodstone_runtime::RANDOM_STATE;
+use lodstone_paddle::executor::RANDOM_STATE;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -13,8 +13,8 @@
 use std::collections::BTreeMap;
 
 use lodstone_model::{DType, Model, Parameter, Program, Tensor};
-use lodstone_program::layers::COUNTER;
-use lodstone_runtime::Scope;
+use lodstone_paddle::executor::Scope;
+use lodstone_paddle::program::layers::COUNTER;
 use lodstone_schema::paddle::saved;
 use lodstone_store::Blob;
 use serde_json::Value;

@@ -41,7 +41,7 @@ pub use foreign::restore_models;
 pub use loader::{
     LOADER, build_checkpoint_loader, check_loader, get_checkpoint_loader, is_checkpointed,
 };
-pub use lodstone_runtime::RANDOM_STATE;
+pub use lodstone_paddle::executor::RANDOM_STATE;
 pub use manager::{Manager, ManagerOptions, Saved};
 pub use manifest::{Manifest, Programs, SavedVariable};
 pub use numerics::Numerics;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use lodstone_model::{Block, Op, Program, Var};
-use lodstone_program::{LoadOptions, Network, Variable, load, load_program};
+use lodstone_paddle::program::{LoadOptions, Network, Variable, load, load_program};
 use lodstone_schema::paddle::is_saved;
 use lodstone_store::Location;
 
@@ -31,7 +31,7 @@ pub fn is_checkpointed(var: &Var) -> bool {
 ///
 /// Names of files are relative to the directory that the loader is run in. Without a startup program it loads, and
 /// does nothing else. A subset of the variables in a merged file is loaded by the names of all its records:
-/// [`saved_records`](lodstone_program::saved_records) of the program that saves it.
+/// [`saved_records`](lodstone_paddle::program::saved_records) of the program that saves it.
 ///
 /// # Errors
 /// If a variable does not outlive runs, or its file would lie elsewhere; if the order of records in a merged file is

@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 
 use lodstone_formats::{SealedFile, TensorRanges, paddle::program};
 use lodstone_model::Model;
-use lodstone_runtime::RANDOM_STATE;
+use lodstone_paddle::executor::RANDOM_STATE;
 use lodstone_store::{Blob, Commit, Location, Output, Progress, WriterLock};
 
 use crate::append::make_dir;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use lodstone_formats::Error as FormatError;
 use lodstone_model::{AttributeValue, Model, Op, Parameter, Program, Tensor};
-use lodstone_program::record_position;
-use lodstone_runtime::{Dirs, Executor, RANDOM_STATE, Scope};
+use lodstone_paddle::executor::{Dirs, Executor, RANDOM_STATE, Scope};
+use lodstone_paddle::program::record_position;
 use lodstone_store::{
     Blob, Dir, Error as StoreError, Links, Location, Progress, SourceFile, plain,
 };

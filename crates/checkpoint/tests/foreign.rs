@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use lodstone_checkpoint::{Error, RestoreOptions, is_checkpointed, restore_models};
 use lodstone_formats::{OpenOptions, paddle, paddle::pickle, paddle::program};
 use lodstone_model::{DType, Limits, Model, Program};
-use lodstone_program::layers::{self, Fc};
-use lodstone_program::optimizer::{Adam, Optimizer};
-use lodstone_program::{Network, Variable};
-use lodstone_runtime::Scope;
+use lodstone_paddle::executor::Scope;
+use lodstone_paddle::program::layers::{self, Fc};
+use lodstone_paddle::program::optimizer::{Adam, Optimizer};
+use lodstone_paddle::program::{Network, Variable};
 use lodstone_store::{Blob, Location};
 
 fn golden(path: &str) -> PathBuf {
@@ -87,9 +87,9 @@ fn what_static_save_of_2_6_2_wrote_is_a_checkpoint() {
 fn dense() -> Network {
     let mut net = Network::new();
     let x = layers::data(&mut net, "x", &[None, Some(4)], DType::Float32);
-    let named = |name: &str| lodstone_program::Parameter {
+    let named = |name: &str| lodstone_paddle::program::Parameter {
         name: Some(name.to_owned()),
-        ..lodstone_program::Parameter::default()
+        ..lodstone_paddle::program::Parameter::default()
     };
     let fc = Fc { weight: named("linear_0.w_0"), bias: Some(named("linear_0.b_0")), ..Fc::new(3) };
     let out: Variable = layers::fc(&mut net, &x, &fc).unwrap();

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use lodstone_checkpoint::{RestoreOptions, restore_models};
 use lodstone_formats::{OpenOptions, paddle, paddle::pickle};
 use lodstone_model::{DType, Limits, Model, Program, Tensor};
-use lodstone_program::layers::{self, Fc};
-use lodstone_program::optimizer::{Adam, Momentum, Optimizer};
-use lodstone_program::{Network, Parameter};
-use lodstone_runtime::{Dirs, Prepared, Scope};
+use lodstone_paddle::executor::{Dirs, Prepared, Scope};
+use lodstone_paddle::program::layers::{self, Fc};
+use lodstone_paddle::program::optimizer::{Adam, Momentum, Optimizer};
+use lodstone_paddle::program::{Network, Parameter};
 use lodstone_store::{Blob, Location};
 use serde::Deserialize;
 

@@ -10,8 +10,8 @@ use std::path::Path;
 use common::{Training, manager};
 use lodstone_checkpoint::Serial;
 use lodstone_model::{AttributeValue, Block};
-use lodstone_program::{Form, Operator, save_program};
-use lodstone_runtime::Scope;
+use lodstone_paddle::executor::Scope;
+use lodstone_paddle::program::{Form, Operator, save_program};
 use lodstone_store::{Progress, checksum};
 use serde_json::{Value, json};
 

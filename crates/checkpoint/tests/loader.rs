@@ -13,12 +13,12 @@ use lodstone_checkpoint::{
     is_checkpointed, make_checkpoint,
 };
 use lodstone_model::{Program, Var};
-use lodstone_program::layers::{self, Fc};
-use lodstone_program::optimizer::{Optimizer, Sgd};
-use lodstone_program::{
+use lodstone_paddle::executor::{Dirs, Executor, Prepared, Scope};
+use lodstone_paddle::program::layers::{self, Fc};
+use lodstone_paddle::program::optimizer::{Optimizer, Sgd};
+use lodstone_paddle::program::{
     LoadOptions, Network, Placement, Variable, for_test, inference, saved_records, stale_saves,
 };
-use lodstone_runtime::{Dirs, Executor, Prepared, Scope};
 
 /// Runs a program that trains so many times.
 fn train(main: &Program, scope: &mut Scope, data: &mut Data, steps: u64, dir: &Path) {
@@ -184,7 +184,7 @@ fn a_load_wins_where_an_initialiser_has_to_stay_for_another() {
     layers::fc(&mut net, &x, &Fc::new(2)).unwrap();
     // The bias begins as what the weight begins with, so that both are filled by what fills the weight.
     let [weight, bias] = ["fc_0.w_0", "fc_0.b_0"].map(Variable::named);
-    let copy = lodstone_program::Operator::new("assign").input("X", [&weight]);
+    let copy = lodstone_paddle::program::Operator::new("assign").input("X", [&weight]);
     let ops = &mut net.startup.blocks[0].ops;
     ops.retain(|op| op.writes().any(|name| name == weight.name()));
     ops.push(copy.output("Out", [&bias]).finish().unwrap());

@@ -14,7 +14,7 @@ use lodstone_checkpoint::{
     get_checkpoint_loader, latest, serials,
 };
 use lodstone_model::{DType, Kind, Lod, Parameter, Tensor};
-use lodstone_runtime::{Dirs, Executor, Scope};
+use lodstone_paddle::executor::{Dirs, Executor, Scope};
 use lodstone_store::{Blob, Error as StoreError, Progress, StepKind};
 
 fn steps(dir: &Path) -> Vec<u64> {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use common::{CONTAINERS, Training, digits, forward, manager, of, started, state};
 use lodstone_checkpoint::{Contents, Error, RestoreOptions};
 use lodstone_model::Dim;
-use lodstone_runtime::Scope;
+use lodstone_paddle::executor::Scope;
 
 #[test]
 fn all_that_does_not_fit_is_told_at_once() {

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use lodstone_checkpoint::{Contents, Manager, ManagerOptions, Serial};
 use lodstone_model::{DType, Tensor};
-use lodstone_program::Network;
-use lodstone_program::layers::{self, Fc};
-use lodstone_program::optimizer::{Adam, Optimizer};
-use lodstone_runtime::{Dirs, Executor, Prepared, Scope};
+use lodstone_paddle::executor::{Dirs, Executor, Prepared, Scope};
+use lodstone_paddle::program::Network;
+use lodstone_paddle::program::layers::{self, Fc};
+use lodstone_paddle::program::optimizer::{Adam, Optimizer};
 use lodstone_store::{Blob, Progress};
 
 const STEP: u64 = 3;

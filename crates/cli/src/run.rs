@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use lodstone::program::Paths;
-use lodstone::runtime::Dirs;
+use lodstone::paddle::executor::Dirs;
+use lodstone::paddle::program::Paths;
 use lodstone::{ConvertOptions, Inputs, Loss, Model, OpenOptions, RunOptions};
 
 use crate::Failure;

@@ -71,7 +71,7 @@ fn programs_load_and_save_where_they_may() {
 
 /// Writes a program that saves what it is given.
 fn saver(dir: &Path, path: &str) {
-    use lodstone::program::{Form, Network, Operator, Variable, layers, save_program};
+    use lodstone::paddle::program::{Form, Network, Operator, Variable, layers, save_program};
     let mut net = Network::new();
     let x = layers::data(&mut net, "x", &[None], lodstone::DType::Float32);
     let save = Operator::new("save").input("X", [&x]).attribute("file_path", path);

@@ -15,9 +15,9 @@ use std::process::Command;
 
 use digits::{Failure, network, recognized, train};
 use lodstone::checkpoint::{CheckpointOptions, get_checkpoint_loader, make_checkpoint};
-use lodstone::program::optimizer::{Adam, Optimizer};
-use lodstone::program::{Form, inference, load_program, save_program};
-use lodstone::runtime::{Dirs, Executor, Scope};
+use lodstone::paddle::executor::{Dirs, Executor, Scope};
+use lodstone::paddle::program::optimizer::{Adam, Optimizer};
+use lodstone::paddle::program::{Form, inference, load_program, save_program};
 use lodstone::{Model, Parameter, Var};
 
 const STEPS: u64 = 400;

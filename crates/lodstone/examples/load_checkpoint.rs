@@ -12,8 +12,8 @@ use std::path::Path;
 
 use digits::{Failure, train};
 use lodstone::checkpoint::get_checkpoint_loader;
-use lodstone::program::load_program;
-use lodstone::runtime::{Dirs, Executor, Scope};
+use lodstone::paddle::executor::{Dirs, Executor, Scope};
+use lodstone::paddle::program::load_program;
 
 /// The variable that counts runs.
 const COUNTER: &str = "checkpoint_counter_0";

@@ -13,7 +13,7 @@
 
 use std::path::Path;
 
-use lodstone::runtime::{Dirs, Executor, Scope};
+use lodstone::paddle::executor::{Dirs, Executor, Scope};
 use lodstone::{Blob, DType, Limits, Tensor};
 use lodstone_formats::paddle::program;
 use lodstone_lowering::paddle;

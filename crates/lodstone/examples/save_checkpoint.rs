@@ -13,9 +13,9 @@ use std::path::Path;
 
 use digits::{Failure, network, train};
 use lodstone::checkpoint::{CheckpointOptions, make_checkpoint};
-use lodstone::program::optimizer::{Adam, Optimizer};
-use lodstone::program::{Form, layers, save_program};
-use lodstone::runtime::{Dirs, Executor, Scope};
+use lodstone::paddle::executor::{Dirs, Executor, Scope};
+use lodstone::paddle::program::optimizer::{Adam, Optimizer};
+use lodstone::paddle::program::{Form, layers, save_program};
 
 const STEPS: u64 = 100;
 

@@ -13,11 +13,11 @@ use std::path::Path;
 use std::process::Command;
 
 use digits::{BATCH, Failure, network, recognized, train};
-use lodstone::program::optimizer::{Adam, Optimizer};
-use lodstone::program::{
+use lodstone::paddle::executor::{Dirs, Executor, Scope};
+use lodstone::paddle::program::optimizer::{Adam, Optimizer};
+use lodstone::paddle::program::{
     Form, Placement, SaveOptions, inference, persistables, save, save_program,
 };
-use lodstone::runtime::{Dirs, Executor, Scope};
 
 const EPOCHS: u64 = 12;
 const RATE: f64 = 0.004;

@@ -15,10 +15,10 @@ use std::path::Path;
 use lodstone::checkpoint::{
     CheckpointOptions, Contents, Manager, ManagerOptions, get_checkpoint_loader, make_checkpoint,
 };
-use lodstone::program::layers::{self, Fc};
-use lodstone::program::optimizer::{Adam, Optimizer};
-use lodstone::program::{Form, Network, save_program};
-use lodstone::runtime::{Dirs, Executor, Prepared, Scope};
+use lodstone::paddle::executor::{Dirs, Executor, Prepared, Scope};
+use lodstone::paddle::program::layers::{self, Fc};
+use lodstone::paddle::program::optimizer::{Adam, Optimizer};
+use lodstone::paddle::program::{Form, Network, save_program};
 use lodstone::{ConvertOptions, DType, Model, Parameter, Tensor};
 
 type Failure = Box<dyn std::error::Error>;

@@ -12,12 +12,12 @@
 
 use std::path::Path;
 
-use lodstone::program::layers::{self, Conv2d, Fc, Pooling};
-use lodstone::program::{
+use lodstone::paddle::executor::{Dirs, Executor, Scope};
+use lodstone::paddle::program::layers::{self, Conv2d, Fc, Pooling};
+use lodstone::paddle::program::{
     Form, LoadOptions, Network, SaveOptions, Variable, load, load_program, persistables, save,
     save_program,
 };
-use lodstone::runtime::{Dirs, Executor, Scope};
 use lodstone::{ConvertOptions, DType, Model, Parameter, Tensor};
 
 type Failure = Box<dyn std::error::Error>;

@@ -12,11 +12,11 @@
 
 use std::path::Path;
 
-use lodstone::program::layers::{self, Conv2d, Fc, Pooling};
-use lodstone::program::optimizer::{
+use lodstone::paddle::program::layers::{self, Conv2d, Fc, Pooling};
+use lodstone::paddle::program::optimizer::{
     Adagrad, Adam, AdamW, Clip, Decay, Lamb, Momentum, Optimizer, RmsProp, Sgd,
 };
-use lodstone::program::{Network, Result as Built, Variable};
+use lodstone::paddle::program::{Network, Result as Built, Variable};
 use lodstone::{
     ConvertOptions, DType, Inputs, Model, OpenOptions, Parameter, Programs, Tensor, TrainOptions,
     Training,

@@ -81,7 +81,7 @@ pub enum Error {
     /// A program that cannot be run, or not to its end.
     #[cfg(feature = "runtime")]
     #[error(transparent)]
-    Run(#[from] lodstone_runtime::Error),
+    Run(#[from] lodstone_paddle::executor::Error),
     /// A checkpoint that cannot be made or restored.
     #[cfg(feature = "runtime")]
     #[error(transparent)]

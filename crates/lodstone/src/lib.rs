@@ -67,9 +67,7 @@ pub use lodstone_model::{
     Programs, Quantization, Report, Tensor, TensorType, TooDeep, Topology, ValueType, Var, some,
 };
 #[cfg(feature = "runtime")]
-pub use lodstone_program as program;
-#[cfg(feature = "runtime")]
-pub use lodstone_runtime as runtime;
+pub use lodstone_paddle as paddle;
 pub use lodstone_schema::finding;
 pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
 pub use lodstone_store::{

@@ -1,7 +1,7 @@
 //! Models that are run.
 
 use lodstone_model::{Lod, Model, Parameter, Tensor};
-use lodstone_runtime::{Dirs, Prepared, Scope};
+use lodstone_paddle::executor::{Dirs, Prepared, Scope};
 use lodstone_schema::conventions;
 use lodstone_store::Location;
 

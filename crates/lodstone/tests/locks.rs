@@ -14,7 +14,7 @@ use std::path::Path;
 
 use cases::models;
 use lodstone::checkpoint::{Container, Contents, Manager, ManagerOptions};
-use lodstone::runtime::Scope;
+use lodstone::paddle::executor::Scope;
 use lodstone::{
     ConvertOptions, DType, ExternalData, FORMATS, Loss, Model, OpenOptions, Programs, Target,
     WriteOptions, convert, open_training,

@@ -1,9 +1,9 @@
 //! Training programs that are not what they should be: each is an error that names what is wrong, and changes nothing.
 
 use lodstone::checkpoint::{Manager, ManagerOptions};
-use lodstone::program::Network;
-use lodstone::program::layers::{self, Fc};
-use lodstone::program::optimizer::{Adam, Optimizer};
+use lodstone::paddle::program::Network;
+use lodstone::paddle::program::layers::{self, Fc};
+use lodstone::paddle::program::optimizer::{Adam, Optimizer};
 use lodstone::{
     DType, Inputs, Model, OpenOptions, Operand, Program, Programs, SampleOptions, Tensor,
     TrainOptions, Training,

@@ -1,4 +1,4 @@
-//! Every operator that there is a rule for, called with random attributes: PaddlePaddle gives what our runtime does.
+//! Every operator that there is a rule for, called with random attributes: PaddlePaddle gives what ours does.
 
 use std::path::Path;
 use std::process::Command;

@@ -7,10 +7,10 @@ use std::path::Path;
 use lodstone_checkpoint::{Container, Contents, Manager, ManagerOptions, Serial, Snapshot, latest};
 use lodstone_formats::{OpenOptions, numpy};
 use lodstone_model::{DType, Model, Parameter, Tensor};
-use lodstone_program::layers::{self, Conv2d, Fc, Pooling};
-use lodstone_program::optimizer::{Adam, Optimizer};
-use lodstone_program::{Network, Variable};
-use lodstone_runtime::{Dirs, Executor, Prepared, Scope};
+use lodstone_paddle::executor::{Dirs, Executor, Prepared, Scope};
+use lodstone_paddle::program::layers::{self, Conv2d, Fc, Pooling};
+use lodstone_paddle::program::optimizer::{Adam, Optimizer};
+use lodstone_paddle::program::{Network, Variable};
 use lodstone_store::{Blob, Location};
 
 /// Images that are learned from at once.

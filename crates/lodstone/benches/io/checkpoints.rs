@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lodstone::checkpoint::{Container, Contents, Manager, ManagerOptions, Serial, Snapshot};
-use lodstone::program::{Network, Operator, Variable};
-use lodstone::runtime::{Dirs, Prepared, Scope};
+use lodstone::paddle::executor::{Dirs, Prepared, Scope};
+use lodstone::paddle::program::{Network, Operator, Variable};
 use lodstone::{DType, Dim, Model, Parameter, Tensor, TensorType, ValueType, Var};
 
 use crate::limits;

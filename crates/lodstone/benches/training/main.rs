@@ -19,8 +19,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-use lodstone::program::{Form, Placement, SaveOptions, persistables, save, save_program};
-use lodstone::runtime::{Dirs, Executor, Prepared, Scope};
+use lodstone::paddle::executor::{Dirs, Executor, Prepared, Scope};
+use lodstone::paddle::program::{Form, Placement, SaveOptions, persistables, save, save_program};
 use lodstone::{ConvertOptions, Model, Parameter};
 
 use networks::{Case, cases};

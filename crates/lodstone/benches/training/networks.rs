@@ -1,8 +1,8 @@
 //! Programs that are trained.
 
-use lodstone::program::layers::{self, Conv2d, Fc, Pooling};
-use lodstone::program::optimizer::{Adam, Optimizer, Sgd};
-use lodstone::program::{Network, Operator, Result, Variable};
+use lodstone::paddle::program::layers::{self, Conv2d, Fc, Pooling};
+use lodstone::paddle::program::optimizer::{Adam, Optimizer, Sgd};
+use lodstone::paddle::program::{Network, Operator, Result, Variable};
 use lodstone::{Blob, DType, Tensor};
 
 /// A program with its loss, and what each step is fed.

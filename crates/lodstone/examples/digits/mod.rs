@@ -6,9 +6,9 @@
 use std::path::Path;
 
 use lodstone::RunOptions;
-use lodstone::program::layers::{self, Conv2d, Fc, Pooling};
-use lodstone::program::{Network, Parameter, Variable};
-use lodstone::runtime::{Dirs, Prepared, Scope};
+use lodstone::paddle::executor::{Dirs, Prepared, Scope};
+use lodstone::paddle::program::layers::{self, Conv2d, Fc, Pooling};
+use lodstone::paddle::program::{Network, Parameter, Variable};
 use lodstone::{Blob, DType, Inputs, Model, Program, Tensor};
 
 /// What ends an example early.

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use lodstone::Location;
 use lodstone::checkpoint::{RestoreOptions, Serial};
-use lodstone::runtime::Scope;
+use lodstone::paddle::executor::Scope;
 use lodstone::{
     Blob, ConvertOptions, Dialect, DiffOptions, Error, FORMATS, InspectOptions, Kind, Loss, Model,
     OpenOptions, Parameter, Program, Progress, ScanOptions, Target as To, convert, diff, inspect,

@@ -1,0 +1,60 @@
+//! What running an operator costs beside what it computes: programs of many operators on one number each.
+
+#![expect(clippy::print_stdout, reason = "a benchmark tells its results")]
+#![expect(clippy::unwrap_used, reason = "a benchmark")]
+
+use std::time::Instant;
+
+use lodstone_model::{DType, Dim, Program, TensorType, ValueType, Var};
+use lodstone_paddle::executor::{Dirs, Prepared, Scope};
+use lodstone_paddle::program::{Network, Operator, Variable};
+
+/// Operators of a program.
+const OPERATORS: usize = 1000;
+
+/// Runs of a program; the best is told.
+const RUNS: usize = 200;
+
+fn main() {
+    for kind in ["assign", "increment", "fill_constant", "scale", "elementwise_add", "relu"] {
+        let prepared = Prepared::new(&program(kind), &["y"]).unwrap();
+        let best = (0..RUNS).map(|_| {
+            let mut scope = Scope::default();
+            let begun = Instant::now();
+            prepared.run(&mut scope, &[], &Dirs::default()).unwrap();
+            begun.elapsed()
+        });
+        let nanoseconds = best.min().unwrap_or_default().as_nanos();
+        println!("{kind:<16} {:>8.2} us", nanoseconds as f64 / 1e3 / OPERATORS as f64);
+    }
+}
+
+/// An `x` of one number, and then operators that make `y` of it.
+fn program(kind: &str) -> Program {
+    let mut program = Network::new().main;
+    let [x, y] = ["x", "y"].map(Variable::named);
+    let tensor = TensorType::new(DType::Float32, Some(vec![Dim::Known(1)]));
+    let var = |var: &Variable| Var {
+        name: var.name().to_owned(),
+        value: ValueType::tensor(tensor.clone()),
+        ..Var::default()
+    };
+    let block = program.blocks.first_mut().unwrap();
+    block.vars = vec![var(&x), var(&y)];
+    let fill = |to: &Variable| {
+        let fill =
+            Operator::new("fill_constant").output("Out", [to]).attribute("shape", vec![1i64]);
+        fill.attribute("value", 1.5f32).dtype("dtype", DType::Float32)
+    };
+    let op = match kind {
+        "fill_constant" => fill(&y),
+        "elementwise_add" => {
+            Operator::new(kind).input("X", [&x]).input("Y", [&x]).output("Out", [&y])
+        }
+        kind => Operator::new(kind).input("X", [&x]).output("Out", [&y]),
+    };
+    block.ops.push(fill(&x).finish().unwrap());
+    let op = op.finish().unwrap();
+    block.ops.extend(std::iter::repeat_n(op, OPERATORS));
+    program
+}

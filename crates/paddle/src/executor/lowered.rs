@@ -1,0 +1,206 @@
+//! Operators that the engine computes.
+//!
+//! An operator is lowered to a program of ONNX's operators for the types of its inputs, once for each: the plan of that
+//! is kept, and run again as long as types stay the same.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lodstone_engine::{Mode, Plan, PlanError, Sizes, Value};
+use lodstone_lowering::paddle::{self, Given, lod_input, lod_source};
+use lodstone_model::{DType, Dim, Op, Tensor};
+use lodstone_schema::Finding;
+use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_store::Blob;
+
+use crate::executor::plan::{Slot, Step};
+use crate::executor::run::Frame;
+
+/// The largest number of types that an operator is kept for.
+const MAX_KEPT: usize = 64;
+
+/// Plans of an operator by the types of its inputs.
+#[derive(Debug, Default)]
+pub(crate) struct Lowered(Mutex<HashMap<Key, Arc<Compiled>>>);
+
+/// The types of the variables that an operator reads, in their order; nothing for one without a tensor.
+type Key = Vec<Option<(DType, Vec<u64>)>>;
+
+/// A plan, and the variables that it reads and writes.
+#[derive(Debug)]
+struct Compiled {
+    plan: Plan,
+    inputs: Vec<Input>,
+    outputs: Vec<Written>,
+}
+
+/// What an input of a plan is.
+#[derive(Debug)]
+enum Input {
+    Variable(Slot),
+    /// The offsets of a LoD level of a variable.
+    Lod(Slot, usize),
+}
+
+/// An output that becomes a variable.
+#[derive(Debug)]
+struct Written {
+    /// Its number among the outputs of the plan.
+    number: usize,
+    slot: Slot,
+    /// The variable whose LoD it has, if it has as many rows.
+    sequences: Option<Slot>,
+}
+
+/// The variables of a frame, as a lowering sees them.
+struct Seen<'a> {
+    frame: &'a Frame<'a>,
+    step: &'a Step,
+    /// Whether it asked for more than types.
+    looked: Cell<bool>,
+}
+
+impl Seen<'_> {
+    fn tensor(&self, variable: &str) -> Option<&Tensor> {
+        self.frame.tensor(self.step.slot(variable)?).ok()
+    }
+}
+
+impl Given for Seen<'_> {
+    fn info(&self, variable: &str) -> Option<ValueInfo> {
+        let tensor = self.tensor(variable)?;
+        let dims = tensor.shape.iter().map(|extent| Dim::Known(*extent));
+        Some(ValueInfo::tensor(tensor.dtype, Some(dims.collect())))
+    }
+
+    fn contents(&self, variable: &str) -> Option<Vec<i64>> {
+        self.looked.set(true);
+        ValueInfo::of(self.tensor(variable)?).ints()
+    }
+
+    fn offsets(&self, variable: &str) -> Vec<u64> {
+        let levels = self.tensor(variable).map_or(&[][..], |tensor| &tensor.lod.0);
+        if !levels.is_empty() {
+            self.looked.set(true);
+        }
+        levels.iter().map(|level| level.len() as u64).collect()
+    }
+}
+
+impl Lowered {
+    /// Computes an operator.
+    pub(crate) fn run(&self, frame: &mut Frame<'_>, step: &Step, op: &Op) -> Result<(), Finding> {
+        let compiled = self.compiled(frame, step, op)?;
+        for (slot, tensor) in compiled.run(frame)? {
+            frame.make(slot, tensor)?;
+        }
+        Ok(())
+    }
+
+    fn compiled(&self, frame: &Frame<'_>, step: &Step, op: &Op) -> Result<Arc<Compiled>, Finding> {
+        let mut key = Key::new();
+        for name in op.reads() {
+            let tensor = step.slot(name).and_then(|slot| frame.tensor(slot).ok());
+            key.push(tensor.map(|tensor| (tensor.dtype, tensor.shape.clone())));
+        }
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let seen = Seen { frame, step, looked: Cell::new(false) };
+        let lowered = paddle::lower_op(op, frame.release(), &seen)?;
+        frame.reserve(lowered.bytes)?;
+        let compiled = Arc::new(Compiled::new(lowered, op, step, frame)?);
+        if !seen.looked.get() {
+            let mut kept = lock();
+            if kept.len() >= MAX_KEPT {
+                kept.clear();
+            }
+            kept.insert(key, Arc::clone(&compiled));
+        }
+        Ok(compiled)
+    }
+}
+
+/// What fails in the engine as a finding about the operator that it computes.
+fn within(error: PlanError) -> Finding {
+    match error {
+        PlanError::Op(error) => error.finding.within(format!("as `{}`", error.kind)),
+        PlanError::Program(finding) => finding,
+        other => Finding::internal(other),
+    }
+}
+
+impl Compiled {
+    fn new(
+        lowered: paddle::Lowered,
+        op: &Op,
+        step: &Step,
+        frame: &Frame<'_>,
+    ) -> Result<Self, Finding> {
+        let sizes = Sizes { bytes: lowered.bytes, unsized_ops: lowered.unsized_ops };
+        let plan = Plan::new(&lowered.program, &sizes, Mode::Fast, frame.context());
+        let block = lowered.program.blocks.first();
+        let block = block.ok_or_else(|| Finding::internal("a lowered operator has no block"))?;
+        let input = |name: &String| {
+            let slot = |name: &str| step.slot(name).map(Input::Variable);
+            let input = slot(name).or_else(|| offsets(op, step, frame, name));
+            input.ok_or_else(|| Finding::from(format!("`{name}` is no variable")))
+        };
+        let mut outputs = Vec::new();
+        for output in &lowered.outputs {
+            let number = block.outputs.iter().position(|name| *name == output.value);
+            let number = number.ok_or_else(|| Finding::internal("an output is not computed"))?;
+            let slot = step.slot(&output.variable).ok_or("it writes no variable")?;
+            let sequences = lod_source(op, &output.slot);
+            let sequences = sequences.and_then(|slot| step.inputs(slot).first().copied().flatten());
+            outputs.push(Written { number, slot, sequences });
+        }
+        let inputs = block.inputs.iter().map(input).collect::<Result<_, _>>()?;
+        Ok(Self { plan: plan.map_err(within)?, inputs, outputs })
+    }
+
+    fn run(&self, frame: &Frame<'_>) -> Result<Vec<(Slot, Tensor)>, Finding> {
+        let inputs = self.inputs.iter().map(|input| input.value(frame));
+        let inputs = inputs.collect::<Result<_, _>>()?;
+        let made = self.plan.run(inputs, frame.context()).map_err(within)?;
+        let take = |output: &Written| {
+            let value = made.get(output.number);
+            let value = value.ok_or_else(|| Finding::internal("an output is not there"))?;
+            let mut tensor = value.tensor()?;
+            let sequences = output.sequences.and_then(|slot| frame.tensor(slot).ok());
+            if let Some(like) = sequences.filter(|like| like.shape.first() == tensor.shape.first())
+            {
+                tensor.lod = like.lod.clone();
+            }
+            Ok((output.slot, tensor))
+        };
+        self.outputs.iter().map(take).collect()
+    }
+}
+
+/// The variable and the level whose offsets an input has, by its name.
+fn offsets(op: &Op, step: &Step, frame: &Frame<'_>, input: &str) -> Option<Input> {
+    op.reads().find_map(|name| {
+        let slot = step.slot(name)?;
+        let levels = frame.tensor(slot).ok()?.lod.0.len();
+        let level = (0..levels).find(|level| lod_input(name, *level) == input)?;
+        Some(Input::Lod(slot, level))
+    })
+}
+
+impl Input {
+    fn value(&self, frame: &Frame<'_>) -> Result<Value, Finding> {
+        match self {
+            Self::Variable(slot) => Value::of(frame.tensor(*slot)?),
+            Self::Lod(slot, level) => {
+                let level = frame.tensor(*slot)?.lod.0.get(*level);
+                let level = level.ok_or("its LoD has fewer levels than before")?;
+                let bytes: Vec<u8> = level.iter().flat_map(|offset| offset.to_le_bytes()).collect();
+                let shape = vec![level.len() as u64];
+                Value::of(&Tensor::dense(DType::Int64, shape, Blob::memory(bytes)))
+            }
+        }
+    }
+}

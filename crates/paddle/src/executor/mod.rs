@@ -1,0 +1,22 @@
+//! Runs programs of PaddlePaddle: a scope of variables, and an executor.
+//!
+//! A program is its operators in their order. Those that compute are lowered to ONNX's operators
+//! (`lodstone-lowering`), which the engine (`lodstone-engine`) plans and runs; those that move values, run blocks, draw
+//! random numbers, touch files or change parameters are native to the executor.
+
+mod error;
+mod files;
+mod finite;
+mod lowered;
+mod native;
+mod plan;
+mod run;
+mod scope;
+mod value;
+
+pub use error::{Error, Place, Result};
+pub use files::Dirs;
+pub use native::{RANDOM_STATE, draws};
+pub use run::{Executor, Prepared};
+pub use scope::Scope;
+pub use value::{Rounds, Value};

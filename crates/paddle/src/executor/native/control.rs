@@ -1,0 +1,155 @@
+//! What comes in and goes out, what is run when, and arrays of tensors.
+
+use lodstone_model::{AttributeValue, DType, Op, Tensor};
+use lodstone_store::Blob;
+
+use super::sums::zeros_like;
+use super::{Outcome, Run, input, long, output};
+use crate::executor::plan::{Slot, Step};
+use crate::executor::run::Frame;
+use crate::executor::value::Value;
+
+/// Most tensors of an array.
+const LONGEST: usize = 1 << 20;
+
+pub(super) fn of(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "assign" => assign,
+        "feed" => feed,
+        // What is fetched stays until the end, where it is taken.
+        "fetch" | "fetch_v2" => |frame, step, _| Ok(frame.value(input(step, "X")?).map(drop)?),
+        "increment" => increment,
+        "lod_array_length" => array_length,
+        "read_from_array" => read_from_array,
+        "select_input" => select_input,
+        "select_output" => select_output,
+        "write_to_array" => write_to_array,
+        _ => return None,
+    })
+}
+
+/// It is there already: who runs the program has put it there.
+fn feed(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let slot = output(step, "Out")?;
+    let name = frame.plan.vars.get(slot).map_or("", |var| &var.name).to_owned();
+    match frame.value(slot) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(format!("`{name}` is not fed").into()),
+    }
+}
+
+fn assign(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let value = frame.value(input(step, "X")?)?.clone();
+    frame.set(output(step, "Out")?, value)?;
+    Ok(())
+}
+
+fn select_input(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let number = index(frame, input(step, "Mask")?)?;
+    let chosen = step.inputs("X").get(number).copied().flatten();
+    let chosen = chosen.ok_or_else(|| format!("expected one of its `X`, found {number}"))?;
+    let value = frame.value(chosen)?.clone();
+    frame.set(output(step, "Out")?, value)?;
+    Ok(())
+}
+
+/// Gives one of several variables a value; the others stay.
+fn select_output(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let number = index(frame, input(step, "Mask")?)?;
+    let chosen = step.outputs("Out").get(number).copied().flatten();
+    let chosen = chosen.ok_or_else(|| format!("expected one of its `Out`, found {number}"))?;
+    let value = frame.value(input(step, "X")?)?.clone();
+    frame.set(chosen, value)?;
+    Ok(())
+}
+
+/// The number of a member that a variable says.
+fn index(frame: &Frame<'_>, slot: Slot) -> Outcome<usize> {
+    let number = match frame.tensor(slot)?.dtype {
+        DType::Bool => i64::from(frame.is_true(slot)?),
+        _ => long(frame, slot)?,
+    };
+    let place = usize::try_from(number).ok().filter(|place| *place < LONGEST);
+    Ok(place.ok_or_else(|| format!("expected a number below {LONGEST}, found {number}"))?)
+}
+
+/// Adds a step to one number; integers go round where they end.
+fn increment(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
+    let (from, to) = (input(step, "X")?, output(step, "Out")?);
+    let by = match op.attribute("step") {
+        Some(AttributeValue::Float(by)) => *by,
+        _ => 1.0,
+    };
+    let tensor = frame.tensor(from)?;
+    let bytes = tensor.data.bytes()?;
+    #[expect(clippy::cast_possible_truncation, reason = "a step of integers is a whole number")]
+    let more = match (tensor.dtype, &*bytes) {
+        (DType::Int32, &[a, b, c, d]) => {
+            i32::from_le_bytes([a, b, c, d]).wrapping_add(by as i32).to_le_bytes().to_vec()
+        }
+        (DType::Float32, &[a, b, c, d]) => {
+            (f32::from_le_bytes([a, b, c, d]) + by).to_le_bytes().to_vec()
+        }
+        (DType::Int64, bytes) if let Ok(bytes) = bytes.try_into() => {
+            i64::from_le_bytes(bytes).wrapping_add(by as i64).to_le_bytes().to_vec()
+        }
+        (DType::Float64, bytes) if let Ok(bytes) = bytes.try_into() => {
+            (f64::from_le_bytes(bytes) + f64::from(by)).to_le_bytes().to_vec()
+        }
+        (dtype, _) => {
+            return Err(format!("expected one number, found {dtype}{:?}", tensor.shape).into());
+        }
+    };
+    let made = Tensor::dense(tensor.dtype, tensor.shape.clone(), Blob::memory(more));
+    frame.set(to, Value::Tensor(made))?;
+    Ok(())
+}
+
+fn write_to_array(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let place = index(frame, input(step, "I")?)?;
+    let tensor = frame.tensor(input(step, "X")?)?.clone();
+    let slot = output(step, "Out")?;
+    let mut array = match frame.take(slot)? {
+        Some(Value::Array(array)) => array,
+        None => Vec::new(),
+        Some(other) => return Err(format!("expected an array, found {}", other.kind()).into()),
+    };
+    if array.len() <= place {
+        array.resize_with(place + 1, || None);
+    }
+    if let Some(member) = array.get_mut(place) {
+        *member = Some(tensor);
+    }
+    frame.set(slot, Value::Array(array))?;
+    Ok(())
+}
+
+/// A member of an array. Where it is how much a member of another counts, one that is not there counts nothing: it is
+/// zeros like `X_W`, which was put there.
+fn read_from_array(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let place = index(frame, input(step, "I")?)?;
+    let written = input(step, "X_W").ok();
+    let tensor = match frame.value(input(step, "X")?) {
+        Ok(Value::Array(array)) => array.get(place).cloned().flatten(),
+        Ok(other) => return Err(format!("expected an array, found {}", other.kind()).into()),
+        Err(_) if written.is_some() => None,
+        Err(what) => return Err(what.into()),
+    };
+    let (out, missing) = (output(step, "Out")?, format!("the array has no member {place}"));
+    match (tensor, written) {
+        (Some(tensor), _) => frame.set(out, Value::Tensor(tensor))?,
+        (None, Some(written)) => frame.make(out, zeros_like(frame.tensor(written)?)?)?,
+        (None, None) => return Err(missing.into()),
+    }
+    Ok(())
+}
+
+fn array_length(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let length = match frame.value(input(step, "X")?)? {
+        Value::Array(array) => array.len() as u64,
+        other => return Err(format!("expected an array, found {}", other.kind()).into()),
+    };
+    let tensor = Tensor::dense(DType::Int64, vec![1], Blob::memory(length.to_le_bytes().to_vec()));
+    frame.set(output(step, "Out")?, Value::Tensor(tensor))?;
+    Ok(())
+}

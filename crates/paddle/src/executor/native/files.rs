@@ -1,0 +1,185 @@
+//! Operators that load and save.
+
+use crate::program::{MERGED, record_position};
+use half::f16;
+use lodstone_formats::paddle::stream::{self, Expect};
+use lodstone_model::{AttributeValue, DType, Limits, Op, Tensor};
+use lodstone_store::Blob;
+
+use super::{Outcome, Run, flag, input, output};
+use crate::executor::plan::{Slot, Step};
+use crate::executor::run::Frame;
+
+pub(super) fn of(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "load" => load,
+        "load_combine" => load_combine,
+        "save" => |frame, step, op| save(frame, step, op, &[Some(input(step, "X")?)]),
+        "save_combine" => |frame, step, op| save(frame, step, op, step.inputs("X")),
+        _ => return None,
+    })
+}
+
+fn path(op: &Op) -> Outcome<String> {
+    match op.attribute("file_path") {
+        Some(AttributeValue::String(path)) if !path.0.is_empty() => Ok(path.to_string()),
+        _ => Err("it has no `file_path`".into()),
+    }
+}
+
+fn name_of<'f>(frame: &'f Frame<'_>, slot: Slot) -> &'f str {
+    frame.plan.vars.get(slot).map_or("", |var| &var.name)
+}
+
+/// The same in half precision.
+fn as_half(frame: &Frame<'_>, tensor: &Tensor) -> Outcome<Tensor> {
+    if tensor.dtype != DType::Float32 {
+        return Ok(tensor.clone());
+    }
+    frame.reserve(tensor.nbytes() / 2)?;
+    let bytes = tensor.data.bytes()?;
+    let (numbers, _) = bytes.as_chunks::<4>();
+    let halves = numbers.iter().flat_map(|four| half_of(f32::from_le_bytes(*four)).to_le_bytes());
+    let data = Blob::memory(halves.collect::<Vec<u8>>());
+    Ok(Tensor { dtype: DType::Float16, data, ..tensor.clone() })
+}
+
+/// As PaddlePaddle 2.6.2 rounds on a processor: towards 0, and what is more than the greatest to infinity.
+fn half_of(number: f32) -> f16 {
+    let nearest = f16::from_f32(number);
+    if number.abs() > f16::MAX.to_f32() {
+        return f16::INFINITY.copysign(nearest);
+    }
+    match nearest.to_f32().abs() > number.abs() {
+        true => f16::from_bits(nearest.to_bits() - 1),
+        false => nearest,
+    }
+}
+
+fn save(frame: &mut Frame<'_>, step: &Step, op: &Op, slots: &[Option<Slot>]) -> Outcome {
+    if flag(op, "save_to_memory", false) {
+        return Err("it saves into memory, which is not done here".into());
+    }
+    let half = flag(op, "save_as_fp16", false);
+    let mut records = Vec::new();
+    for slot in slots.iter().flatten() {
+        let tensor = frame.tensor(*slot)?;
+        let tensor = if half { as_half(frame, tensor)? } else { tensor.clone() };
+        records.push((name_of(frame, *slot).to_owned(), tensor));
+    }
+    let overwrite = flag(op, "overwrite", true);
+    frame.files.save(&path(op)?, records, flag(op, MERGED, false), overwrite)?;
+    match &step.publishes {
+        Some(prefix) => Ok(frame.files.publish(prefix)?),
+        None => Ok(()),
+    }
+}
+
+/// Fails if a tensor is not what the program declares a variable to be.
+fn check(frame: &Frame<'_>, slot: Slot, tensor: &Tensor, path: &str) -> Outcome {
+    let name = name_of(frame, slot);
+    let declared = frame.plan.program.vars().find(|var| var.name == name);
+    let Some(wanted) = declared.and_then(|var| var.value.tensor_type()) else { return Ok(()) };
+    if wanted.dtype == tensor.dtype && wanted.admits(&tensor.shape) {
+        return Ok(());
+    }
+    let found = format!("{}{:?}", tensor.dtype, tensor.shape);
+    Err(format!("`{path}` has {found} where the program has `{name}`, {wanted}").into())
+}
+
+fn expected(frame: &Frame<'_>, slot: Slot) -> Expect {
+    frame.plan.vars.get(slot).map_or(Expect::Anything, |var| var.expect)
+}
+
+/// The elements from the one that `seek` says on, in the extents that `shape` says; all if there is no `seek`.
+fn part(op: &Op, tensor: Tensor, path: &str) -> Outcome<Tensor> {
+    let Some(AttributeValue::Long(seek @ 0..)) = op.attribute("seek") else { return Ok(tensor) };
+    let shape: Option<Vec<u64>> = match op.attribute("shape") {
+        Some(AttributeValue::Longs(shape)) => {
+            shape.iter().map(|extent| u64::try_from(*extent).ok()).collect()
+        }
+        _ => None,
+    };
+    let shape = shape.ok_or("expected extents as `shape`, as it has a `seek`")?;
+    let (begin, len) =
+        (tensor.dtype.size_of(&[seek.cast_unsigned()]), tensor.dtype.size_of(&shape));
+    let data = begin.zip(len).and_then(|(begin, len)| tensor.data.slice(begin, len).ok());
+    let data = data.ok_or_else(|| {
+        let (dtype, all) = (tensor.dtype, &tensor.shape);
+        format!("`{path}` has {dtype}{all:?}, and no {shape:?} from element {seek} on")
+    })?;
+    Ok(Tensor::dense(tensor.dtype, shape, data))
+}
+
+fn put(frame: &mut Frame<'_>, op: &Op, slot: Slot, tensor: Tensor, path: &str) -> Outcome {
+    let mut tensor = if flag(op, "load_as_fp16", false) {
+        as_half(frame, &tensor)?
+    } else {
+        check(frame, slot, &tensor, path)?;
+        tensor
+    };
+    frame.reserve(tensor.nbytes())?;
+    let bytes = tensor.data.read()?;
+    tensor.data = Blob::memory(bytes);
+    Ok(frame.make(slot, tensor)?)
+}
+
+fn load(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
+    let (path, slot) = (path(op)?, output(step, "Out")?);
+    let merged = flag(op, MERGED, false);
+    let position = record_position(op);
+    let position = usize::try_from(position)
+        .map_err(|_| format!("expected the number of a record, found {position}"))?;
+    if let Some(held) = frame.files.held(&path) {
+        if !merged && held.len() != 1 {
+            return Err(format!("expected one tensor in `{path}`, found {}", held.len()).into());
+        }
+        let found = held.get(position).map(|(_, tensor)| tensor.clone());
+        let tensor = found.ok_or_else(|| format!("`{path}` has no record {position}"))?;
+        return put(frame, op, slot, part(op, tensor, &path)?, &path);
+    }
+    let blob = frame.files.open(&path)?;
+    let limits = Limits::default();
+    let tensor = if merged {
+        stream::read_record(&blob, position, &limits)?
+    } else {
+        let (_, records) = stream::read(&blob, &[expected(frame, slot)], &limits)?;
+        let count = records.len();
+        let mut records = records.into_iter();
+        match (records.next(), records.next()) {
+            (Some(tensor), None) => tensor,
+            _ => return Err(format!("expected one tensor in `{path}`, found {count}").into()),
+        }
+    };
+    put(frame, op, slot, part(op, tensor, &path)?, &path)
+}
+
+fn load_combine(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
+    if flag(op, "model_from_memory", false) {
+        return Err("it loads from memory, which is not done here".into());
+    }
+    let path = path(op)?;
+    let slots: Vec<Slot> = step.outputs("Out").iter().flatten().copied().collect();
+    let tensors: Vec<Tensor> = match frame.files.held(&path) {
+        Some(held) => held.iter().map(|(_, tensor)| tensor.clone()).collect(),
+        None => {
+            let expects: Vec<Expect> = slots.iter().map(|slot| expected(frame, *slot)).collect();
+            let blob = frame.files.open(&path)?;
+            stream::read(&blob, &expects, &Limits::default())?.1
+        }
+    };
+    // All of them first: nothing is changed by a file of another program.
+    for (slot, tensor) in slots.iter().zip(&tensors) {
+        if !flag(op, "load_as_fp16", false) {
+            check(frame, *slot, tensor, &path)?;
+        }
+    }
+    if slots.len() != tensors.len() {
+        let (wanted, found) = (slots.len(), tensors.len());
+        return Err(format!("expected {wanted} tensors in `{path}`, found {found}").into());
+    }
+    for (slot, tensor) in slots.into_iter().zip(tensors) {
+        put(frame, op, slot, tensor, &path)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! The gradient of `grid_sampler`: how much pixels count, and the places at which they were taken.
+//!
+//! Source of truth: the kernels of PaddlePaddle 2.6.2 for processors, and results that they gave.
+
+use lodstone_model::{AttributeValue, Lod, Op};
+use lodstone_schema::paddle::attribute;
+
+use super::sequences::{made, numbers, part, part_mut, singles, zeros};
+use super::{Outcome, Run, input, output};
+use crate::executor::plan::Step;
+use crate::executor::run::Frame;
+
+pub(super) fn of(kind: &str) -> Option<Run> {
+    (kind == "grid_sampler_grad").then_some(gradient)
+}
+
+/// What lies around a picture.
+#[derive(Clone, Copy)]
+enum Around {
+    Zeros,
+    Border,
+    Reflection,
+}
+
+/// How places are told and looked at.
+struct Sampling {
+    around: Around,
+    /// Whether -1 and 1 are the middles of the outermost pixels, rather than their edges.
+    corners: bool,
+    /// Whether the nearest pixel is taken, rather than shares of four.
+    nearest: bool,
+}
+
+impl Sampling {
+    fn of(op: &Op) -> Outcome<Self> {
+        let text = |name: &str| match attribute(op, name) {
+            Some(AttributeValue::String(text)) => text.to_string(),
+            _ => String::new(),
+        };
+        let around = match text("padding_mode").as_str() {
+            "zeros" => Around::Zeros,
+            "border" => Around::Border,
+            "reflection" => Around::Reflection,
+            other => return Err(format!("expected a way to pad, found `{other}`").into()),
+        };
+        let nearest = match text("mode").as_str() {
+            "bilinear" => false,
+            "nearest" => true,
+            other => return Err(format!("expected a way to sample, found `{other}`").into()),
+        };
+        let corners =
+            matches!(attribute(op, "align_corners"), Some(AttributeValue::Bool(true)) | None);
+        Ok(Self { around, corners, nearest })
+    }
+
+    /// Where a place from -1 to 1 is among so many pixels, and how much farther that is if it is moved.
+    #[expect(clippy::cast_precision_loss, reason = "as the kernel computes")]
+    fn place(&self, told: f32, pixels: usize) -> (f32, f32) {
+        let (size, last) = (pixels as f32, pixels.saturating_sub(1) as f32);
+        let (place, slope) = match self.corners {
+            true => ((told + 1.0) * last / 2.0, last / 2.0),
+            false => (((told + 1.0) * size - 1.0) / 2.0, size / 2.0),
+        };
+        let inside = |place: f32, slope: f32| {
+            (place.clamp(0.0, last), if (0.0..=last).contains(&place) { slope } else { 0.0 })
+        };
+        match self.around {
+            Around::Zeros => (place, slope),
+            Around::Border => inside(place, slope),
+            Around::Reflection => {
+                let (first, twice) =
+                    if self.corners { (0.0, 2.0 * last) } else { (-0.5, 2.0 * size) };
+                let away = (place - first).abs();
+                let rest = if twice > 0.0 { away - (away / twice).floor() * twice } else { 0.0 };
+                let turns = (rest > twice - rest) != (place < first);
+                inside(rest.min(twice - rest) + first, if turns { -slope } else { slope })
+            }
+        }
+    }
+}
+
+/// A number of a pixel, with how much of it is taken and how fast that changes; `None` beside the picture.
+type Tap = (Option<usize>, f32, f32);
+
+fn pixel(place: f32, pixels: usize) -> Option<usize> {
+    #[expect(clippy::cast_possible_truncation, reason = "it is a whole number")]
+    let number = place as i64;
+    usize::try_from(number).ok().filter(|number| *number < pixels && place.is_finite())
+}
+
+fn taps(place: f32, pixels: usize) -> [Tap; 2] {
+    let before = place.floor();
+    let share = place - before;
+    [(pixel(before, pixels), 1.0 - share, -1.0), (pixel(before + 1.0, pixels), share, 1.0)]
+}
+
+fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
+    let sampling = Sampling::of(op)?;
+    let (x, grid) = (frame.tensor(input(step, "X")?)?, frame.tensor(input(step, "Grid")?)?);
+    let extents = |shape: &[u64]| -> Option<[usize; 4]> {
+        let dims: Option<Vec<usize>> = shape.iter().map(|dim| usize::try_from(*dim).ok()).collect();
+        dims?.try_into().ok()
+    };
+    let (Some([examples, channels, rows, columns]), Some([batch, high, wide, 2])) =
+        (extents(&x.shape), extents(&grid.shape))
+    else {
+        let (x, grid) = (&x.shape, &grid.shape);
+        return Err(format!("expected pictures and places, found {x:?} and {grid:?}").into());
+    };
+    if examples != batch {
+        return Err(format!("expected places in {examples} pictures, found {batch}").into());
+    }
+    let (shape, places) = (x.shape.clone(), grid.shape.clone());
+    let (x, grid) = (singles(x)?, singles(grid)?);
+    let (picture, points) = (rows.saturating_mul(columns), high.saturating_mul(wide));
+    let planes = examples.saturating_mul(channels);
+    let given = numbers(frame, step, "Output@GRAD", planes.saturating_mul(points))?;
+    let (mut of_x, mut of_grid) = (zeros(frame, x.len())?, zeros(frame, grid.len())?);
+    for (number, told) in grid.as_chunks::<2>().0.iter().enumerate() {
+        let (example, point) = (number / points.max(1), number % points.max(1));
+        let [across, down] = *told;
+        let (across, across_slope) = sampling.place(across, columns);
+        let (down, down_slope) = sampling.place(down, rows);
+        let nearest = |place: f32, pixels| [(pixel(place.round(), pixels), 1.0, 0.0); 1];
+        let (lines, places): (Vec<Tap>, Vec<Tap>) = match sampling.nearest {
+            true => (nearest(down, rows).to_vec(), nearest(across, columns).to_vec()),
+            false => (taps(down, rows).to_vec(), taps(across, columns).to_vec()),
+        };
+        let mut moved = [0.0_f32; 2];
+        for channel in example * channels..(example + 1) * channels {
+            let counts = part(&given, channel, points).get(point).copied().unwrap_or(0.0);
+            let (seen, sums) = (part(&x, channel, picture), part_mut(&mut of_x, channel, picture));
+            for (line, line_share, line_slope) in &lines {
+                for (place, share, slope) in &places {
+                    let Some((line, place)) = line.zip(*place) else { continue };
+                    let place = line * columns + place;
+                    let value = seen.get(place).copied().unwrap_or(0.0);
+                    moved[0] += counts * value * slope * line_share;
+                    moved[1] += counts * value * share * line_slope;
+                    if let Some(sum) = sums.get_mut(place) {
+                        *sum += counts * share * line_share;
+                    }
+                }
+            }
+        }
+        let [across, down] = moved;
+        let made = [across * across_slope, down * down_slope];
+        part_mut(&mut of_grid, number, 2).iter_mut().zip(made).for_each(|(to, made)| *to = made);
+    }
+    for (slot, values, shape) in [("X@GRAD", of_x, shape), ("Grid@GRAD", of_grid, places)] {
+        if let Ok(slot) = output(step, slot) {
+            frame.make(slot, made(&values, shape, Lod::default()))?;
+        }
+    }
+    Ok(())
+}

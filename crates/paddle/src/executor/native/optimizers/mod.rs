@@ -1,0 +1,262 @@
+//! Optimizers: what becomes of parameters by their gradients.
+//!
+//! An operator reads a parameter, its gradient, a learning rate, and what it keeps of gradients before
+//! (accumulators), and writes the parameter and the accumulators anew, each in one pass. Nothing is written before
+//! everything has been checked.
+//!
+//! | operator | accumulators |
+//! | --- | --- |
+//! | `sgd` | |
+//! | `momentum` | `Velocity` |
+//! | `adagrad` | `Moment` |
+//! | `adam`, `adamw`, `lamb` | `Moment1`, `Moment2`; `Beta1Pow`, `Beta2Pow` of one number each |
+//! | `rmsprop` | `MeanSquare`, `Moment`, and `MeanGrad` where it is centered |
+//!
+//! Elements are float32 or float64, and computed in their type. A gradient may be some rows of a tensor, as that of a
+//! table is: those of one number are added up; where rows are missing, either nothing changes, or they are zero.
+//! (PaddlePaddle's `momentum` and `rmsprop` look for rows as if they were sorted, and miss some that are not.)
+//!
+//! Source of truth: the kernels of PaddlePaddle 2.6.2 for processors, and results that they gave.
+
+mod gradient;
+mod number;
+mod rules;
+
+use lodstone_model::{AttributeValue, DType, Kind, Op, Tensor};
+use lodstone_schema::Finding;
+use lodstone_schema::paddle::attribute;
+use lodstone_store::Blob;
+
+use super::{Outcome, Run, input, output};
+use crate::executor::plan::Step;
+use crate::executor::run::Frame;
+use crate::executor::value::Value;
+use gradient::Gradient;
+use number::{Each, Number};
+
+macro_rules! by_type {
+    ($rule:path) => {
+        |frame, step, op| {
+            let mut call = Call { frame, step, op };
+            match call.dtype()? {
+                DType::Float32 => $rule(&mut call, 0_f32),
+                DType::Float64 => $rule(&mut call, 0_f64),
+                other => {
+                    Err(format!("expected float32 or float64 as `Param`, found {other}").into())
+                }
+            }
+        }
+    };
+}
+
+pub(super) fn of(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "adagrad" => by_type!(rules::adagrad),
+        "adam" => by_type!(rules::adam),
+        "adamw" => by_type!(rules::adamw),
+        "lamb" => by_type!(rules::lamb),
+        "momentum" => by_type!(rules::momentum),
+        "rmsprop" => by_type!(rules::rmsprop),
+        "sgd" => by_type!(rules::sgd),
+        _ => return None,
+    })
+}
+
+/// An optimizer's operator where it runs.
+struct Call<'c, 'p> {
+    frame: &'c mut Frame<'p>,
+    step: &'c Step,
+    op: &'c Op,
+}
+
+/// What becomes of a parameter where its gradient has some rows alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    /// The other rows stay, or something else becomes of them.
+    Alone,
+    /// The gradient of the other rows is zero.
+    Spread,
+    /// PaddlePaddle has no kernel for it.
+    Refused,
+}
+
+/// Tensors of the type and the extents of a parameter, which is the first of them; slots by name.
+struct State<const N: usize> {
+    slots: [&'static str; N],
+    shape: Vec<u64>,
+    old: [bytes::Bytes; N],
+    new: [Vec<u8>; N],
+}
+
+impl Call<'_, '_> {
+    fn dtype(&self) -> Outcome<DType> {
+        if self.flag("multi_precision") || input(self.step, "MasterParam").is_ok() {
+            return Err("a parameter with a master of another precision is not computed".into());
+        }
+        Ok(self.frame.tensor(input(self.step, "Param")?)?.dtype)
+    }
+
+    /// Whether the gradient has some rows alone.
+    fn has_rows(&self) -> Outcome<bool> {
+        let grad = self.frame.tensor(input(self.step, "Grad")?)?;
+        Ok(matches!(grad.kind, Kind::SelectedRows { .. }))
+    }
+
+    /// The number that a variable of one element is.
+    fn one<T: Number>(&self, slot: &str) -> Outcome<T> {
+        let tensor = self.frame.tensor(input(self.step, slot)?)?;
+        let bytes = tensor.data.bytes()?;
+        let found = match (tensor.dtype, &tensor.kind) {
+            (DType::Float32, Kind::Dense) => {
+                f32::all(&bytes).map(|value| T::nearest(f64::from(value))).next()
+            }
+            (DType::Float64, Kind::Dense) => f64::all(&bytes).map(T::nearest).next(),
+            _ => None,
+        };
+        let is_one = tensor.shape.iter().product::<u64>() == 1;
+        found.filter(|_| is_one).ok_or_else(|| {
+            let (dtype, shape) = (tensor.dtype, &tensor.shape);
+            format!("expected one number as `{slot}`, found {dtype}{shape:?}").into()
+        })
+    }
+
+    /// A number that is an attribute, unless a variable of one element says it.
+    fn number<T: Number>(&self, slot: &str, name: &str) -> Outcome<T> {
+        match input(self.step, slot) {
+            Ok(_) => self.one(slot),
+            Err(_) => self.float(name),
+        }
+    }
+
+    fn float<T: Number>(&self, name: &str) -> Outcome<T> {
+        match attribute(self.op, name) {
+            Some(AttributeValue::Float(value)) => Ok(T::nearest(f64::from(*value))),
+            _ => Err(format!("expected a number as `{name}`").into()),
+        }
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        matches!(attribute(self.op, name), Some(AttributeValue::Bool(true)))
+    }
+
+    fn text(&self, name: &str) -> String {
+        match attribute(self.op, name) {
+            Some(AttributeValue::String(text)) => text.to_string(),
+            _ => String::new(),
+        }
+    }
+
+    /// The elements of what is to be changed.
+    fn state<T: Number, const N: usize>(&self, slots: [&'static str; N]) -> Outcome<State<N>> {
+        let shape = self.frame.tensor(input(self.step, "Param")?)?.shape.clone();
+        let mut old = slots.map(|_| bytes::Bytes::new());
+        for (slot, old) in slots.iter().zip(&mut old) {
+            let tensor = self.frame.tensor(input(self.step, slot)?)?;
+            *old = elements::<T>(tensor, slot, &shape)?;
+            output(self.step, &format!("{slot}Out"))?;
+        }
+        let size = old.iter().map(|bytes| bytes.len() as u64).fold(0, u64::saturating_add);
+        self.frame.reserve(size)?;
+        let new = slots.map(|_| Vec::new());
+        Ok(State { slots, shape, old, new })
+    }
+
+    /// Computes what becomes of the tensors in `slots`, element by element: `rule` gives it for a gradient and what
+    /// they were.
+    fn compute<T: Each<N>, const N: usize>(
+        &self,
+        slots: [&'static str; N],
+        rows: Rows,
+        rule: impl Fn(T, [T; N]) -> [T; N],
+    ) -> Outcome<State<N>> {
+        self.compute_or(slots, rows, rule, |_, old| old)
+    }
+
+    /// The same; where rows of a gradient are [`Rows::Alone`], the others become what `rest` gives for a gradient of
+    /// zero.
+    fn compute_or<T: Each<N>, const N: usize>(
+        &self,
+        slots: [&'static str; N],
+        rows: Rows,
+        rule: impl Fn(T, [T; N]) -> [T; N],
+        rest: impl Fn(T, [T; N]) -> [T; N],
+    ) -> Outcome<State<N>> {
+        let mut state = self.state::<T, N>(slots)?;
+        let tensor = self.frame.tensor(input(self.step, "Grad")?)?;
+        let gradient = Gradient::of::<T>(tensor, &state.shape, rows)?;
+        state.new = state.old.each_ref().map(|old| vec![0; old.len()]);
+        let old = state.old.each_ref().map(|old| T::chunks(old));
+        let new = state.new.each_mut().map(|new| T::chunks_mut(new));
+        match gradient {
+            Gradient::Dense(grad) => T::each(T::chunks(&grad), old, new, rule),
+            Gradient::Rows(grad) => {
+                let zeros = vec![T::ZERO.bytes(); old.first().map_or(0, |old| old.len())];
+                T::each(&zeros, old, new, rest);
+                for row in grad.rows() {
+                    let (place, row) = row?;
+                    if old.iter().any(|old| old.len() < place.end) {
+                        let wrong = format!("there are no elements {place:?}");
+                        return Err(Finding::internal(wrong).into());
+                    }
+                    let old = old.map(|old| old.get(place.clone()).unwrap_or_default());
+                    let new = state.new.each_mut().map(|new| T::chunks_mut(new));
+                    let new = new.map(|new| new.get_mut(place.clone()).unwrap_or_default());
+                    T::each(T::chunks(row), old, new, &rule);
+                }
+            }
+        }
+        Ok(state)
+    }
+
+    /// Writes what has become of tensors.
+    fn write<T: Number, const N: usize>(&mut self, state: State<N>) -> Outcome {
+        for (slot, new) in state.slots.iter().zip(state.new) {
+            let made = Tensor::dense(T::DTYPE, state.shape.clone(), Blob::memory(new));
+            self.frame.make(output(self.step, &format!("{slot}Out"))?, made)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a number where another was, if it is asked for.
+    fn write_one<T: Number>(&mut self, slot: &str, value: T) -> Outcome {
+        let Ok(out) = output(self.step, &format!("{slot}Out")) else { return Ok(()) };
+        let shape = self.frame.tensor(input(self.step, slot)?)?.shape.clone();
+        let mut bytes = vec![0; size_of::<T>()];
+        T::chunks_mut(&mut bytes).iter_mut().for_each(|place| *place = value.bytes());
+        Ok(self.frame.make(out, Tensor::dense(T::DTYPE, shape, Blob::memory(bytes)))?)
+    }
+
+    /// Whether nothing is to be done; what would have changed is then handed on as it is.
+    fn skips(&mut self, slots: &[&str]) -> Outcome<bool> {
+        let Ok(skip) = input(self.step, "SkipUpdate") else { return Ok(false) };
+        if !self.frame.is_true(skip)? {
+            return Ok(false);
+        }
+        for slot in slots {
+            if let Ok(out) = output(self.step, &format!("{slot}Out")) {
+                let tensor = self.frame.tensor(input(self.step, slot)?)?.clone();
+                self.frame.set(out, Value::Tensor(tensor))?;
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The elements of a dense tensor, if it is what it has to be.
+fn elements<T: Number>(tensor: &Tensor, slot: &str, shape: &[u64]) -> Outcome<bytes::Bytes> {
+    let wrong = |found: String| {
+        let wanted = T::DTYPE;
+        format!("expected {wanted}{shape:?} as `{slot}`, as `Param` is; found {found}")
+    };
+    if !matches!(tensor.kind, Kind::Dense) {
+        return Err(wrong(tensor.kind.name().to_owned()).into());
+    }
+    if (tensor.dtype, tensor.shape.as_slice()) != (T::DTYPE, shape) {
+        return Err(wrong(format!("{}{:?}", tensor.dtype, tensor.shape)).into());
+    }
+    let bytes = tensor.data.bytes()?;
+    match T::DTYPE.size_of(shape) == Some(bytes.len() as u64) {
+        true => Ok(bytes),
+        false => Err(wrong(format!("{} bytes", bytes.len())).into()),
+    }
+}

@@ -1,0 +1,334 @@
+//! Random numbers.
+//!
+//! They come from one generator that counts (Philox 4x32, ten rounds; Salmon et al., 2011): the same seed and the
+//! same number of draws before give the same bits, on any machine and with any number of threads. Its state is a
+//! variable of the scope. PaddlePaddle's own numbers are others.
+
+use lodstone_engine::{Dense, Threads, Value, evaluate};
+use lodstone_model::{AttributeValue, DType, Op, Tensor};
+use lodstone_schema::Finding;
+use lodstone_schema::paddle::codes;
+use lodstone_store::Blob;
+
+use super::{Outcome, Run, input, output};
+use crate::executor::plan::Step;
+use crate::executor::run::Frame;
+use crate::executor::scope::Scope;
+
+/// The variable of a scope that the state of random numbers is: seed and counter, two `int64`. A program that
+/// declares it reads and writes the state by it.
+pub const RANDOM_STATE: &str = "@RANDOM_STATE@";
+
+/// Most elements that are drawn at once.
+const MOST: u64 = 1 << 31;
+
+pub(super) fn of(kind: &str, op: &Op) -> Option<Run> {
+    Some(match kind {
+        "dropout" if !matches!(op.attribute("is_test"), Some(AttributeValue::Bool(true))) => {
+            dropout
+        }
+        "gaussian_random" => |frame, step, op| fill(frame, step, op, gaussian),
+        "randint" => randint,
+        "truncated_gaussian_random" => |frame, step, op| fill(frame, step, op, truncated),
+        "uniform_random" => |frame, step, op| fill(frame, step, op, uniform),
+        _ => return None,
+    })
+}
+
+/// Whether an operator draws random numbers.
+pub fn draws(op: &Op) -> bool {
+    of(&op.kind, op).is_some()
+}
+
+/// A generator that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Random {
+    seed: u64,
+    counter: u64,
+}
+
+impl Random {
+    /// That of a scope.
+    ///
+    /// # Errors
+    /// If the variable of the scope is no state.
+    pub(crate) fn of(scope: &Scope) -> Result<Self, Finding> {
+        let told = scope.get(RANDOM_STATE).map(|value| Self::told(value.tensor()?)).transpose()?;
+        Ok(told.unwrap_or(Self { seed: 0, counter: 0 }))
+    }
+
+    /// The state that a tensor holds.
+    ///
+    /// # Errors
+    /// If it is not two integers.
+    pub(crate) fn told(tensor: &Tensor) -> Result<Self, Finding> {
+        let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+        let ([seed, counter], []) = bytes.as_chunks() else {
+            let found = format!("{}{:?}", tensor.dtype, tensor.shape);
+            return Err(format!("expected the state of random numbers, found {found}").into());
+        };
+        Ok(Self { seed: u64::from_le_bytes(*seed), counter: u64::from_le_bytes(*counter) })
+    }
+
+    /// The state as a tensor.
+    pub(crate) fn tensor(self) -> Tensor {
+        let bytes = [self.seed.to_le_bytes(), self.counter.to_le_bytes()].concat();
+        Tensor::dense(DType::Int64, vec![2], Blob::memory(bytes))
+    }
+
+    /// Keeps the state in a scope, if anything was drawn.
+    pub(crate) fn keep(self, scope: &mut Scope) -> Result<(), Finding> {
+        if self != Self::of(scope)? {
+            scope.set(RANDOM_STATE, self.tensor());
+        }
+        Ok(())
+    }
+
+    /// Four random words: those of a counter.
+    fn words(seed: u64, counter: u64) -> [u32; 4] {
+        const M: [u64; 2] = [0xD251_1F53, 0xCD9E_8D57];
+        const W: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+        let low = |word: u64| word as u32;
+        let mut key = [low(seed), low(seed >> 32)];
+        let mut block = [low(counter), low(counter >> 32), 0, 0];
+        for _ in 0..10 {
+            let [a, b, c, d] = block;
+            let (first, second) = (M[0] * u64::from(a), M[1] * u64::from(c));
+            block = [
+                low(second >> 32) ^ b ^ key[0],
+                low(second),
+                low(first >> 32) ^ d ^ key[1],
+                low(first),
+            ];
+            key = [key[0].wrapping_add(W[0]), key[1].wrapping_add(W[1])];
+        }
+        block
+    }
+
+    fn next(&mut self) -> [u32; 4] {
+        let words = Self::words(self.seed, self.counter);
+        self.counter = self.counter.wrapping_add(1);
+        words
+    }
+
+    /// Two numbers from 0 to below 1.
+    fn pair(&mut self) -> [f64; 2] {
+        let [a, b, c, d] = self.next();
+        [(a, b), (c, d)].map(|(high, low)| {
+            let bits = (u64::from(high) << 32 | u64::from(low)) >> 11;
+            bits as f64 / (1_u64 << 53) as f64
+        })
+    }
+}
+
+/// Draws two numbers.
+type Draw = Box<dyn Fn(&mut Random) -> [f64; 2]>;
+
+fn number(op: &Op, name: &str, otherwise: f32) -> f64 {
+    match op.attribute(name) {
+        Some(AttributeValue::Float(value)) => f64::from(*value),
+        _ => f64::from(otherwise),
+    }
+}
+
+fn long(op: &Op, name: &str, otherwise: i64) -> i64 {
+    match op.attribute(name) {
+        Some(AttributeValue::Int(value)) => i64::from(*value),
+        Some(AttributeValue::Long(value)) => *value,
+        _ => otherwise,
+    }
+}
+
+fn uniform(op: &Op) -> Draw {
+    let (least, most) = (number(op, "min", -1.0), number(op, "max", 1.0));
+    Box::new(move |random| random.pair().map(|share| least + share * (most - least)))
+}
+
+/// Two independent normal numbers (Box and Muller, 1958).
+fn normal(random: &mut Random) -> [f64; 2] {
+    let [a, b] = random.pair();
+    let (radius, angle) = ((-2.0 * (1.0 - a).ln()).sqrt(), std::f64::consts::TAU * b);
+    [radius * angle.cos(), radius * angle.sin()]
+}
+
+fn gaussian(op: &Op) -> Draw {
+    let (mean, deviation) = (number(op, "mean", 0.0), number(op, "std", 1.0));
+    Box::new(move |random| normal(random).map(|value| mean + deviation * value))
+}
+
+/// Drawn again where they are more than two deviations from the mean.
+fn truncated(op: &Op) -> Draw {
+    let (mean, deviation) = (number(op, "mean", 0.0), number(op, "std", 1.0));
+    let one = move |random: &mut Random| loop {
+        if let Some(value) = normal(random).into_iter().find(|value| value.abs() <= 2.0) {
+            return mean + deviation * value;
+        }
+    };
+    Box::new(move |random| [one(random), one(random)])
+}
+
+/// The extents that an operator fills.
+fn extents(frame: &Frame<'_>, step: &Step, op: &Op) -> Outcome<Vec<u64>> {
+    let mut dims: Vec<i64> = match op.attribute("shape") {
+        Some(AttributeValue::Longs(dims)) => dims.clone(),
+        Some(AttributeValue::Ints(dims)) => dims.iter().copied().map(i64::from).collect(),
+        _ => Vec::new(),
+    };
+    let known = |slot| {
+        let info = lodstone_schema::onnx::infer::ValueInfo::of(frame.tensor(slot)?);
+        info.ints().ok_or_else(|| Finding::from("expected extents"))
+    };
+    let parts = step.inputs("ShapeTensorList");
+    if !parts.is_empty() {
+        dims.clear();
+        for slot in parts.iter().flatten() {
+            dims.extend(known(*slot)?);
+        }
+    } else if let Ok(slot) = input(step, "ShapeTensor") {
+        dims = known(slot)?;
+    }
+    let extents: Result<Vec<u64>, _> = dims.iter().map(|dim| u64::try_from(*dim)).collect();
+    let whole = extents.as_ref().ok().and_then(|extents| {
+        extents.iter().try_fold(1_u64, |all, dim| all.checked_mul(*dim)).filter(|all| *all <= MOST)
+    });
+    match (extents, whole) {
+        (Ok(extents), Some(_)) => Ok(extents),
+        _ => Err(format!("{dims:?} are no extents of a tensor that can be filled").into()),
+    }
+}
+
+/// The generator of an operator: its own, if it has a seed.
+fn with_seed<T>(frame: &mut Frame<'_>, op: &Op, draw: impl FnOnce(&mut Random) -> T) -> T {
+    match long(op, "seed", 0) {
+        0 => draw(&mut frame.random),
+        seed => draw(&mut Random { seed: seed.cast_unsigned(), counter: 0 }),
+    }
+}
+
+/// A tensor of numbers, rounded to its type.
+fn tensor(values: &[f64], shape: Vec<u64>, dtype: DType, threads: &Threads) -> Outcome<Tensor> {
+    let bytes: Vec<u8> = match dtype {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "rounded to the type that is asked for"
+        )]
+        DType::Float32 => values.iter().flat_map(|value| (*value as f32).to_le_bytes()).collect(),
+        _ => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+    };
+    let drawn = if dtype == DType::Float32 { dtype } else { DType::Float64 };
+    let made = Tensor::dense(drawn, shape, Blob::memory(bytes));
+    if dtype == drawn {
+        return Ok(made);
+    }
+    Ok(Dense::of(&made)?.cast(dtype, threads)?.tensor()?)
+}
+
+/// Fails if there is no room for so many numbers, as they are drawn and as they are kept.
+fn reserve(frame: &Frame<'_>, count: usize) -> Outcome {
+    Ok(frame.reserve((count as u64).saturating_mul(16))?)
+}
+
+fn fill(frame: &mut Frame<'_>, step: &Step, op: &Op, draw: fn(&Op) -> Draw) -> Outcome {
+    let shape = extents(frame, step, op)?;
+    let code = i32::try_from(long(op, "dtype", 5)).unwrap_or(-1);
+    let count = usize::try_from(shape.iter().product::<u64>()).map_err(|_| "it is too large")?;
+    reserve(frame, count)?;
+    let draw = draw(op);
+    let values = with_seed(frame, op, |random| {
+        let mut values = Vec::with_capacity(count + 1);
+        while values.len() < count {
+            values.extend(draw(random));
+        }
+        values.truncate(count);
+        values
+    });
+    let made = tensor(&values, shape, codes::dtype(code), &frame.threads)?;
+    Ok(frame.make(output(step, "Out")?, made)?)
+}
+
+fn randint(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
+    let shape = extents(frame, step, op)?;
+    let (low, high) = (long(op, "low", 0), long(op, "high", 0));
+    if low >= high {
+        return Err(format!("expected integers from {low} to below {high}").into());
+    }
+    let range = (i128::from(high) - i128::from(low)) as f64;
+    let count = shape.iter().product::<u64>();
+    reserve(frame, usize::try_from(count).unwrap_or(usize::MAX))?;
+    let values: Vec<u8> = with_seed(frame, op, |random| {
+        #[expect(clippy::cast_possible_truncation, reason = "below the range, rounded down")]
+        let one = |_| low.saturating_add((random.pair()[0] * range) as i64).min(high - 1);
+        (0..count).map(one).flat_map(i64::to_le_bytes).collect()
+    });
+    let code = i32::try_from(long(op, "dtype", 3)).unwrap_or(-1);
+    let made = Tensor::dense(DType::Int64, shape, Blob::memory(values));
+    let made = Dense::of(&made)?.cast(codes::dtype(code), &frame.threads)?.tensor()?;
+    Ok(frame.make(output(step, "Out")?, made)?)
+}
+
+/// Each element is dropped with a probability; `Mask` has 1 for those that stay.
+fn dropout(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
+    let x = frame.tensor(input(step, "X")?)?.clone();
+    let probability = number(op, "dropout_prob", 0.5);
+    if !(0.0..=1.0).contains(&probability) {
+        return Err(format!("expected a probability, found {probability}").into());
+    }
+    let upscale = matches!(
+        op.attribute("dropout_implementation"),
+        Some(AttributeValue::String(how)) if how.to_string() == "upscale_in_train"
+    );
+    let count = usize::try_from(x.shape.iter().product::<u64>()).map_err(|_| "it is too large")?;
+    reserve(frame, count)?;
+    let mask: Vec<u8> = with_seed(frame, op, |random| {
+        let mut mask = Vec::with_capacity(count + 1);
+        while mask.len() < count {
+            mask.extend(random.pair().map(|share| u8::from(share >= probability)));
+        }
+        mask.truncate(count);
+        mask
+    });
+    let factor = if upscale && probability < 1.0 { 1.0 / (1.0 - probability) } else { 1.0 };
+    let kept: Vec<f64> = mask.iter().map(|one| f64::from(*one) * factor).collect();
+    let kept = tensor(&kept, x.shape.clone(), x.dtype, &frame.threads)?;
+    let mut out = product(&x, &kept, &frame.threads)?;
+    out.lod = x.lod.clone();
+    if let Ok(slot) = output(step, "Mask") {
+        let mask = Tensor::dense(DType::Uint8, x.shape, Blob::memory(mask));
+        frame.make(slot, mask)?;
+    }
+    Ok(frame.make(output(step, "Out")?, out)?)
+}
+
+fn product(a: &Tensor, b: &Tensor, threads: &Threads) -> Outcome<Tensor> {
+    let product = Op { kind: "Mul".to_owned(), ..Op::default() };
+    let factors = [Some(Value::of(a)?), Some(Value::of(b)?)];
+    match evaluate(&product, &factors, threads)?.as_slice() {
+        [made] => Ok(made.tensor()?),
+        _ => Err(Finding::internal("a product is not one value").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The test vectors that come with the paper's own code (Random123, `kat_vectors`).
+    #[test]
+    fn words_are_those_of_philox() {
+        let zero = [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8];
+        assert_eq!(Random::words(0, 0), zero);
+    }
+
+    #[test]
+    fn numbers_are_spread_as_they_should_be() {
+        let mut random = Random { seed: 7, counter: 0 };
+        let values: Vec<f64> = (0..50_000).flat_map(|_| normal(&mut random)).collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let variance = values.iter().map(|value| value * value).sum::<f64>() / values.len() as f64;
+        assert!(mean.abs() < 0.01 && (variance - 1.0).abs() < 0.02, "{mean} {variance}");
+        let draw = truncated(&Op::default());
+        let values: Vec<f64> = (0..5000).flat_map(|_| draw(&mut random)).collect();
+        assert!(values.iter().all(|value| value.abs() <= 2.0));
+    }
+}

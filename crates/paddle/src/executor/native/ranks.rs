@@ -1,0 +1,235 @@
+//! Sequences step by step: what PaddlePaddle 1.x makes of a loop over sequences of several lengths.
+//!
+//! They are ranked by length, longest first, so that those that still have a row at a step are the first ones; an
+//! array has the rows of each step. Source of truth: the kernels of PaddlePaddle 1.8.5, and results that they gave.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use lodstone_model::{DType, Lod, Op, Tensor};
+use lodstone_store::Blob;
+
+use super::sums::zeros_like;
+use super::{Outcome, Run, input, long, output};
+use crate::executor::plan::{Slot, Step};
+use crate::executor::run::Frame;
+use crate::executor::value::Value;
+
+pub(super) fn of(kind: &str) -> Option<Run> {
+    Some(match kind {
+        "array_to_lod_tensor" => join,
+        "lod_rank_table" => rank,
+        "lod_tensor_to_array" => split,
+        "max_sequence_len" => longest,
+        "reorder_lod_tensor_by_rank" => reorder,
+        "reorder_lod_tensor_by_rank_grad" => reorder_back,
+        "shrink_rnn_memory" => shrink,
+        "shrink_rnn_memory_grad" => shrink_back,
+        _ => return None,
+    })
+}
+
+type Ranks = [(usize, usize)];
+
+fn ranks<'f>(frame: &'f Frame<'_>, step: &Step) -> Outcome<&'f Ranks> {
+    match frame.value(input(step, "RankTable")?)? {
+        Value::Ranks(ranks) => Ok(ranks),
+        other => Err(format!("expected sequences by length, found {}", other.kind()).into()),
+    }
+}
+
+/// The rows of each sequence of a level.
+fn sequences(tensor: &Tensor, level: usize) -> Outcome<Vec<Range<usize>>> {
+    let offsets = tensor.lod.0.get(level).ok_or("it has no such level of LoD")?;
+    let place = |offset: &u64| usize::try_from(*offset).unwrap_or(usize::MAX);
+    let pairs = offsets.iter().zip(offsets.iter().skip(1));
+    Ok(pairs.map(|(start, end)| place(start)..place(end)).collect())
+}
+
+fn rank(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
+    let level = match op.attribute("level") {
+        Some(lodstone_model::AttributeValue::Int(level)) => usize::try_from(*level).ok(),
+        None => Some(0),
+        _ => None,
+    };
+    let tensor = frame.tensor(input(step, "X")?)?;
+    let sequences = sequences(tensor, level.ok_or("expected a level of LoD")?)?;
+    let mut ranks: Vec<(usize, usize)> =
+        sequences.iter().enumerate().map(|(number, rows)| (number, rows.len())).collect();
+    // Those of one length stay in their order.
+    ranks.sort_by_key(|(_, length)| Reverse(*length));
+    frame.set(output(step, "Out")?, Value::Ranks(ranks))?;
+    Ok(())
+}
+
+fn longest(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let longest = ranks(frame, step)?.first().map_or(0, |(_, length)| *length as u64);
+    let bytes = longest.to_le_bytes().to_vec();
+    let made = Tensor::dense(DType::Int64, vec![1], Blob::memory(bytes));
+    Ok(frame.make(output(step, "Out")?, made)?)
+}
+
+/// Rows of a tensor, as bytes.
+struct Rows<'t> {
+    tensor: &'t Tensor,
+    bytes: bytes::Bytes,
+    size: usize,
+}
+
+impl<'t> Rows<'t> {
+    fn of(tensor: &'t Tensor) -> Outcome<Self> {
+        let bytes = tensor.data.bytes()?;
+        let rows = tensor.shape.first().copied().ok_or("expected rows, found one element")?;
+        let rows = usize::try_from(rows).map_err(|_| "it has too many rows")?;
+        let size = bytes.len().checked_div(rows).unwrap_or(0);
+        Ok(Self { tensor, bytes, size })
+    }
+
+    fn row(&self, number: usize) -> Outcome<&[u8]> {
+        let row = self.bytes.get(number * self.size..(number + 1) * self.size);
+        Ok(row.ok_or_else(|| format!("there is no row {number}"))?)
+    }
+
+    /// A tensor of other rows.
+    fn with(&self, bytes: Vec<u8>, rows: usize) -> Tensor {
+        let rest = self.tensor.shape.iter().skip(1).copied();
+        let shape = std::iter::once(rows as u64).chain(rest).collect();
+        Tensor::dense(self.tensor.dtype, shape, Blob::memory(bytes))
+    }
+}
+
+/// Fails unless each sequence is as long as it was ranked by.
+fn check(ranks: &Ranks, sequences: &[Range<usize>]) -> Outcome {
+    let fits = |(number, length): &(usize, usize)| {
+        sequences.get(*number).is_some_and(|rows| rows.len() == *length)
+    };
+    match ranks.len() == sequences.len() && ranks.iter().all(fits) {
+        true => Ok(()),
+        false => Err("its sequences are not those that were ranked".into()),
+    }
+}
+
+fn split(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let (ranks, tensor) = (ranks(frame, step)?, frame.tensor(input(step, "X")?)?);
+    if tensor.lod.0.len() > 1 {
+        return Err("expected one level of LoD".into());
+    }
+    let sequences = sequences(tensor, 0)?;
+    check(ranks, &sequences)?;
+    let rows = Rows::of(tensor)?;
+    frame.reserve(rows.bytes.len() as u64)?;
+    let mut array = Vec::new();
+    for at in 0..ranks.first().map_or(0, |(_, length)| *length) {
+        let (mut bytes, mut count) = (Vec::new(), 0);
+        for (number, _) in ranks.iter().take_while(|(_, length)| *length > at) {
+            let start = sequences.get(*number).map_or(0, |rows| rows.start);
+            bytes.extend_from_slice(rows.row(start + at)?);
+            count += 1;
+        }
+        array.push(Some(frame.charged(rows.with(bytes, count))?));
+    }
+    frame.set(output(step, "Out")?, Value::Array(array))?;
+    Ok(())
+}
+
+fn join(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let ranks = ranks(frame, step)?;
+    let array = match frame.value(input(step, "X")?)? {
+        Value::Array(array) => array,
+        other => return Err(format!("expected an array, found {}", other.kind()).into()),
+    };
+    let steps = array
+        .iter()
+        .map(|step| Rows::of(step.as_ref().ok_or("a member of the array is not there")?));
+    let steps = steps.collect::<Outcome<Vec<_>>>()?;
+    let mut order: Vec<(usize, usize, usize)> = ranks
+        .iter()
+        .enumerate()
+        .map(|(place, (number, length))| (*number, place, *length))
+        .collect();
+    order.sort_unstable();
+    let (mut bytes, mut offsets) = (Vec::new(), vec![0_u64]);
+    for (_, place, length) in order {
+        for at in 0..length {
+            let rows = steps.get(at).ok_or_else(|| format!("the array has no step {at}"))?;
+            bytes.extend_from_slice(rows.row(place)?);
+        }
+        offsets.push(offsets.last().copied().unwrap_or(0) + length as u64);
+    }
+    let first = steps.first().ok_or("the array has no steps")?;
+    let count = offsets.last().and_then(|count| usize::try_from(*count).ok()).unwrap_or(0);
+    let mut made = first.with(bytes, count);
+    made.lod = Lod(vec![offsets]);
+    Ok(frame.make(output(step, "Out")?, made)?)
+}
+
+/// The rows of the sequences that still go on at a step: the first ones.
+fn shrink(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let at = at_step(frame, input(step, "I")?)?;
+    let count = ranks(frame, step)?.iter().filter(|(_, length)| *length > at).count();
+    let rows = Rows::of(frame.tensor(input(step, "X")?)?)?;
+    let bytes =
+        rows.bytes.get(..count * rows.size).ok_or("it has fewer rows than sequences go on")?;
+    let made = rows.with(bytes.to_vec(), count);
+    Ok(frame.make(output(step, "Out")?, made)?)
+}
+
+/// Those that did not go on count nothing.
+fn shrink_back(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let x = frame.tensor(input(step, "X")?)?;
+    let mut made = zeros_like(x)?;
+    if let Ok(given) = input(step, "Out@GRAD") {
+        let given = frame.tensor(given)?;
+        let bytes = given.data.bytes()?;
+        let mut all = made.data.bytes()?.to_vec();
+        let fits = given.dtype == x.dtype && given.shape.get(1..) == x.shape.get(1..);
+        let first = all.get_mut(..bytes.len()).filter(|_| fits);
+        first.ok_or("`Out@GRAD` is not of the first rows of `X`")?.copy_from_slice(&bytes);
+        made.data = Blob::memory(all);
+    }
+    Ok(frame.make(output(step, "X@GRAD")?, made)?)
+}
+
+fn at_step(frame: &Frame<'_>, slot: Slot) -> Outcome<usize> {
+    let at = long(frame, slot)?;
+    Ok(usize::try_from(at).map_err(|_| format!("there is no step {at}"))?)
+}
+
+/// Rows, or sequences of such, in the order of the ranks.
+fn reorder(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let order: Vec<usize> = ranks(frame, step)?.iter().map(|(number, _)| *number).collect();
+    moved(frame, step, &order)
+}
+
+/// The same in the order that they were in before.
+fn reorder_back(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+    let ranks = ranks(frame, step)?;
+    let mut order: Vec<usize> = (0..ranks.len()).collect();
+    order.sort_by_key(|place| ranks.get(*place).map(|(number, _)| *number));
+    moved(frame, step, &order)
+}
+
+/// Writes rows, or sequences of such, in another order.
+fn moved(frame: &mut Frame<'_>, step: &Step, order: &[usize]) -> Outcome {
+    let tensor = frame.tensor(input(step, "X")?)?;
+    let rows = Rows::of(tensor)?;
+    let pieces = match tensor.lod.0.len() {
+        0 => (0..order.len()).map(|row| row..row + 1).collect(),
+        1 => sequences(tensor, 0)?,
+        _ => return Err("expected at most one level of LoD".into()),
+    };
+    let (mut bytes, mut offsets) = (Vec::new(), vec![0_u64]);
+    for number in order {
+        let piece = pieces.get(*number).cloned().ok_or("it has fewer rows than were ranked")?;
+        for row in piece.clone() {
+            bytes.extend_from_slice(rows.row(row)?);
+        }
+        offsets.push(offsets.last().copied().unwrap_or(0) + piece.len() as u64);
+    }
+    let count = offsets.last().and_then(|count| usize::try_from(*count).ok()).unwrap_or(0);
+    let mut made = rows.with(bytes, count);
+    if !tensor.lod.is_empty() {
+        made.lod = Lod(vec![offsets]);
+    }
+    Ok(frame.make(output(step, "Out")?, made)?)
+}

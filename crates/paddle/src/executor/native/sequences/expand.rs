@@ -1,0 +1,87 @@
+//! `sequence_expand`: rows, or sequences of such, as often as the sequences of another are long.
+
+use std::ops::Range;
+
+use lodstone_model::{Lod, Op, Tensor};
+use lodstone_schema::Finding;
+use lodstone_store::Blob;
+
+use super::super::{Outcome, input, output};
+use super::{add, int, made, numbers, place, width, zeros};
+use crate::executor::plan::Step;
+use crate::executor::run::Frame;
+
+/// The rows that are repeated together, and how often.
+fn repeated(x: &Tensor, y: &Tensor, op: &Op) -> Outcome<Vec<(Range<usize>, u64)>> {
+    let level = match usize::try_from(int(op, "ref_level", -1)) {
+        Ok(level) => y.lod.0.get(level),
+        Err(_) => y.lod.0.last(),
+    };
+    let counts = level.ok_or("its `Y` has no such level of LoD")?;
+    let rows = place(x.shape.first().copied().unwrap_or(0));
+    let own: Vec<Range<usize>> = match x.lod.0.as_slice() {
+        [] => (0..rows).map(|row| row..row + 1).collect(),
+        [one] => one.iter().zip(one.iter().skip(1)).map(|(a, b)| place(*a)..place(*b)).collect(),
+        _ => return Err("expected at most one level of LoD".into()),
+    };
+    let pairs = counts.iter().zip(counts.iter().skip(1));
+    let times: Option<Vec<u64>> = pairs.map(|(a, b)| b.checked_sub(*a)).collect();
+    let times = times.ok_or("the LoD of its `Y` is not ascending")?;
+    if own.len() != times.len() {
+        let (found, wanted) = (own.len(), times.len());
+        return Err(format!("expected {wanted} sequences to repeat, found {found}").into());
+    }
+    Ok(own.into_iter().zip(times).collect())
+}
+
+pub(super) fn expand(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
+    let x = frame.tensor(input(step, "X")?)?;
+    let y = frame.tensor(input(step, "Y")?)?;
+    let size = width(x) * x.dtype.bits().map_or(0, |bits| bits.div_ceil(8) as usize);
+    let bytes = x.data.bytes()?;
+    let (mut made, mut count, mut offsets) = (Vec::new(), 0_u64, vec![0_u64]);
+    for (range, times) in repeated(x, y, op)? {
+        let piece = bytes.get(range.start * size..range.end * size);
+        let piece = piece.ok_or("it has fewer rows than its LoD says")?;
+        // An empty one repeated takes its offsets.
+        frame.reserve((piece.len() as u64 + 8).saturating_mul(times))?;
+        for _ in 0..times {
+            made.extend_from_slice(piece);
+            count += range.len() as u64;
+            offsets.push(count);
+        }
+    }
+    let shape = std::iter::once(count).chain(x.shape.iter().skip(1).copied()).collect();
+    let mut tensor = Tensor::dense(x.dtype, shape, Blob::memory(made));
+    if !x.lod.is_empty() {
+        tensor.lod = Lod(vec![offsets]);
+    }
+    Ok(frame.make(output(step, "Out")?, tensor)?)
+}
+
+/// What counts for each repetition is added up.
+pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
+    let x = frame.tensor(input(step, "X")?)?;
+    let repeated = repeated(x, frame.tensor(input(step, "Y")?)?, op)?;
+    let width = width(x);
+    let rows = repeated.iter().map(|(range, times)| place(*times).saturating_mul(range.len()));
+    let rows = rows.fold(0, usize::saturating_add);
+    let given = numbers(frame, step, "Out@GRAD", rows.saturating_mul(width))?;
+    let count = place(x.shape.iter().product());
+    let mut values = zeros(frame, count)?;
+    let mut rest = given.as_slice();
+    for (range, times) in repeated {
+        let sums = values.get_mut(range.start * width..range.end * width);
+        let sums = sums.ok_or("it has fewer rows than its LoD says")?;
+        if sums.is_empty() {
+            continue;
+        }
+        for _ in 0..times {
+            add(sums, rest);
+            let more = rest.get(sums.len()..);
+            rest = more.ok_or_else(|| Finding::internal("a repetition counts nothing"))?;
+        }
+    }
+    let made = made(&values, x.shape.clone(), x.lod.clone());
+    Ok(frame.make(output(step, "X@GRAD")?, made)?)
+}

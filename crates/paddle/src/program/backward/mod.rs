@@ -1,0 +1,225 @@
+//! Gradients of a program: operators that compute them, behind those whose gradients they are.
+//!
+//! What is appended is what PaddlePaddle 2.6.2 appends: the same operators in the same order with the same names.
+//! Source of truth: `base/backward.py` and the makers of gradients (`schema/data/paddle_gradients.tsv`).
+
+mod blocks;
+mod declared;
+mod needed;
+mod path;
+mod sums;
+
+use std::collections::{HashMap, HashSet};
+
+use lodstone_model::{AttributeValue, Block, ByteString, Op, Program, Var};
+use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::paddle::{gradient_of, gradient_ops, set_forward_block, stop_gradient};
+
+use crate::program::error::{self, Result, variable};
+use crate::program::known::Known;
+use crate::program::network::{Network, Variable};
+use crate::program::operator::Operator;
+use crate::program::role::{BACKWARD, LOSS, set, set_role};
+use blocks::{conditional_gradient, inner, while_gradient};
+use needed::{connected, without_branches};
+use path::{Paths, path, unused};
+use sums::summed;
+
+impl Network {
+    /// Appends operators that compute the gradients of a loss by the parameters of the main program, as far as it
+    /// depends on them; gives each parameter with its gradient, in the order of the parameters.
+    ///
+    /// Gradients end at variables that are marked so (`stop_gradient`: what is fed, statistics), and at `no_grad`.
+    ///
+    /// # Errors
+    /// If the loss is not one number, or it depends on parameters through an operator whose gradients are not known.
+    pub fn append_backward(
+        &mut self,
+        loss: &Variable,
+        no_grad: &[Variable],
+    ) -> Result<Vec<(Variable, Variable)>> {
+        let known = self.main.blocks.first().map_or(0, |block| block.vars.len());
+        let pairs = append_backward(&mut self.main, loss, no_grad)?;
+        let first = self.main.blocks.first();
+        for var in first.into_iter().flat_map(|block| block.vars.iter().skip(known)) {
+            let info = ValueInfo::from(var.value.clone());
+            self.known.insert(var.name.clone(), Known { info, block: 0 });
+        }
+        Ok(pairs)
+    }
+}
+
+/// The same for a program of any origin: of its first block, and those that it runs.
+///
+/// # Errors
+/// As [`Network::append_backward`]. The program is then as it was.
+pub fn append_backward(
+    program: &mut Program,
+    loss: &Variable,
+    no_grad: &[Variable],
+) -> Result<Vec<(Variable, Variable)>> {
+    let count = program.blocks.len();
+    let Some(first) = program.blocks.first() else {
+        return variable(loss.name(), "the program has no blocks");
+    };
+    let forward = first.ops.len();
+    let vars: HashMap<&str, &Var> = first.vars.iter().map(|var| (var.name.as_str(), var)).collect();
+    check_loss(&vars, loss)?;
+    blocks::check(program)?;
+    let begin = beginning(&vars, loss)?;
+    let mut stopped: Vec<HashSet<String>> = program.blocks.iter().map(stopped_in).collect();
+    if let Some(stopped) = stopped.first_mut() {
+        stopped.extend(no_grad.iter().map(|var| var.name().to_owned()));
+    }
+    let none = HashSet::new();
+    let at_first = stopped.first().unwrap_or(&none);
+    let (wanted, mut paths) = (HashSet::from([loss.name().to_owned()]), Paths::new());
+    let path = path(program, 0, wanted, at_first, false, &mut paths);
+    let unused = unused(&first.ops, &path, loss.name(), at_first);
+    paths.insert(0, path);
+    let parameters: Vec<Variable> = first
+        .vars
+        .iter()
+        .filter(|var| var.is_parameter && !at_first.contains(&var.name))
+        .filter(|var| !unused.contains(&var.name))
+        .map(|var| Variable::named(&var.name))
+        .collect();
+    if let Some(stopped) = stopped.first_mut() {
+        stopped.extend(unused);
+    }
+    let made = Appending { program, stopped, paths, loss: loss.name() }.gradients(0, 0);
+    if made.is_err() {
+        program.blocks.truncate(count);
+    }
+    let made = made?;
+    if let Some(block) = program.blocks.first_mut() {
+        let mut ops = block.ops.iter_mut().rev();
+        if let Some(op) = ops.find(|op| op.writes().any(|name| name == loss.name())) {
+            set_role(op, LOSS);
+        }
+        block.ops.push(begin);
+        block.ops.extend(made);
+    }
+    declared::declare(program, 0, forward);
+    let ops = program.blocks.first_mut().map_or(&mut [][..], |block| &mut block.ops);
+    Ok(paired(ops.get_mut(forward..).unwrap_or_default(), parameters))
+}
+
+/// The variables of a block at which gradients end.
+fn stopped_in(block: &Block) -> HashSet<String> {
+    let stopped = block.vars.iter().filter(|var| stop_gradient(var));
+    stopped.map(|var| var.name.clone()).collect()
+}
+
+/// Parameters that have a gradient, with that; the operators that give it say so.
+fn paired(ops: &mut [Op], parameters: Vec<Variable>) -> Vec<(Variable, Variable)> {
+    let mut pairs = Vec::new();
+    for parameter in parameters {
+        let gradient = gradient_of(parameter.name());
+        let mut ops = ops.iter_mut().rev();
+        let Some(op) = ops.find(|op| op.writes().any(|name| name == gradient)) else { continue };
+        let mut names = [parameter.name(), &gradient].map(ByteString::from).to_vec();
+        if let Some(AttributeValue::Strings(others)) = op.attribute("op_role_var") {
+            names.extend_from_slice(others);
+        }
+        set(op, "op_role_var", AttributeValue::Strings(names));
+        pairs.push((parameter, Variable::named(&gradient)));
+    }
+    pairs
+}
+
+/// What gradients are appended to.
+struct Appending<'p> {
+    program: &'p mut Program,
+    /// The variables of each block at which gradients end.
+    stopped: Vec<HashSet<String>>,
+    /// The operators of each block that the loss depends on.
+    paths: Paths,
+    loss: &'p str,
+}
+
+impl Appending<'_> {
+    /// The gradient operators of a block's; they will be in block `target`.
+    fn gradients(&mut self, block: usize, target: usize) -> Result<Vec<Op>> {
+        let ops = self.program.blocks.get(block).map_or(&[][..], |block| &block.ops);
+        let path = self.paths.get(&block).map_or(&[][..], Vec::as_slice).iter();
+        let ops: Vec<Op> = path.filter_map(|number| ops.get(*number)).cloned().collect();
+        let mut made = Vec::new();
+        for op in ops.iter().rev() {
+            made.extend(self.of(op, block, target)?);
+        }
+        let none = HashSet::new();
+        let stopped = self.stopped.get(block).unwrap_or(&none);
+        let made = without_branches(summed(made, block), stopped, self.loss);
+        let mut made = connected(made, ops.iter());
+        for op in &mut made {
+            op.attributes.retain(|attribute| attribute.name != "op_role_var");
+            set_role(op, BACKWARD);
+        }
+        Ok(made)
+    }
+
+    /// The gradient operators of one operator.
+    fn of(&mut self, op: &Op, block: usize, target: usize) -> Result<Vec<Op>> {
+        let inner = match inner(op) {
+            Some(inner) => Some(self.inside(inner, target)?),
+            None => None,
+        };
+        let none = HashSet::new();
+        let stopped = self.stopped.get(block).unwrap_or(&none);
+        let is_wanted = |name: &str| !stopped.contains(name);
+        Ok(match (op.kind.as_str(), inner) {
+            (_, None) => gradient_ops(op, is_wanted),
+            ("while", Some(inner)) => vec![while_gradient(self.program, op, inner, is_wanted)],
+            ("conditional_block", Some(inner)) => {
+                vec![conditional_gradient(op, inner, is_wanted)?]
+            }
+            (kind, Some(_)) => {
+                return error::operator(kind, "gradients of its block are not appended");
+            }
+        })
+    }
+
+    /// Makes a block of the gradients of another, in block `target`; gives its number.
+    fn inside(&mut self, forward: usize, target: usize) -> Result<usize> {
+        let made = self.program.blocks.len();
+        let [index, parent, of] =
+            [made, target, forward].map(|block| i32::try_from(block).unwrap_or(i32::MAX));
+        let mut block = Block { index, parent, ..Block::default() };
+        set_forward_block(&mut block, Some(of));
+        self.program.blocks.push(block);
+        let ops = self.gradients(forward, made)?;
+        if let Some(block) = self.program.blocks.get_mut(made) {
+            block.ops = ops;
+        }
+        Ok(made)
+    }
+}
+
+fn check_loss(vars: &HashMap<&str, &Var>, loss: &Variable) -> Result<()> {
+    let Some(var) = vars.get(loss.name()) else {
+        return variable(loss.name(), "the program has no such variable");
+    };
+    let tensor = var.value.tensor_type();
+    let shape = tensor.and_then(|tensor| tensor.shape.as_ref());
+    let is_one = |dim: &lodstone_model::Dim| *dim == lodstone_model::Dim::Known(1);
+    match shape.is_some_and(|dims| dims.iter().all(is_one)) {
+        true => Ok(()),
+        false => variable(loss.name(), "expected one number as a loss"),
+    }
+}
+
+/// The operator that the gradient of the loss begins with: it is 1.
+fn beginning(vars: &HashMap<&str, &Var>, loss: &Variable) -> Result<Op> {
+    let tensor = vars.get(loss.name()).and_then(|var| var.value.tensor_type());
+    let Some(tensor) = tensor else { return variable(loss.name(), "expected a tensor as a loss") };
+    let shape = vec![1_i64; tensor.shape.as_ref().map_or(0, Vec::len)];
+    let gradient = Variable::named(&gradient_of(loss.name()));
+    Operator::new("fill_constant")
+        .output("Out", [&gradient])
+        .attribute("shape", shape)
+        .attribute("value", 1.0_f32)
+        .dtype("dtype", tensor.dtype)
+        .attribute("op_role", BACKWARD | LOSS)
+        .finish()
+}

@@ -1,0 +1,135 @@
+//! Gradients of which there are several: what counts in several ways counts as much as all of them together.
+
+use std::collections::BTreeMap;
+
+use lodstone_model::{AttributeValue, Op, Operand};
+use lodstone_schema::paddle::{EMPTY, GRAD};
+
+use crate::program::role::{BACKWARD, set, set_role};
+
+/// A gradient of which there are several.
+#[derive(Default)]
+struct Several {
+    /// What its parts are called: as it is itself, as long as there is one.
+    names: Vec<String>,
+    /// The operator that writes the first.
+    first: usize,
+    /// How many parts have been given names.
+    count: usize,
+}
+
+/// Where several operators write one gradient, each writes a part, and a sum of them is computed before it is read.
+pub(super) fn summed(mut ops: Vec<Op>, block: usize) -> Vec<Op> {
+    let mut parts: BTreeMap<String, Several> = BTreeMap::new();
+    let mut order: Vec<String> = Vec::new();
+    let mut sums: Vec<(usize, Op)> = Vec::new();
+    for number in 0..ops.len() {
+        let read = gradient_names(ops.get(number).map_or(&[][..], |op| &op.inputs));
+        for name in &read {
+            if let Some(several) = parts.get_mut(name).filter(|several| several.names.len() > 1) {
+                sums.push((number, sum(name, std::mem::take(&mut several.names))));
+                several.names = vec![name.clone()];
+                several.first = number;
+            }
+        }
+        for (slot, place) in places(ops.get(number)) {
+            let Some(name) = output(&mut ops, number, slot, place).cloned() else { continue };
+            // What is changed in place stays one.
+            if !name.contains(GRAD) || name == EMPTY || read.contains(&name) {
+                continue;
+            }
+            let several = parts.entry(name.clone()).or_insert_with(|| {
+                order.push(name.clone());
+                Several::default()
+            });
+            if several.names.is_empty() {
+                (several.names, several.first) = (vec![name], number);
+                continue;
+            }
+            if several.names.len() == 1 {
+                let part = several.next(&name, block);
+                several.names = vec![part.clone()];
+                let first = several.first;
+                for op in ops.iter_mut().take(number).skip(first) {
+                    rename(op, &name, &part);
+                }
+                for (_, op) in &mut sums {
+                    rename(op, &name, &part);
+                }
+                if first == number {
+                    // Both are written by this one: the first of them is renamed.
+                    if let Some(op) = ops.get_mut(number) {
+                        rename_first(op, &name, &part);
+                    }
+                }
+            }
+            let part = several.next(&name, block);
+            several.names.push(part.clone());
+            if let Some(name) = output(&mut ops, number, slot, place) {
+                *name = part;
+            }
+        }
+    }
+    for name in order {
+        if let Some(several) = parts.remove(&name).filter(|several| several.names.len() > 1) {
+            sums.push((ops.len(), sum(&name, several.names)));
+        }
+    }
+    for (number, sum) in sums.into_iter().rev() {
+        ops.insert(number, sum);
+    }
+    ops
+}
+
+impl Several {
+    fn next(&mut self, name: &str, block: usize) -> String {
+        let part = format!("{name}@RENAME@block{block}@{}", self.count);
+        self.count += 1;
+        part
+    }
+}
+
+pub(super) fn gradient_names(operands: &[Operand]) -> Vec<String> {
+    let names = operands.iter().flat_map(|operand| &operand.args);
+    names.filter(|name| name.contains(GRAD) && *name != EMPTY).cloned().collect()
+}
+
+fn args(op: &mut Op) -> impl Iterator<Item = &mut String> {
+    op.inputs.iter_mut().chain(&mut op.outputs).flat_map(|operand| &mut operand.args)
+}
+
+fn rename(op: &mut Op, from: &str, to: &str) {
+    args(op).filter(|name| *name == from).for_each(|name| to.clone_into(name));
+}
+
+fn rename_first(op: &mut Op, from: &str, to: &str) {
+    let mut outputs = op.outputs.iter_mut().flat_map(|operand| &mut operand.args);
+    if let Some(name) = outputs.find(|name| *name == from) {
+        to.clone_into(name);
+    }
+}
+
+/// Where the outputs of an operator are: slots, and places in them.
+fn places(op: Option<&Op>) -> Vec<(usize, usize)> {
+    let slots = op.map_or(&[][..], |op| &op.outputs).iter().enumerate();
+    slots
+        .flat_map(|(slot, operand)| (0..operand.args.len()).map(move |place| (slot, place)))
+        .collect()
+}
+
+fn output(ops: &mut [Op], number: usize, slot: usize, place: usize) -> Option<&mut String> {
+    ops.get_mut(number)?.outputs.get_mut(slot)?.args.get_mut(place)
+}
+
+fn sum(name: &str, parts: Vec<String>) -> Op {
+    let operand = |slot: &str, args: Vec<String>| Operand { slot: slot.to_owned(), args };
+    let mut op = Op {
+        kind: "sum".to_owned(),
+        inputs: vec![operand("X", parts)],
+        outputs: vec![operand("Out", vec![name.to_owned()])],
+        ..Op::default()
+    };
+    set(&mut op, "use_mkldnn", AttributeValue::Bool(false));
+    set_role(&mut op, BACKWARD);
+    op
+}

@@ -1,0 +1,57 @@
+//! Programs that infer: what is left of a program that trains.
+
+use lodstone_model::{AttributeValue, Holder, Op, Program, Var};
+use lodstone_schema::paddle::attributes;
+
+use crate::program::error::Result;
+use crate::program::network::Variable;
+use crate::program::operator::Operator;
+use crate::program::prune::prune;
+use crate::program::role::{BACKWARD, OPTIMIZES, SCHEDULES, role, set};
+
+/// Roles of operators that compute gradients, and of those that change parameters or learning rates.
+const TRAINS: i32 = BACKWARD | OPTIMIZES | SCHEDULES;
+
+/// The program as it computes when it does not train: without gradients and what changes parameters, and with
+/// `is_test` where an operator asks for it (dropout drops nothing, batch normalization goes by what it has seen).
+pub fn for_test(program: &Program) -> Program {
+    let mut program = program.clone();
+    for block in &mut program.blocks {
+        block.ops.retain(|op| role(op) & TRAINS == 0);
+        block.ops.iter_mut().for_each(test);
+    }
+    program
+}
+
+fn test(op: &mut Op) {
+    if attributes(&op.kind).any(|parameter| parameter.name == "is_test") {
+        set(op, "is_test", AttributeValue::Bool(true));
+    }
+}
+
+/// The program that computes `targets` from `feeds`, as inference models have it: [`for_test`], [`prune`]d, with `feed`
+/// and `fetch` operators that say in which order they come and go.
+///
+/// # Errors
+/// As [`prune`].
+pub fn inference(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Program> {
+    let mut program = prune(&for_test(program), feeds, targets)?;
+    let [feed, fetch] = ["feed", "fetch"].map(Variable::named);
+    let mut ops = Vec::new();
+    for (column, name) in (0_i32..).zip(feeds) {
+        let op = Operator::new("feed").input("X", [&feed]);
+        ops.push(op.output("Out", [&Variable::named(name)]).attribute("col", column).finish()?);
+    }
+    let Some(block) = program.blocks.first_mut() else { return Ok(program) };
+    ops.append(&mut block.ops);
+    for (column, name) in (0_i32..).zip(targets) {
+        let op = Operator::new("fetch").input("X", [&Variable::named(name)]);
+        ops.push(op.output("Out", [&fetch]).attribute("col", column).finish()?);
+    }
+    block.ops = ops;
+    for (var, holder) in [(feed, Holder::FeedMinibatch), (fetch, Holder::FetchList)] {
+        let (name, value) = (var.name().to_owned(), holder.into());
+        block.vars.push(Var { name, value, persistable: true, ..Var::default() });
+    }
+    Ok(program)
+}

@@ -1,0 +1,183 @@
+//! What parameters are before they are trained: operators of the startup program.
+//!
+//! Source of truth: `nn/initializer` of PaddlePaddle 2.6.2.
+
+use lodstone_model::{DType, Tensor};
+
+use crate::program::error::{Error, Result, variable};
+use crate::program::network::Variable;
+use crate::program::operator::{Operator, dims};
+
+/// How a parameter begins. Those that are drawn have a seed: 0 for the generator of the run.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "what they have is named as the distributions have it")]
+#[expect(clippy::large_enum_variant, reason = "a layer has two of them")]
+pub enum Initializer {
+    /// Every element is a number.
+    Constant(f32),
+    /// Drawn evenly from an interval.
+    Uniform { low: f32, high: f32, seed: i32 },
+    /// Drawn from a normal distribution.
+    Normal { mean: f32, deviation: f32, seed: i32 },
+    /// As normal, within two deviations of the mean.
+    TruncatedNormal { mean: f32, deviation: f32, seed: i32 },
+    /// Evenly, within what keeps the variance from layer to layer (Glorot and Bengio, 2010).
+    Xavier { seed: i32 },
+    /// The same, from a normal distribution.
+    XavierNormal { seed: i32 },
+    /// Normal, as rectifiers need it (He et al., 2015); PaddlePaddle calls it MSRA, too.
+    Kaiming { seed: i32 },
+    /// The same, evenly from an interval.
+    KaimingUniform { seed: i32 },
+    /// Filters that enlarge images, of a square window; the numbers are those of PaddlePaddle, whose rows are
+    /// fractions of the window.
+    Bilinear,
+    /// These elements: of the extents and the type of the parameter.
+    Given(Tensor),
+}
+
+impl Initializer {
+    /// The operator that fills a parameter of a type and extents; its output is still to be given.
+    ///
+    /// # Errors
+    /// If the parameter cannot begin so.
+    pub(crate) fn operator(&self, var: &Variable, dtype: DType, shape: &[u64]) -> Result<Operator> {
+        let (into, out_of) = fans(shape);
+        Ok(match self {
+            Self::Constant(value) => {
+                let value = shortest(*value);
+                Operator::filled_as(shape, dtype, value, &format!("{value:?}"))
+            }
+            Self::Uniform { low, high, seed } => Operator::new("uniform_random")
+                .dtype("dtype", dtype)
+                .attribute("shape", dims(shape))
+                .attribute("min", *low)
+                .attribute("max", *high)
+                .attribute("seed", *seed),
+            Self::Normal { mean, deviation, seed } => Operator::new("gaussian_random")
+                .dtype("dtype", dtype)
+                .attribute("shape", dims(shape))
+                .attribute("mean", *mean)
+                .attribute("std", *deviation)
+                .attribute("seed", *seed),
+            Self::TruncatedNormal { mean, deviation, seed } => {
+                Operator::new("truncated_gaussian_random")
+                    .dtype("dtype", dtype)
+                    .attribute("shape", small_dims(shape))
+                    .attribute("mean", *mean)
+                    .attribute("std", *deviation)
+                    .attribute("seed", *seed)
+            }
+            Self::Xavier { seed } => {
+                evenly(6.0, into + out_of, *seed).operator(var, dtype, shape)?
+            }
+            Self::XavierNormal { seed } => {
+                normal(2.0, into + out_of, *seed).operator(var, dtype, shape)?
+            }
+            Self::Kaiming { seed } => normal(2.0, into, *seed).operator(var, dtype, shape)?,
+            Self::KaimingUniform { seed } => {
+                evenly(6.0, into, *seed).operator(var, dtype, shape)?
+            }
+            Self::Bilinear => bilinear(var, dtype, shape)?,
+            Self::Given(tensor) if (tensor.dtype, tensor.shape.as_slice()) == (dtype, shape) => {
+                given(var, tensor)?
+            }
+            Self::Given(tensor) => {
+                let found = format!("{}{:?}", tensor.dtype, tensor.shape);
+                let what = format!("it is {dtype}{shape:?}, and cannot begin as {found}");
+                return variable(var.name(), what);
+            }
+        })
+    }
+}
+
+/// Evenly from an interval whose half is the root of a share.
+fn evenly(of: f64, among: f64, seed: i32) -> Initializer {
+    let limit = root(of, among);
+    Initializer::Uniform { low: -limit, high: limit, seed }
+}
+
+/// Around 0 with a deviation that is the root of a share.
+pub(crate) fn normal(of: f64, among: f64, seed: i32) -> Initializer {
+    Initializer::Normal { mean: 0.0, deviation: root(of, among), seed }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "operators have it so")]
+fn root(of: f64, among: f64) -> f32 {
+    (of / among.max(1.0)).sqrt() as f32
+}
+
+/// The shortest number that is this one in single precision: 0.1 stays 0.1.
+fn shortest(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or_else(|_| f64::from(value))
+}
+
+/// How many numbers an element of the result is made of, and how many it goes into.
+#[expect(clippy::cast_precision_loss, reason = "extents of layers are far below 2^53")]
+fn fans(shape: &[u64]) -> (f64, f64) {
+    match shape {
+        [] => (1.0, 1.0),
+        [one] => (*one as f64, *one as f64),
+        [rows, columns] => (*rows as f64, *columns as f64),
+        // A filter: results, inputs, window.
+        [results, inputs, window @ ..] => {
+            let window: f64 = window.iter().map(|extent| *extent as f64).product();
+            (*inputs as f64 * window, *results as f64 * window)
+        }
+    }
+}
+
+/// Most elements that a program has in itself; PaddlePaddle takes no more.
+const MOST_GIVEN: u64 = 1 << 20;
+
+/// The elements of a tensor as an attribute.
+pub(crate) fn given(var: &Variable, tensor: &Tensor) -> Result<Operator> {
+    let count = tensor.shape.iter().try_fold(1_u64, |all, extent| all.checked_mul(*extent));
+    if count.is_none_or(|count| count > MOST_GIVEN) {
+        let what = format!("expected at most {MOST_GIVEN} elements, found {:?}", tensor.shape);
+        return variable(var.name(), what);
+    }
+    let bytes = tensor.data.bytes().map_err(Error::from)?;
+    let made = Operator::new("assign_value")
+        .dtype("dtype", tensor.dtype)
+        .attribute("shape", small_dims(&tensor.shape));
+    Ok(match tensor.dtype {
+        DType::Bool => made
+            .attribute("bool_values", bytes.iter().map(|b| i32::from(*b != 0)).collect::<Vec<_>>()),
+        DType::Int32 => made.attribute("int32_values", elements(&bytes, i32::from_le_bytes)),
+        DType::Int64 => made.attribute("int64_values", elements(&bytes, i64::from_le_bytes)),
+        DType::Float32 => made.attribute("fp32_values", elements(&bytes, f32::from_le_bytes)),
+        DType::Float64 => made.attribute("fp64_values", elements(&bytes, f64::from_le_bytes)),
+        other => return variable(var.name(), format!("programs have no values of {other}")),
+    })
+}
+
+fn elements<const SIZE: usize, T>(bytes: &[u8], of: impl Fn([u8; SIZE]) -> T) -> Vec<T> {
+    bytes.as_chunks().0.iter().copied().map(of).collect()
+}
+
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "few elements")]
+fn bilinear(var: &Variable, dtype: DType, shape: &[u64]) -> Result<Operator> {
+    let (&[results, inputs, height, size], DType::Float32) = (shape, dtype) else {
+        return variable(var.name(), "expected a filter of four extents and float32");
+    };
+    let count = [results, inputs, height, size].into_iter().try_fold(1_u64, u64::checked_mul);
+    let Some(count) = count.filter(|count| height == size && *count <= MOST_GIVEN) else {
+        let what = format!("expected a square window and at most {MOST_GIVEN} elements");
+        return variable(var.name(), format!("{what}, found {shape:?}"));
+    };
+    let half = (size as f64 / 2.0).ceil();
+    let center = (2.0 * half - 1.0 - half % 2.0) / (2.0 * half);
+    let near = |at: f64| 1.0 - (at / half - center).abs();
+    let value = |number: u64| {
+        let (number, size) = (number as f64, size as f64);
+        (near(number % size) * near((number / size) % size)) as f32
+    };
+    let values: Vec<f32> = (0..count).map(value).collect();
+    let made = Operator::new("assign_value").dtype("dtype", dtype);
+    Ok(made.attribute("shape", small_dims(shape)).attribute("fp32_values", values))
+}
+
+fn small_dims(shape: &[u64]) -> Vec<i32> {
+    shape.iter().map(|extent| i32::try_from(*extent).unwrap_or(i32::MAX)).collect()
+}

@@ -1,0 +1,119 @@
+//! Products with matrices and tables.
+
+use lodstone_model::DType;
+
+use super::{activated, biased, sizes};
+use crate::program::error::Result;
+use crate::program::initializers::Initializer;
+use crate::program::network::{Network, Parameter, Variable};
+use crate::program::operator::Operator;
+
+/// A fully connected layer.
+#[derive(Clone, Debug)]
+pub struct Fc {
+    /// How many results each row has.
+    pub size: u64,
+    /// How many extents make up the rows; the rest is what is multiplied.
+    pub num_flatten_dims: usize,
+    /// An activation: the kind of its operator.
+    pub act: Option<&'static str>,
+    /// The matrix.
+    pub weight: Parameter,
+    /// What is added; nothing if there is none.
+    pub bias: Option<Parameter>,
+}
+
+impl Fc {
+    /// So many results, with a bias.
+    pub fn new(size: u64) -> Self {
+        let (weight, bias) = (Parameter::default(), Some(Parameter::default()));
+        Self { size, num_flatten_dims: 1, act: None, weight, bias }
+    }
+
+    /// With an activation.
+    #[must_use]
+    pub fn act(mut self, act: &'static str) -> Self {
+        self.act = Some(act);
+        self
+    }
+}
+
+/// Multiplies rows by a matrix, and adds a bias.
+///
+/// # Errors
+/// If the extents of what is multiplied are not known.
+pub fn fc(net: &mut Network, x: &Variable, layer: &Fc) -> Result<Variable> {
+    let name = net.name("fc");
+    let dtype = net.dtype(x)?;
+    let inner = sizes(net, x, layer.num_flatten_dims)?.iter().product();
+    let shape = [inner, layer.size];
+    let otherwise = Initializer::Xavier { seed: 0 };
+    let weight = net.parameter(&layer.weight, &format!("{name}.w"), dtype, &shape, otherwise)?;
+    let columns = i32::try_from(layer.num_flatten_dims).unwrap_or(i32::MAX);
+    let mul = Operator::new("mul").input("X", [x]).input("Y", [&weight]);
+    let mut y = net.call(&name, "Out", mul.attribute("x_num_col_dims", columns))?;
+    if let Some(bias) = &layer.bias {
+        y = biased(net, &name, &y, bias, layer.size, columns)?;
+    }
+    activated(net, &name, y, layer.act)
+}
+
+/// Rows of a table of `rows` times `size` by number.
+///
+/// # Errors
+/// If the ids are no integers.
+pub fn embedding(
+    net: &mut Network,
+    ids: &Variable,
+    extents: [u64; 2],
+    padding: Option<i64>,
+) -> Result<Variable> {
+    embedding_with(net, ids, extents, padding, false)
+}
+
+/// The same; `is_sparse` says that the gradient of the table has the rows alone that were looked up.
+///
+/// # Errors
+/// As [`embedding`].
+pub fn embedding_with(
+    net: &mut Network,
+    ids: &Variable,
+    [rows, size]: [u64; 2],
+    padding: Option<i64>,
+    is_sparse: bool,
+) -> Result<Variable> {
+    let name = net.name("embedding");
+    let otherwise = Initializer::Xavier { seed: 0 };
+    let table = net.parameter(
+        &Parameter::default(),
+        &format!("{name}.w"),
+        DType::Float32,
+        &[rows, size],
+        otherwise,
+    )?;
+    let lookup = Operator::new("lookup_table_v2")
+        .input("Ids", [ids])
+        .input("W", [&table])
+        .attribute("padding_idx", padding.unwrap_or(-1));
+    let lookup = if is_sparse { lookup.attribute("is_sparse", true) } else { lookup };
+    net.call(&name, "Out", lookup)
+}
+
+/// The product of matrices, either of which may be transposed.
+///
+/// # Errors
+/// If they do not fit each other.
+pub fn matmul(
+    net: &mut Network,
+    x: &Variable,
+    y: &Variable,
+    [trans_x, trans_y]: [bool; 2],
+) -> Result<Variable> {
+    let name = net.name("matmul_v2");
+    let matmul = Operator::new("matmul_v2")
+        .input("X", [x])
+        .input("Y", [y])
+        .attribute("trans_x", trans_x)
+        .attribute("trans_y", trans_y);
+    net.call(&name, "Out", matmul)
+}

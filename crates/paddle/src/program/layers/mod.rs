@@ -1,0 +1,100 @@
+//! Layers, as PaddlePaddle 2.6.2 makes them: operators, slots, attributes and how parameters begin.
+//!
+//! A layer appends operators to the current block of the main program; its parameters are those of the whole
+//! program, filled by the startup program. Types of what comes out are those that the lowering of the operators
+//! says.
+//!
+//! Source of truth: programs that the layers of PaddlePaddle made, and 1.8.5 where 2.6.2 has a layer no more.
+
+mod control;
+mod conv;
+mod dense;
+mod loss;
+mod math;
+mod norm;
+mod schedules;
+
+pub use control::*;
+pub use conv::*;
+pub use dense::*;
+pub use loss::*;
+pub use math::*;
+pub use norm::*;
+pub use schedules::*;
+
+use std::sync::Arc;
+
+use lodstone_model::{DType, Dim, TensorType, ValueType, Var};
+use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::paddle::{set_need_check_feed, with_stop_gradient};
+
+use crate::program::error::{Result, variable};
+use crate::program::initializers::Initializer;
+use crate::program::network::{Network, Parameter, Variable};
+use crate::program::operator::Operator;
+
+/// What is fed to the program: `None` is an extent that may be anything.
+pub fn data(net: &mut Network, name: &str, shape: &[Option<u64>], dtype: DType) -> Variable {
+    sequence_data(net, name, shape, dtype, 0)
+}
+
+/// What is fed to the program as sequences, with so many levels of LoD.
+pub fn sequence_data(
+    net: &mut Network,
+    name: &str,
+    shape: &[Option<u64>],
+    dtype: DType,
+    lod_level: u32,
+) -> Variable {
+    // One that is not known is the same wherever it goes.
+    let known = |(place, dim): (usize, &Option<u64>)| match dim {
+        Some(extent) => Dim::Known(*extent),
+        None => Dim::Symbol(Arc::from(format!("{name}.{place}"))),
+    };
+    let dims: Vec<Dim> = shape.iter().enumerate().map(known).collect();
+    let of = |dims| TensorType { lod_level, ..TensorType::new(dtype, Some(dims)) };
+    let info: ValueInfo = ValueType::tensor(of(dims)).into();
+    let plain = |dim: &Option<u64>| dim.map_or(Dim::Unknown, Dim::Known);
+    let value = of(shape.iter().map(plain).collect()).into();
+    let var = Var { name: name.to_owned(), value, ..Var::default() };
+    let mut var = with_stop_gradient(var, true);
+    set_need_check_feed(&mut var, true);
+    net.declare(0, var, info)
+}
+
+/// Extents of which all behind the first `from` have to be known.
+fn sizes(net: &Network, var: &Variable, from: usize) -> Result<Vec<u64>> {
+    let shape = net.shape(var)?;
+    let known: Option<Vec<u64>> = shape.iter().skip(from).copied().collect();
+    match known {
+        Some(known) => Ok(known),
+        None => variable(var.name(), format!("expected extents that are known, found {shape:?}")),
+    }
+}
+
+fn biased(
+    net: &mut Network,
+    name: &str,
+    y: &Variable,
+    bias: &Parameter,
+    size: u64,
+    axis: i32,
+) -> Result<Variable> {
+    let dtype = net.dtype(y)?;
+    let otherwise = Initializer::Constant(0.0);
+    let bias = net.parameter(bias, &format!("{name}.b"), dtype, &[size], otherwise)?;
+    let add = Operator::new("elementwise_add").input("X", [y]).input("Y", [&bias]);
+    net.call(name, "Out", add.attribute("axis", axis))
+}
+
+fn activated(
+    net: &mut Network,
+    name: &str,
+    y: Variable,
+    act: Option<&'static str>,
+) -> Result<Variable> {
+    match act {
+        Some(kind) => net.call(name, "Out", Operator::new(kind).input("X", [&y])),
+        None => Ok(y),
+    }
+}

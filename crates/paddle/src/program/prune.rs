@@ -1,0 +1,177 @@
+//! What of a program is needed for some of its results.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use lodstone_model::{Block, Op, Program, Topology, ValueType, Var};
+use lodstone_schema::paddle::{forward_block, is_target, need_check_feed, set_forward_block};
+
+use crate::program::error::{Result, variable};
+use crate::program::role::{OPTIMIZES, role};
+
+/// The operators that `targets` are computed by, of a program that is given `feeds`, and the variables that they
+/// name; blocks that none of them runs are gone.
+///
+/// It is versions of variables that are needed: an operator is kept if what it writes is read later or is a
+/// target, and not because something of the same name is. So operators that write what they read survive. What is
+/// fed is what a variable is before any operator has it; if the first of them writes it, it is what that one
+/// would have written. Blocks are kept as they are: what comes late in a loop is read early in its next round.
+/// Operators that change parameters are not kept.
+///
+/// # Errors
+/// If a target is neither computed nor given, or something fed would be written by an operator that is needed for
+/// something else.
+pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Program> {
+    let Some(main) = program.blocks.first() else { return Ok(program.clone()) };
+    let vars: HashMap<&str, &Var> = main.vars.iter().map(|var| (var.name.as_str(), var)).collect();
+    for target in targets {
+        if !vars.contains_key(target) {
+            return variable(target, "the program has no such variable");
+        }
+    }
+    let touches: Vec<Touched> = main.ops.iter().map(|op| Touched::by(program, op)).collect();
+    let replaced: HashMap<&str, usize> =
+        feeds.iter().filter_map(|name| Some((*name, replaced(name, &vars, &touches)?))).collect();
+    // Versions that are needed: a name, as it is when the operator under look has run.
+    let mut needed: HashSet<&str> = targets.iter().copied().collect();
+    let mut kept = Vec::new();
+    let mut computed: HashSet<&str> = feeds.iter().copied().collect();
+    for (number, (op, touched)) in main.ops.iter().zip(&touches).enumerate().rev() {
+        let is_fed = |name: &str| replaced.get(name) == Some(&number);
+        let fed = touched.writes.iter().find(|name| is_fed(name) && needed.contains(name.as_str()));
+        let is_needed = |name: &String| needed.contains(name.as_str()) && !is_fed(name);
+        let keeps =
+            (is_target(op) || touched.writes.iter().any(is_needed)) && role(op) & OPTIMIZES == 0;
+        if let (true, Some(fed)) = (keeps, fed) {
+            return variable(
+                fed,
+                format!("it is fed, and `{}` writes it, which is needed", op.kind),
+            );
+        }
+        for name in touched.writes.iter().filter(|name| keeps || is_fed(name)) {
+            computed.insert(name);
+            // What a loop or a branch writes may also stay as it was, as the other members of an array do.
+            let whole = vars.get(name.as_str()).is_some_and(|var| is_whole(var));
+            if is_fed(name) || (whole && !touched.perhaps) {
+                needed.remove(name.as_str());
+            }
+        }
+        if keeps {
+            needed.extend(touched.reads.iter().map(String::as_str));
+            kept.push(op.clone());
+        }
+    }
+    for target in targets {
+        let given = vars.get(target).is_some_and(|var| var.persistable || need_check_feed(var));
+        if !given && !computed.contains(target) {
+            return variable(target, "it is neither computed nor given");
+        }
+    }
+    kept.reverse();
+    Ok(assemble(program, main, kept))
+}
+
+/// The operator whose result a variable that is fed replaces; none if it is read before it is written, or declared
+/// to be fed.
+fn replaced(name: &str, vars: &HashMap<&str, &Var>, touches: &[Touched]) -> Option<usize> {
+    let (reads, writes) = (
+        |touched: &Touched| touched.reads.contains(name),
+        |touched: &Touched| touched.writes.contains(name),
+    );
+    let first = touches.iter().position(|touched| reads(touched) || writes(touched))?;
+    let is_data = vars.get(name).is_some_and(|var| need_check_feed(var));
+    (!is_data && touches.get(first).is_some_and(|touched| !reads(touched))).then_some(first)
+}
+
+/// Whether who writes a variable writes all of it.
+fn is_whole(var: &Var) -> bool {
+    var.value.is_selected_rows()
+        || matches!(var.value, ValueType::Unspecified | ValueType::Tensor(_))
+}
+
+/// The variables of the first block that an operator and the blocks it runs name.
+struct Touched {
+    reads: HashSet<String>,
+    writes: HashSet<String>,
+    /// Whether it may also leave what it writes as it was.
+    perhaps: bool,
+}
+
+impl Touched {
+    fn by(program: &Program, op: &Op) -> Self {
+        let owned = |name: &str| name.to_owned();
+        let mut all = Self {
+            reads: op.reads().map(owned).collect(),
+            writes: op.writes().map(owned).collect(),
+            perhaps: op.blocks().next().is_some() || op.kind == "select_output",
+        };
+        let (mut seen, mut open) = (HashSet::new(), vec![(op, HashSet::new())]);
+        while let Some((op, hidden)) = open.pop() {
+            for number in op.blocks() {
+                if !seen.insert(number) {
+                    continue;
+                }
+                let Some(block) = inner(program, number) else { continue };
+                // Names that the block, or one around it, declares are others.
+                let mut hidden: HashSet<&str> = hidden.clone();
+                hidden.extend(block.vars.iter().map(|var| var.name.as_str()));
+                for op in &block.ops {
+                    let outside = |name: &&str| !hidden.contains(name);
+                    all.reads.extend(op.reads().filter(outside).map(owned));
+                    all.writes.extend(op.writes().filter(outside).map(owned));
+                    if op.blocks().next().is_some() {
+                        open.push((op, hidden.clone()));
+                    }
+                }
+            }
+        }
+        all
+    }
+}
+
+fn inner(program: &Program, number: i32) -> Option<&Block> {
+    program.blocks.get(usize::try_from(number).ok()?)
+}
+
+/// A program of these operators, with the variables that they name and the blocks that they run.
+fn assemble(program: &Program, main: &Block, ops: Vec<Op>) -> Program {
+    let mut kept: BTreeSet<i32> = BTreeSet::from([0]);
+    let mut open: Vec<i32> = ops.iter().flat_map(Op::blocks).collect();
+    while let Some(number) = open.pop() {
+        if kept.insert(number) {
+            let block = inner(program, number).into_iter();
+            open.extend(block.flat_map(|block| block.ops.iter().flat_map(Op::blocks)));
+        }
+    }
+    // Blocks stay in their order, so that each lies behind the one that it is in.
+    let numbers: HashMap<i32, i32> = kept.iter().copied().zip(0..).collect();
+    let first = Block { ops, ..main.clone() };
+    let mut blocks: Vec<Block> = std::iter::once(first)
+        .chain(kept.iter().skip(1).filter_map(|number| inner(program, *number)).cloned())
+        .collect();
+    blocks.iter_mut().for_each(|block| renumber(block, &numbers));
+    let named: HashSet<String> = blocks
+        .iter()
+        .flat_map(|block| &block.ops)
+        .flat_map(|op| op.reads().chain(op.writes()).map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    for block in &mut blocks {
+        block.vars.retain(|var| named.contains(&var.name));
+    }
+    Program::from(Topology { blocks, ..program.clone().into_topology() })
+}
+
+/// Numbers of blocks as they are when some are gone.
+fn renumber(block: &mut Block, numbers: &HashMap<i32, i32>) {
+    let new = |number: &mut i32| {
+        if let Some(known) = numbers.get(number) {
+            *number = *known;
+        }
+    };
+    new(&mut block.index);
+    new(&mut block.parent);
+    let forward = forward_block(block).and_then(|number| numbers.get(&number).copied());
+    set_forward_block(block, forward);
+    for attribute in block.ops.iter_mut().flat_map(|op| &mut op.attributes) {
+        attribute.value.edit_blocks(new);
+    }
+}

@@ -1,0 +1,94 @@
+//! The order of records in files that hold several variables.
+//!
+//! Records have no names: the operators that save a file are all that states which record is which.
+
+use std::collections::HashSet;
+
+use lodstone_model::{AttributeValue, Op, Program};
+use lodstone_store::plain;
+
+use crate::program::error::{Error, Result};
+use crate::program::files::{MERGED, POSITION};
+use crate::program::network::Variable;
+
+/// The names of the variables that a program saves to a file, in the order of its records; `None` if no operator
+/// saves that file.
+///
+/// # Errors
+/// [`Error::Records`] if the operators do not determine the order: several blocks save the file, one variable is saved
+/// twice, or one operator overwrites what another has saved.
+pub fn saved_records(program: &Program, path: &str) -> Result<Option<Vec<String>>> {
+    let ambiguous = |what: &str| Error::Records { path: path.to_owned(), what: what.to_owned() };
+    let mut found: Option<Vec<String>> = None;
+    for block in &program.blocks {
+        let ops: Vec<&Op> = block.ops.iter().filter(|op| saves(op, path)).collect();
+        if ops.is_empty() {
+            continue;
+        }
+        if found.is_some() {
+            return Err(ambiguous("several blocks of the program save it"));
+        }
+        if ops.len() > 1 && !ops.iter().all(|op| is_merged(op)) {
+            return Err(ambiguous("several operators of the program overwrite it"));
+        }
+        let names: Vec<String> = ops.iter().flat_map(|op| op.reads()).map(str::to_owned).collect();
+        let mut once = HashSet::new();
+        if let Some(name) = names.iter().find(|name| !once.insert(name.as_str())) {
+            return Err(ambiguous(&format!("the program saves `{name}` to it twice")));
+        }
+        found = Some(names);
+    }
+    Ok(found)
+}
+
+/// Whether an operator writes a file, or one of its records.
+fn saves(op: &Op, path: &str) -> bool {
+    let Some(AttributeValue::String(own)) = op.attribute("file_path") else { return false };
+    let own = own.to_string();
+    matches!(op.kind.as_str(), "save" | "save_combine")
+        && own.starts_with('/') == path.starts_with('/')
+        && plain(&own) == plain(path)
+}
+
+fn is_merged(op: &Op) -> bool {
+    matches!(op.attribute(MERGED), Some(AttributeValue::Bool(true)))
+}
+
+/// The record that an operator loads of a merged file, counted from 0.
+pub fn record_position(op: &Op) -> i64 {
+    match op.attribute(POSITION) {
+        Some(AttributeValue::Int(position)) => i64::from(*position),
+        Some(AttributeValue::Long(position)) => *position,
+        _ => 0,
+    }
+}
+
+/// The number of a variable's record.
+pub(crate) fn position_of(path: &str, name: &str, records: &[String]) -> Result<i64> {
+    let missing = || Error::Records {
+        path: path.to_owned(),
+        what: format!("it has no record of the variable `{name}`"),
+    };
+    let mut found = (0i64..).zip(records).filter(|(_, record)| *record == name);
+    match (found.next(), found.next()) {
+        (Some((position, _)), None) => Ok(position),
+        (None, _) => Err(missing()),
+        (Some(_), Some(_)) => Err(Error::Records {
+            path: path.to_owned(),
+            what: format!("it has several records of the variable `{name}`"),
+        }),
+    }
+}
+
+/// Variables in the order of the records of a combined file, which is read as a whole.
+pub(crate) fn all_of(path: &str, vars: &[Variable], records: &[String]) -> Result<Vec<Variable>> {
+    for var in vars {
+        position_of(path, var.name(), records)?;
+    }
+    let wanted: HashSet<&str> = vars.iter().map(Variable::name).collect();
+    if let Some(left) = records.iter().find(|record| !wanted.contains(record.as_str())) {
+        let what = format!("`load_combine` reads all of it, and `{left}` is not to be loaded");
+        return Err(Error::Records { path: path.to_owned(), what });
+    }
+    Ok(records.iter().map(|record| Variable::named(record)).collect())
+}

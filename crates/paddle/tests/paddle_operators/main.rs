@@ -1,0 +1,139 @@
+//! Single operators compute what PaddlePaddle 2.6.2 computed.
+//!
+//! `golden/make_paddle_operators.py` says what a case is and recorded them, `golden/make_paddle_gradients.py` those of
+//! gradients, and `golden/make_paddle_sequences.py` those of sequences and rows, with their gradients. Element types,
+//! extents, LoD, integers and truth values are the same; numbers with fractions are as close as [`TOLERANCE`] says.
+
+#![expect(clippy::disallowed_methods, reason = "reads its recordings")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers that were recorded fit"
+)]
+
+#[path = "../bits/mod.rs"]
+mod bits;
+mod differences;
+mod hostile;
+mod optimizers;
+mod recorded;
+
+use lodstone_model::{DType, Kind, Tensor};
+use lodstone_paddle::executor::{Dirs, Executor, Scope};
+use serde_json::Value as Json;
+
+use recorded::{GRADIENTS, OPERATORS, Recorded, SEQUENCES, program, recorded};
+
+/// How far a number may be from the recorded one: relative to it, and at all.
+const TOLERANCE: (f64, f64) = (1e-5, 1e-6);
+
+/// What is wrong with the results of a case; nothing if they are right.
+fn failure(recorded: &Recorded, case: &Json) -> Option<String> {
+    let (op, feed, wanted) = recorded.case(case);
+    let fetch: Vec<&str> = wanted.iter().map(|(name, _)| *name).collect();
+    let program = program(op, &feed);
+    let found =
+        Executor::default().run(&program, &mut Scope::default(), &feed, &fetch, &Dirs::default());
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => return Some(error.to_string()),
+    };
+    bits::keep(&format!("{case}"), &found);
+    let pairs = wanted.iter().zip(&found);
+    let differences = pairs.filter_map(|((name, wanted), found)| {
+        difference(wanted, found).map(|what| format!("`{name}`: {what}"))
+    });
+    let differences: Vec<String> = differences.collect();
+    (!differences.is_empty()).then(|| differences.join("; "))
+}
+
+fn difference(wanted: &Tensor, found: &Tensor) -> Option<String> {
+    if (wanted.dtype, &wanted.shape) != (found.dtype, &found.shape) {
+        let (dtype, shape) = (wanted.dtype, &wanted.shape);
+        return Some(format!("expected {dtype}{shape:?}, found {}{:?}", found.dtype, found.shape));
+    }
+    if wanted.lod != found.lod {
+        return Some(format!("expected LoD {:?}, found {:?}", wanted.lod.0, found.lod.0));
+    }
+    if rows(wanted) != rows(found) {
+        return Some(format!("expected rows {:?}, found {:?}", rows(wanted), rows(found)));
+    }
+    let (relative, absolute) = match wanted.dtype {
+        DType::Float32 | DType::Float64 => TOLERANCE,
+        _ => (0.0, 0.0),
+    };
+    let (left, right) = (elements(wanted), elements(found));
+    let near = |(left, right): (&f64, &f64)| {
+        left == right
+            || (left.is_nan() && right.is_nan())
+            || (left - right).abs() <= absolute + relative * left.abs()
+    };
+    let far = left.iter().zip(&right).filter(|(left, right)| !near((left, right))).count();
+    (far > 0 || left.len() != right.len()).then(|| {
+        let some = |all: &[f64]| all.iter().take(8).copied().collect::<Vec<f64>>();
+        let (of, expected, got) = (left.len(), some(&left), some(&right));
+        format!("{far} of {of} elements differ: expected {expected:?}.., found {got:?}..")
+    })
+}
+
+/// The numbers of the rows that a tensor has of another, and how many that has.
+fn rows(tensor: &Tensor) -> Option<(Vec<i64>, i64)> {
+    let Kind::SelectedRows { rows, height } = &tensor.kind else { return None };
+    let rows = rows.bytes().unwrap();
+    Some((rows.as_chunks().0.iter().map(|row| i64::from_le_bytes(*row)).collect(), *height))
+}
+
+/// Elements as numbers. (The recorded integers are small enough to be told apart.)
+fn elements(tensor: &Tensor) -> Vec<f64> {
+    let bytes = tensor.data.bytes().unwrap();
+    macro_rules! each {
+        ($type:ty) => {
+            bytes
+                .as_chunks::<{ size_of::<$type>() }>()
+                .0
+                .iter()
+                .map(|bytes| <$type>::from_le_bytes(*bytes) as f64)
+                .collect()
+        };
+    }
+    match tensor.dtype {
+        DType::Bool | DType::Uint8 => bytes.iter().map(|byte| f64::from(*byte)).collect(),
+        // Their bits: of what is no number they count, too.
+        DType::Float16 | DType::BFloat16 => each!(u16),
+        DType::Int32 => each!(i32),
+        DType::Int64 => each!(i64),
+        DType::Float32 => each!(f32),
+        DType::Float64 => each!(f64),
+        other => panic!("nothing of {other} was recorded"),
+    }
+}
+
+#[test]
+fn every_operator_computes_what_paddlepaddle_computed() {
+    check_all(OPERATORS, 1300);
+}
+
+#[test]
+fn every_gradient_is_what_paddlepaddle_computed() {
+    check_all(GRADIENTS, 900);
+}
+
+#[test]
+fn sequences_and_rows_become_what_paddlepaddle_computed() {
+    check_all(SEQUENCES, 450);
+}
+
+/// Fails if a case of a folder fails, or there are no more than `least`.
+fn check_all(folder: &str, least: usize) {
+    let recorded = recorded(folder);
+    assert!(recorded.cases.len() > least, "found {} cases", recorded.cases.len());
+    let wrong: Vec<String> = recorded
+        .cases
+        .iter()
+        .filter_map(|case| {
+            let what = failure(&recorded, case)?;
+            Some(format!("{}: {what} {}", case["name"], case["attributes"]))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -1,0 +1,198 @@
+//! Operators that optimize do in ten steps what those of PaddlePaddle 2.6.2 and 1.8.5 did
+//! (`golden/make_paddle_optimizers.py`).
+
+use lodstone_model::{DType, Kind, Op, Operand, Program, Tensor};
+use lodstone_paddle::executor::{Dirs, Error, Prepared, Scope, Value};
+use lodstone_store::Blob;
+use serde_json::Value as Json;
+
+use crate::recorded::{attribute, double, program};
+use crate::{bits, difference};
+
+/// Releases, and how many cases each has.
+const RECORDED: &[(&str, i64, &str, usize)] = &[
+    (
+        "2.6.2-float32",
+        2_006_002,
+        include_str!("../golden/paddle_optimizers/2.6.2-float32.json"),
+        41,
+    ),
+    (
+        "2.6.2-float64",
+        2_006_002,
+        include_str!("../golden/paddle_optimizers/2.6.2-float64.json"),
+        41,
+    ),
+    (
+        "1.8.5-float32",
+        1_008_005,
+        include_str!("../golden/paddle_optimizers/1.8.5-float32.json"),
+        25,
+    ),
+    (
+        "1.8.5-float64",
+        1_008_005,
+        include_str!("../golden/paddle_optimizers/1.8.5-float64.json"),
+        17,
+    ),
+];
+
+fn cases(text: &str) -> Vec<Json> {
+    let json: Json = serde_json::from_str(text).unwrap();
+    json["cases"].as_array().unwrap().clone()
+}
+
+/// A tensor as it was recorded: of some rows, if their numbers are told.
+fn tensor(json: &Json, height: i64) -> Tensor {
+    let dtype = DType::from_name(json[0].as_str().unwrap()).unwrap();
+    let shape = json[1].as_array().unwrap().iter().map(|extent| extent.as_u64().unwrap()).collect();
+    let values = json[2].as_array().unwrap().iter();
+    let bytes: Vec<u8> = match dtype {
+        DType::Bool => values.map(|value| u8::from(value.as_bool().unwrap())).collect(),
+        DType::Float32 => values.flat_map(|value| (double(value) as f32).to_le_bytes()).collect(),
+        _ => values.flat_map(|value| double(value).to_le_bytes()).collect(),
+    };
+    let mut made = Tensor::dense(dtype, shape, Blob::memory(bytes));
+    if let Some(rows) = json[3].as_array() {
+        let rows = rows.iter().flat_map(|row| row.as_i64().unwrap().to_le_bytes());
+        let rows = Blob::memory(rows.collect::<Vec<u8>>());
+        made.kind = Kind::SelectedRows { rows, height };
+    }
+    made
+}
+
+/// The program of a case: its variables are called as its slots, and persist.
+fn prepared(case: &Json, release: i64) -> Program {
+    let operands = |names: &Json, end: &str| {
+        let names = names.as_array().unwrap().iter().map(|name| name.as_str().unwrap());
+        let operand =
+            |name| Operand { slot: format!("{name}{end}"), args: vec![String::from(name)] };
+        names.map(operand).collect()
+    };
+    let attributes = case["attributes"].as_object().unwrap().iter();
+    let op = Op {
+        kind: case["kind"].as_str().unwrap().to_owned(),
+        inputs: operands(&case["inputs"], ""),
+        outputs: operands(&case["outputs"], "Out"),
+        attributes: attributes.map(|(key, value)| attribute(key, value)).collect(),
+        ..Op::default()
+    };
+    let mut program = program(op, &[]);
+    program.version = Some(release);
+    program.blocks[0].vars.iter_mut().for_each(|var| var.persistable = true);
+    program
+}
+
+fn begun(case: &Json) -> Scope {
+    let mut scope = Scope::default();
+    for (name, json) in case["begins"].as_object().unwrap() {
+        scope.set(name, tensor(json, 0));
+    }
+    scope
+}
+
+/// What is wrong after some step.
+fn failure(case: &Json, release: i64) -> Option<String> {
+    let program = prepared(case, release);
+    let prepared = Prepared::new(&program, &["Param"]).unwrap();
+    let mut scope = begun(case);
+    let height = scope.tensor("Param").unwrap().shape[0].cast_signed();
+    for (number, step) in case["steps"].as_array().unwrap().iter().enumerate() {
+        for name in ["Grad", "SkipUpdate"].into_iter().filter(|name| step.get(name).is_some()) {
+            scope.set(name, tensor(&step[name], height));
+        }
+        if let Err(error) = prepared.run(&mut scope, &[], &Dirs::default()) {
+            return Some(error.to_string());
+        }
+        let after = step["after"].as_object().unwrap().keys();
+        let what = format!("{release} {} {} {number}", case["kind"], case["attributes"]);
+        bits::keep(&what, after.map(|name| scope.tensor(name).unwrap()));
+        for (name, wanted) in step["after"].as_object().unwrap() {
+            if let Some(what) = difference(&tensor(wanted, 0), scope.tensor(name).unwrap()) {
+                return Some(format!("step {number}, `{name}`: {what}"));
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn optimizers_step_as_paddlepaddle_did() {
+    let mut wrong = Vec::new();
+    for (name, release, text, count) in RECORDED {
+        let cases = cases(text);
+        assert_eq!(cases.len(), *count, "{name}");
+        for case in &cases {
+            let rows = case["steps"][0]["Grad"].get(3).map_or("", |_| " of rows");
+            if let Some(what) = failure(case, *release) {
+                let (kind, attributes) = (&case["kind"], &case["attributes"]);
+                wrong.push(format!("{name} {kind}{rows} {attributes}: {what}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// What a run says of a case whose variable is another.
+fn refusal(case: &Json, name: &str, tensor: Tensor) -> (String, Scope) {
+    let program = prepared(case, 2_006_002);
+    let mut scope = begun(case);
+    scope.set("Grad", self::tensor(&case["steps"][0]["Grad"], 3));
+    scope.set(name, tensor);
+    let before = scope.clone();
+    let result =
+        Prepared::new(&program, &["Param"]).unwrap().run(&mut scope, &[], &Dirs::default());
+    let Err(Error::Operator { finding, .. }) = result else { panic!("{name}: {result:?}") };
+    for name in before.names() {
+        let [Some(Value::Tensor(old)), Some(Value::Tensor(new))] =
+            [&before, &scope].map(|it| it.get(name))
+        else {
+            panic!("`{name}` is no tensor any more")
+        };
+        assert!(old == new, "`{name}` has changed");
+    }
+    (finding.message, scope)
+}
+
+#[test]
+fn what_does_not_fit_a_parameter_is_refused_before_anything_changes() {
+    let zeros = |dtype: DType, shape: &[u64]| {
+        let size = dtype.size_of(shape).unwrap() as usize;
+        Tensor::dense(dtype, shape.to_vec(), Blob::memory(vec![0; size]))
+    };
+    let adam = cases(RECORDED[0].2).into_iter().find(|case| case["kind"] == "adam").unwrap();
+    for slot in ["Grad", "Moment1", "Moment2"] {
+        let (what, _) = refusal(&adam, slot, zeros(DType::Float32, &[2, 3]));
+        let wanted =
+            format!("expected float32[3, 2] as `{slot}`, as `Param` is; found float32[2, 3]");
+        assert_eq!(what, wanted);
+        let (what, _) = refusal(&adam, slot, zeros(DType::Float64, &[3, 2]));
+        assert!(what.ends_with("found float64[3, 2]"), "{what}");
+    }
+    for slot in ["LearningRate", "Beta1Pow", "Beta2Pow"] {
+        let (what, _) = refusal(&adam, slot, zeros(DType::Float32, &[2]));
+        assert_eq!(what, format!("expected one number as `{slot}`, found float32[2]"));
+    }
+    let (what, _) = refusal(&adam, "Param", zeros(DType::Int32, &[3, 2]));
+    assert_eq!(what, "expected float32 or float64 as `Param`, found int32");
+}
+
+#[test]
+fn rows_that_a_parameter_has_not_are_refused() {
+    let sgd = cases(RECORDED[0].2).into_iter().next().unwrap();
+    let rows = |rows: &[i64], stored: u64, height| {
+        let size = usize::try_from(stored).unwrap() * 8;
+        let mut made = Tensor::dense(DType::Float32, vec![stored, 2], Blob::memory(vec![0; size]));
+        let rows: Vec<u8> = rows.iter().flat_map(|row| row.to_le_bytes()).collect();
+        made.kind = Kind::SelectedRows { rows: Blob::memory(rows), height };
+        made
+    };
+    for (grad, wanted) in [
+        (rows(&[0, 3], 2, 3), "`Grad` has a row 3, and `Param` has 3"),
+        (rows(&[-1], 1, 3), "`Grad` has a row -1, and `Param` has 3"),
+        (rows(&[0], 1, 4), "`Grad` has some of 4 rows, and `Param` has 3"),
+        (rows(&[0], 2, 3), "`Grad` has 2 rows, and numbers of 1"),
+    ] {
+        assert_eq!(refusal(&sgd, "Grad", grad).0, wanted);
+    }
+}
