@@ -10,20 +10,20 @@ mod shapes;
 mod tests;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use lodstone_model::{
     Attribute, AttributeValue, ByteString, DType, Dim, Op, Operand, Parameter, Tensor, ValueType,
 };
 use lodstone_schema::Finding;
-use lodstone_schema::onnx::admits;
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
+use lodstone_schema::onnx::{admits, ir_version_of_opset, lowest_opset, newest_opset};
 
-/// The version of ONNX's operators that lowerings emit: what runtimes open today.
-pub const OPSET: i64 = 21;
+/// The version of ONNX's operators that lowerings emit: the newest, which is what the engine runs.
+pub static OPSET: LazyLock<i64> = LazyLock::new(|| newest_opset("").unwrap_or(EXPORTED));
 
-/// The version of the representation that belongs to it.
-pub(crate) const IR_VERSION: i64 = 10;
+/// The version that is declared for other runtimes, or the lowest above it that the operators need.
+const EXPORTED: i64 = 21;
 
 /// Most characters of a name that names made from it begin with. Names come out of the file and may
 /// be of any length.
@@ -135,6 +135,10 @@ pub(crate) struct Graph {
     pub(crate) ops: Vec<Op>,
     /// Constants that were made.
     pub(crate) constants: Vec<Parameter>,
+    /// Whether the program is for other runtimes, so that the version that it needs has to be known.
+    is_exported: bool,
+    /// Numbers of operators, and the lowest version that each is valid in; of a program that is exported.
+    lowest: Vec<(usize, i64)>,
     /// Names of all values and operators.
     pub(crate) names: Names,
     /// Constants by what they are, so that each is there once.
@@ -155,6 +159,19 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
+    /// A program for other runtimes.
+    pub(crate) fn exported() -> Self {
+        Self { is_exported: true, ..Self::default() }
+    }
+
+    /// The version of ONNX's operators that the program declares, and that of the representation that belongs to it.
+    pub(crate) fn versions(&self) -> (i64, i64) {
+        let opset = self.lowest.iter().map(|(_, lowest)| *lowest).max().unwrap_or(EXPORTED);
+        let ir_version = ir_version_of_opset("", opset);
+        debug_assert!(ir_version.is_some(), "each version of the operators has one");
+        (opset, ir_version.unwrap_or_default())
+    }
+
     /// What is emitted from now on belongs to what is called `base`.
     pub(crate) fn begin(&mut self, base: &str) {
         base.clone_into(&mut self.base);
@@ -166,6 +183,8 @@ impl Graph {
     /// Takes back what was emitted since then.
     pub(crate) fn take_back(&mut self) {
         self.ops.truncate(self.first);
+        self.lowest.retain(|(number, _)| *number < self.first);
+        self.unsized_ops.retain(|number| *number < self.first);
         self.constants.truncate(self.first_constant);
         for key in self.recent.drain(..) {
             self.known.remove(&key);
@@ -198,11 +217,15 @@ impl Graph {
         };
         let types: Vec<Option<&ValueType>> =
             inputs.iter().map(|input| input.map(Value::value_type)).collect();
-        admits(&op, OPSET, &types).map_err(|finding| finding.within(format!("as `{kind}`")))?;
+        admits(&op, *OPSET, &types).map_err(|finding| finding.within(format!("as `{kind}`")))?;
         let infos: Vec<Option<&ValueInfo>> =
             inputs.iter().map(|input| input.map(|value| &*value.info)).collect();
-        let told = infer_op(&op, OPSET, &infos, &mut NoBodies)
+        let told = infer_op(&op, *OPSET, &infos, &mut NoBodies)
             .map_err(|finding| finding.within(format!("as `{kind}`")))?;
+        if self.is_exported {
+            let lowest = lowest_opset(&op, &types, EXPORTED);
+            self.lowest.push((self.ops.len(), lowest.unwrap_or(*OPSET)));
+        }
         self.ops.push(op);
         let sizes = told.iter().map(|info| info.nbytes());
         let all = sizes.collect::<Option<Vec<u64>>>();

@@ -81,3 +81,27 @@ fn an_operator_that_contradicts_its_inputs_is_refused() {
     assert!(error.message.contains("tensor(int64)"), "{error}");
     assert!(graph.ops.is_empty());
 }
+
+#[test]
+fn a_program_declares_the_lowest_version_that_its_operators_need() {
+    let of = |dtype: DType, kind: &str| {
+        let mut graph = Graph::exported();
+        let x = Value::new("x", ValueInfo::tensor(dtype, Some(vec![Dim::Known(2)])));
+        graph.call(kind, &[&x], []).expect("emitted");
+        graph.versions()
+    };
+    assert_eq!(of(DType::Float32, "Acos"), (21, 10));
+    // Of this type since version 22.
+    assert_eq!(of(DType::BFloat16, "Acos"), (22, 10));
+    // Version 28 has it for fewer types.
+    assert_eq!(of(DType::Float32, "ReduceLogSum"), (21, 10));
+    let mut graph = Graph::exported();
+    let x = Value::new("x", ValueInfo::tensor(DType::Float32, Some(vec![Dim::Known(2)])));
+    graph.begin("x");
+    graph.call("Relu", &[&x], []).expect("emitted");
+    let x = Value::new("y", ValueInfo::tensor(DType::BFloat16, Some(vec![Dim::Known(2)])));
+    graph.begin("y");
+    graph.call("Acos", &[&x], []).expect("emitted");
+    graph.take_back();
+    assert_eq!(graph.versions(), (21, 10), "what is taken back needs no version");
+}

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use lodstone_model::{Op, ValueType};
+use lodstone_model::{Attribute, Op, ValueType};
 
-use super::{Formal, Operator, operator, quoted, type_name};
+use super::upgrade::changes;
+use super::{Formal, Operator, newest_opset, operator, quoted, type_name};
 use crate::Finding;
 
 /// Fails if an operator, as a version of its set has it, cannot read values of these types; none is where an
@@ -25,6 +26,33 @@ pub fn admits(op: &Op, version: i64, inputs: &[Option<&ValueType>]) -> Result<()
         }
     }
     Ok(())
+}
+
+/// Changes of operators after which everything that is left means what it meant before: the older version has more
+/// types, or nothing else.
+const NARROWING: [&str; 2] = ["same", "floats"];
+
+/// The lowest version of ONNX's operators, from `from` on, in which an operator of the newest version that reads values
+/// of these types is valid and means the same; none if there is no such version.
+pub fn lowest_opset(op: &Op, inputs: &[Option<&ValueType>], from: i64) -> Option<i64> {
+    let newest = newest_opset("")?;
+    let changed = |(version, how): &(i64, &str)| !NARROWING.contains(how) && *version > from;
+    let last =
+        changes(&op.kind).iter().filter(|change| changed(change)).map(|(version, _)| *version);
+    let mut candidates = last.max().unwrap_or(from)..=newest;
+    candidates.find(|version| {
+        let Some(known) = operator(&op.domain, &op.kind, *version) else { return false };
+        let has = |attribute: &Attribute| known.attribute(&attribute.name).is_some();
+        let reads = |(number, input): (usize, &Option<&ValueType>)| {
+            input.is_none() || known.input(number).is_some()
+        };
+        let gives =
+            |(number, name): (usize, &String)| name.is_empty() || known.output(number).is_some();
+        op.attributes.iter().all(has)
+            && inputs.iter().enumerate().all(reads)
+            && op.output("").iter().enumerate().all(gives)
+            && admits(op, *version, inputs).is_ok()
+    })
 }
 
 /// What names of types stand for in an operator.

@@ -9,7 +9,7 @@ mod releases;
 mod types;
 mod upgrade;
 
-pub use bound::admits;
+pub use bound::{admits, lowest_opset};
 pub use check::{check, check_with};
 pub use operators::{
     Count, Formal, Operator, Parameter, Presence, domain_name, operator, operators, versions,

@@ -10,7 +10,6 @@ use lodstone_schema::glow::SAVE;
 
 use super::{DOMAIN, Work};
 use crate::glow::kinds::tell;
-use crate::onnx::{IR_VERSION, OPSET};
 
 /// Who wrote the program that is made; Glow's name would tell its reader that it has Glow's operators.
 const PRODUCER: &str = "lodstone";
@@ -30,6 +29,7 @@ impl Work<'_> {
         for (loss, places) in self.losses {
             places.into_iter().for_each(|place| report.lose(loss, place));
         }
+        let (opset, ir_version) = self.graph.versions();
         let (ops, outputs) = (unsaved(self.graph.ops, &self.main.outputs), &self.main.outputs);
         let read: HashSet<&str> =
             ops.iter().flat_map(Op::reads).chain(outputs.iter().map(String::as_str)).collect();
@@ -46,7 +46,7 @@ impl Work<'_> {
         self.vars.retain(|var| names.contains(var.name.as_str()));
         let text = |value: &str| AttributeValue::String(ByteString::from(value));
         let producer = Attribute { name: "producer_name".to_owned(), value: text(PRODUCER) };
-        let mut operator_versions = vec![(String::new(), OPSET)];
+        let mut operator_versions = vec![(String::new(), opset)];
         operator_versions.extend(self.keeps.then(|| (DOMAIN.to_owned(), 1)));
         let main = Block {
             vars: self.vars,
@@ -58,7 +58,7 @@ impl Work<'_> {
             ..Block::default()
         };
         let program = Program::from(Topology {
-            version: Some(IR_VERSION),
+            version: Some(ir_version),
             operator_versions,
             attributes: vec![producer],
             blocks: vec![main],

@@ -100,7 +100,7 @@ struct Work<'m> {
 
 impl<'m> Work<'m> {
     fn new(model: &'m Model, main: &'m Block, findings: Findings) -> Self {
-        let mut graph = Graph::default();
+        let mut graph = Graph::exported();
         let constants: Constants<'m> =
             model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect();
         let operators = main.ops.iter().flat_map(|op| op.writes().chain([op.name.as_str()]));
