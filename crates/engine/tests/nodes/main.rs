@@ -14,6 +14,7 @@
 )]
 
 mod hostile;
+mod numerics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -291,6 +292,55 @@ fn integers_wrap_around() {
     ] {
         assert_eq!(compute(kind, dtype, a, b), expected, "{kind} of {dtype}: {a} and {b}");
     }
+}
+
+/// Numbers of all signs, with ties and zeros; more than one thread goes through.
+fn singles() -> Tensor {
+    let number = |place: u32| (place.wrapping_mul(2_654_435_761) >> 12) % 4001;
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    let bytes: Vec<u8> =
+        (0..70_003).flat_map(|place| (number(place) as f32 / 400.0 - 5.0).to_le_bytes()).collect();
+    Tensor::dense(DType::Float32, vec![70_003], Blob::memory(bytes))
+}
+
+/// How far two results are apart, as [`Mode::error`] counts it.
+fn apart(fast: &Tensor, reference: &Tensor, inputs: f64) -> f64 {
+    let numbers = |tensor: &Tensor| Dense::of(tensor).and_then(|it| it.to_f64()).expect("read");
+    let far = |(fast, reference): (f64, f64)| match fast == reference {
+        true => 0.0,
+        false if fast.is_nan() && reference.is_nan() => 0.0,
+        false => (fast - reference).abs() / reference.abs().max(inputs),
+    };
+    numbers(fast).into_iter().zip(numbers(reference)).map(far).fold(0.0, f64::max)
+}
+
+#[test]
+fn fast_plans_are_as_near_to_the_reference_as_they_say() {
+    let (mut compared, mut differ) = (0, 0);
+    let opset = newest_opset("").expect("known");
+    let kinds: BTreeSet<&str> = operators()
+        .filter(|operator| operator.domain == "ai.onnx" && is_computed("", operator.kind))
+        .map(|operator| operator.kind)
+        .collect();
+    for kind in kinds {
+        let op = Op { kind: kind.to_owned(), ..Op::default() };
+        for count in [1, 2] {
+            let inputs = vec![Some(singles()); count];
+            let [fast, reference] =
+                [Mode::Fast, Mode::Reference].map(|mode| run_op(&op, opset, &inputs, mode));
+            let (Ok(fast), Ok(reference)) = (&fast, &reference) else {
+                assert_eq!(fast.is_ok(), reference.is_ok(), "{kind}");
+                continue;
+            };
+            for (fast, reference) in fast.iter().zip(reference) {
+                compared += 1;
+                let far = apart(fast, reference, 5.0);
+                differ += usize::from(far > 0.0);
+                assert!(far <= Mode::Fast.error(kind), "{kind}: {far}");
+            }
+        }
+    }
+    assert!(compared > 40 && differ > 0, "{compared} compared, {differ} of them differ");
 }
 
 #[test]
