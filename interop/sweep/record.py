@@ -3,7 +3,7 @@ import json
 import os
 import sys
 
-GOLDEN = os.path.join(os.path.dirname(__file__), "..", "..", "crates", "runtime", "tests", "golden")
+GOLDEN = os.path.join(os.path.dirname(__file__), "..", "..", "crates", "paddle", "tests", "golden")
 sys.path.insert(0, os.path.abspath(GOLDEN))
 
 import numpy as np
