@@ -100,9 +100,11 @@ pub trait Given {
 /// An operator in ONNX's.
 #[derive(Clone, Debug)]
 pub struct Lowered {
-    /// A program of one block. Its inputs are the variables and the [LoD levels](lod_input) that it reads, its outputs
+    /// A program of one block. Its inputs are the variables and the [LoD levels](Self::lods) that it reads, its outputs
     /// the values that [`outputs`](Self::outputs) name, each once.
     pub program: Program,
+    /// The inputs of the program that are LoD levels of variables.
+    pub lods: Vec<LodInput>,
     /// What the operator writes.
     pub outputs: Vec<Output>,
     /// How many bytes all results of the program's operators take, of those whose dims are known.
@@ -111,9 +113,15 @@ pub struct Lowered {
     pub unsized_ops: Vec<usize>,
 }
 
-/// The name of the input that has the offsets of a LoD level of a variable.
-pub fn lod_input(variable: &str, level: usize) -> String {
-    format!("{variable}.lod{level}")
+/// An input that has the offsets of a LoD level of a variable.
+#[derive(Clone, Debug)]
+pub struct LodInput {
+    /// Its name: `x.lod0`, or with a number behind it where a variable has this name.
+    pub name: String,
+    /// The variable.
+    pub variable: String,
+    /// The level, of which 0 is the outermost.
+    pub level: usize,
 }
 
 /// A variable that an operator writes.
@@ -141,10 +149,10 @@ pub fn lower_op(op: &Op, release: i64, given: &dyn Given) -> Result<Lowered, Fin
     graph.begin(op.kind.as_str());
     let mut operator = Operator::new(op, release, &mut graph, given);
     rule(&mut operator)?;
-    let outputs = operator.outputs;
+    let (outputs, lods) = (operator.outputs, operator.lods);
     outputs.iter().try_for_each(check_size)?;
     let (bytes, unsized_ops) = (graph.bytes, std::mem::take(&mut graph.unsized_ops));
-    Ok(Lowered { program: program(graph, &outputs), outputs, bytes, unsized_ops })
+    Ok(Lowered { program: program(graph, &outputs), lods, outputs, bytes, unsized_ops })
 }
 
 /// What was emitted as a program: what it reads and does not make comes from outside.

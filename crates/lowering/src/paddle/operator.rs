@@ -7,7 +7,7 @@ use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{EMPTY, attribute, codes};
 use lodstone_schema::{Finding, Operand};
 
-use super::{Given, Output, lod_input};
+use super::{Given, LodInput, Output};
 use crate::onnx::{Graph, Value};
 
 /// What comes of a rule.
@@ -24,6 +24,8 @@ pub(super) struct Operator<'a> {
     graph: &'a mut Graph,
     given: &'a dyn Given,
     pub(super) outputs: Vec<Output>,
+    /// The LoD levels that were asked for.
+    pub(super) lods: Vec<LodInput>,
     /// A slot that has another value while the rule of another operator is followed.
     stand_in: Option<(&'static str, Value)>,
     /// What that rule told.
@@ -55,7 +57,16 @@ impl<'a> Operator<'a> {
         graph: &'a mut Graph,
         given: &'a dyn Given,
     ) -> Self {
-        Self { op, release, graph, given, outputs: Vec::new(), stand_in: None, told: Vec::new() }
+        Self {
+            op,
+            release,
+            graph,
+            given,
+            outputs: Vec::new(),
+            lods: Vec::new(),
+            stand_in: None,
+            told: Vec::new(),
+        }
     }
 
     /// The kind of the operator.
@@ -113,13 +124,20 @@ impl<'a> Operator<'a> {
     }
 
     /// The offsets of the innermost LoD level of the variable of an input slot, if it has LoD.
-    pub(super) fn offsets(&self, slot: &str) -> Option<Value> {
-        let variable = self.op.input(slot).first()?;
-        let levels = self.given.offsets(variable);
-        let level = levels.len().checked_sub(1)?;
-        let dims = vec![Dim::Known(*levels.last()?)];
-        let info = ValueInfo::tensor(DType::Int64, Some(dims));
-        Some(Value::new(&lod_input(variable, level), info))
+    pub(super) fn offsets(&mut self, slot: &str) -> Option<Value> {
+        let variable = self.op.input(slot).first()?.clone();
+        let levels = self.given.offsets(&variable);
+        let (count, outer) = levels.split_last()?;
+        let level = outer.len();
+        let info = ValueInfo::tensor(DType::Int64, Some(vec![Dim::Known(*count)]));
+        let asked = |lod: &&LodInput| lod.variable == variable && lod.level == level;
+        if let Some(known) = self.lods.iter().find(asked) {
+            return Some(Value::new(&known.name, info));
+        }
+        let name = self.graph.names.fresh(&format!("{variable}.lod{level}"));
+        let value = Value::new(&name, info);
+        self.lods.push(LodInput { name, variable, level });
+        Some(value)
     }
 
     /// The integer that each variable of an input slot has.

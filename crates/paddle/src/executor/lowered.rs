@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lodstone_engine::{Mode, Plan, PlanError, Sizes, Value};
-use lodstone_lowering::paddle::{self, Given, lod_input, lod_source};
+use lodstone_lowering::paddle::{self, Given, lod_source};
 use lodstone_model::{DType, Dim, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
@@ -144,9 +144,14 @@ impl Compiled {
         let block = lowered.program.blocks.first();
         let block = block.ok_or_else(|| Finding::internal("a lowered operator has no block"))?;
         let input = |name: &String| {
-            let slot = |name: &str| step.slot(name).map(Input::Variable);
-            let input = slot(name).or_else(|| offsets(op, step, frame, name));
-            input.ok_or_else(|| Finding::from(format!("`{name}` is no variable")))
+            let slot = |name: &str| {
+                let slot = step.slot(name);
+                slot.ok_or_else(|| Finding::from(format!("`{name}` is no variable")))
+            };
+            match lowered.lods.iter().find(|lod| lod.name == *name) {
+                Some(lod) => Ok(Input::Lod(slot(&lod.variable)?, lod.level)),
+                None => Ok::<Input, Finding>(Input::Variable(slot(name)?)),
+            }
         };
         let mut outputs = Vec::new();
         for output in &lowered.outputs {
@@ -178,16 +183,6 @@ impl Compiled {
         };
         self.outputs.iter().map(take).collect()
     }
-}
-
-/// The variable and the level whose offsets an input has, by its name.
-fn offsets(op: &Op, step: &Step, frame: &Frame<'_>, input: &str) -> Option<Input> {
-    op.reads().find_map(|name| {
-        let slot = step.slot(name)?;
-        let levels = frame.tensor(slot).ok()?.lod.0.len();
-        let level = (0..levels).find(|level| lod_input(name, *level) == input)?;
-        Some(Input::Lod(slot, level))
-    })
 }
 
 impl Input {
