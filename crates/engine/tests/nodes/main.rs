@@ -156,21 +156,29 @@ fn run_op(
     run_program(program, values, Way { mode, constants: false })
 }
 
-/// Runs a case, and compares what comes out.
-fn run(mut model: Model, way: Way) -> Result<(), Finding> {
+/// Runs a case of the newest version; gives the outputs that were recorded, and what comes out.
+fn compute(mut model: Model, way: Way) -> Result<(Vec<Parameter>, Vec<Tensor>), Finding> {
     upgrade(&mut model, newest_opset("").expect("known")).map_err(|error| error.to_string())?;
     let (mut expected, mut values) = (Vec::new(), Vec::new());
     for parameter in std::mem::take(&mut model.parameters) {
         match parameter.name.strip_prefix("expected.") {
-            Some(name) => expected.push((name.to_owned(), parameter.tensor)),
+            Some(name) => {
+                let name = name.to_owned();
+                expected.push(Parameter { name, tensor: parameter.tensor });
+            }
             None => values.push(parameter),
         }
     }
     let mut program = model.programs.into_main().ok_or("there is no program")?;
     let block = program.blocks.first_mut().ok_or("there is no graph")?;
-    block.outputs = expected.iter().map(|(name, _)| name.clone()).collect();
-    let made = run_program(program, values, way)?;
-    for (found, (name, tensor)) in made.iter().zip(&expected) {
+    block.outputs = expected.iter().map(|output| output.name.clone()).collect();
+    Ok((expected, run_program(program, values, way)?))
+}
+
+/// Runs a case, and compares what comes out.
+fn run(model: Model, way: Way) -> Result<(), Finding> {
+    let (expected, made) = compute(model, way)?;
+    for (found, Parameter { name, tensor }) in made.iter().zip(&expected) {
         compare(found, tensor).map_err(|what| format!("`{name}`: {what}"))?;
     }
     Ok(())

@@ -12,11 +12,11 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use lodstone_engine::{NUMERICS, cpu_level};
-use lodstone_model::{AttributeValue, DType, Op, Program, Tensor};
-use lodstone_schema::onnx::{newest_opset, operators, upgrade};
+use lodstone_model::{AttributeValue, DType, Op, Tensor};
+use lodstone_schema::onnx::{newest_opset, operators};
 use lodstone_store::{Blob, checksum};
 
-use super::{Mode, Way, cases, golden, is_computed, open, run_op, run_program};
+use super::{Mode, Way, cases, compute, golden, is_computed, open, run_op};
 
 fn path() -> PathBuf {
     let name = format!("tests/golden/numerics/{}-{}.txt", std::env::consts::ARCH, cpu_level());
@@ -56,20 +56,8 @@ fn computed() -> BTreeMap<String, String> {
     let newest = newest_opset("").expect("known");
     let mut digests = BTreeMap::new();
     for name in cases(&golden()) {
-        let mut model = open(&golden().join(format!("{name}.onnx")));
-        if upgrade(&mut model, newest).is_err() {
-            continue;
-        }
-        let mut values = std::mem::take(&mut model.parameters);
-        let outputs: Vec<String> = values
-            .iter()
-            .filter_map(|it| it.name.strip_prefix("expected.").map(str::to_owned))
-            .collect();
-        values.retain(|it| !it.name.starts_with("expected."));
-        let mut program: Program = model.programs.into_main().expect("a program");
-        program.blocks[0].outputs = outputs;
-        let way = Way { mode: Mode::Fast, constants: false };
-        if let Ok(made) = run_program(program, values, way) {
+        let model = open(&golden().join(format!("{name}.onnx")));
+        if let Ok((_, made)) = compute(model, Way { mode: Mode::Fast, constants: false }) {
             digests.insert(name, digest(&made));
         }
     }
