@@ -17,8 +17,8 @@ use lodstone_store::Blob;
 use crate::item::Outcome;
 use crate::memory;
 
-/// Bytes from which on the system is asked for them before an operator begins: what is allocated then and is not
-/// there ends the process.
+/// Allocations of this many bytes or more are tried before an operator starts. If memory runs out inside an operator,
+/// the process ends.
 const TRIED: u64 = 1 << 20;
 
 /// The memory that tensors share.

@@ -1,8 +1,8 @@
 //! Plans and runs programs of ONNX's operators.
 //!
 //! A program becomes a [`Plan`] for the types of its inputs: constants folded, element-wise operators in one pass,
-//! registers that are free when nobody reads them again. A plan is run with [`Value`]s. The engine knows no framework:
-//! whoever has a program of another dialect lowers it first.
+//! registers released after their last use. A plan runs on [`Value`]s. The engine knows no framework: programs of other
+//! dialects are lowered to ONNX first.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
