@@ -129,8 +129,8 @@ impl Dense {
 
     /// How many bytes its elements take.
     pub fn nbytes(&self) -> u64 {
-        let shape: Vec<u64> = self.dims.iter().map(|dim| *dim as u64).collect();
-        self.dtype.size_of(&shape).unwrap_or(u64::MAX)
+        let bits = u64::from(self.dtype.bits().unwrap_or(8));
+        (self.count() as u64).saturating_mul(bits).div_ceil(8)
     }
 
     /// Its type, with its elements if they are few.

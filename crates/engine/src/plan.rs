@@ -237,6 +237,7 @@ impl Plan {
         let inputs = block.inputs.iter().map(|name| names.define(name));
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
         let opset = opset(program);
+        let unsized_ops: HashSet<usize> = sizes.unsized_ops.iter().copied().collect();
         let mut nodes: Vec<Node> = Vec::new();
         for (number, op) in block.ops.iter().enumerate() {
             let failed = |finding| PlanError::of(number, op, finding);
@@ -259,7 +260,7 @@ impl Plan {
                 inputs: read,
                 outputs: written,
                 last: Vec::new(),
-                is_unsized: sizes.unsized_ops.contains(&number),
+                is_unsized: unsized_ops.contains(&number),
                 bytes: sizes.bytes,
             };
             if !node.fold(&mut constants, context)? {
@@ -332,7 +333,9 @@ fn parts(nodes: Vec<Node>, mode: Mode) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for node in nodes {
         let is_next = mode == Mode::Fast && is_link(&node);
-        match parts.last_mut().filter(|part| is_next && part.nodes.iter().all(is_link)) {
+        // Links are with links alone.
+        let is_of_links = |part: &&mut Part| part.nodes.last().is_some_and(is_link);
+        match parts.last_mut().filter(|part| is_next && is_of_links(part)) {
             Some(part) => part.nodes.push(node),
             None => parts.push(Part { nodes: vec![node], chain: None }),
         }
@@ -401,12 +404,12 @@ impl Node {
         let input = |number: &Option<usize>| match *number {
             None => Ok(None),
             Some(number) => match registers.get(number).and_then(Option::as_ref) {
-                Some(value) => Ok(Some(value.clone())),
+                Some(value) => Ok(Some(value)),
                 None => Err(Finding::internal(format!("register {number} is empty"))),
             },
         };
-        let inputs: Vec<Option<Value>> = self.inputs.iter().map(input).collect::<Outcome<_>>()?;
-        let mut read = inputs.iter().flatten().map(Value::nbytes).fold(0, u64::saturating_add);
+        let inputs: Vec<Option<&Value>> = self.inputs.iter().map(input).collect::<Outcome<_>>()?;
+        let mut read = nbytes(&inputs);
         if self.is_unsized {
             let made = self.size(&inputs)?;
             context.budget.check(made)?;
@@ -416,7 +419,6 @@ impl Node {
             probe(read.saturating_add(self.bytes))?;
         }
         let call = Call::new(&self.op, &inputs)?;
-        drop(inputs);
         for number in &self.last {
             *register(registers, *number)? = None;
         }
@@ -434,8 +436,8 @@ impl Node {
     }
 
     /// How many bytes the results take, by the rule of the operator for these inputs.
-    fn size(&self, inputs: &[Option<Value>]) -> Outcome<u64> {
-        let info = |value: &Option<Value>| value.as_ref().map(Value::info).transpose();
+    fn size(&self, inputs: &[Option<&Value>]) -> Outcome<u64> {
+        let info = |value: &Option<&Value>| value.map(Value::info).transpose();
         let infos = inputs.iter().map(info).collect::<Outcome<Vec<_>>>()?;
         let infos: Vec<Option<&ValueInfo>> = infos.iter().map(Option::as_ref).collect();
         let told = infer_op(&self.op, self.opset, &infos, &mut NoBodies)?;
@@ -472,8 +474,13 @@ impl Node {
 pub fn evaluate(op: &Op, inputs: &[Option<Value>], threads: &Threads) -> Outcome<Vec<Value>> {
     let run = kernel(&op.domain, &op.kind);
     let run = run.ok_or_else(|| format!("`{}` is not computed yet", op.kind))?;
-    let bytes = inputs.iter().flatten().map(Value::nbytes).fold(0, u64::saturating_add);
-    applied(run, &Call::new(op, inputs)?, bytes, threads)
+    let inputs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
+    applied(run, &Call::new(op, &inputs)?, nbytes(&inputs), threads)
+}
+
+/// How many bytes the inputs of an operator take.
+fn nbytes(inputs: &[Option<&Value>]) -> u64 {
+    inputs.iter().flatten().map(|value| value.nbytes()).fold(0, u64::saturating_add)
 }
 
 /// What a kernel that touches so many bytes returns.

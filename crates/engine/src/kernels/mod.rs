@@ -94,9 +94,9 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// If an input is not a dense tensor, or of elements that burn does not compute with.
-    pub(crate) fn new(op: &'a Op, inputs: &[Option<Value>]) -> Outcome<Self> {
-        let item = |(number, value): (usize, &Option<Value>)| {
-            let view = value.as_ref().map(|value| value.dense().and_then(Item::of)).transpose();
+    pub(crate) fn new(op: &'a Op, inputs: &[Option<&Value>]) -> Outcome<Self> {
+        let item = |(number, value): (usize, &Option<&Value>)| {
+            let view = value.map(|value| value.dense().and_then(Item::of)).transpose();
             view.map_err(|finding| finding.about_input(number))
         };
         Ok(Self { op, inputs: inputs.iter().enumerate().map(item).collect::<Outcome<_>>()? })
