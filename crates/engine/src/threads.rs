@@ -55,11 +55,12 @@ impl Threads {
         self.0.count
     }
 
-    /// Runs work on the pool, and waits for it.
+    /// Runs work on the pool, and waits for it. Kernels that it runs stay on its thread, or share the work with the
+    /// others of the pool.
     ///
     /// # Errors
     /// If the system gives no threads.
-    pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Outcome<T> {
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Outcome<T> {
         Ok(self.pool()?.install(work))
     }
 

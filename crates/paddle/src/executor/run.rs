@@ -149,6 +149,17 @@ impl Prepared {
         feed: &[(&str, Tensor)],
         dirs: &Dirs,
     ) -> Result<Vec<Tensor>> {
+        // On the pool from the beginning: handing over each kernel takes longer than most of them run.
+        self.threads.run(|| self.run_here(scope, feed, dirs)).map_err(Error::Program)?
+    }
+
+    /// Runs it on this thread.
+    fn run_here(
+        &self,
+        scope: &mut Scope,
+        feed: &[(&str, Tensor)],
+        dirs: &Dirs,
+    ) -> Result<Vec<Tensor>> {
         let plan = &self.plan;
         let variable = |name: &str, finding| Error::Variable { name: name.to_owned(), finding };
         let random = Random::of(scope).map_err(|finding| variable(RANDOM_STATE, finding))?;
