@@ -6,6 +6,7 @@ pub mod dtype;
 pub mod infer;
 mod operators;
 mod releases;
+pub mod scopes;
 mod types;
 mod upgrade;
 

@@ -17,20 +17,18 @@ impl Walk<'_> {
     pub(super) fn branch(
         &mut self,
         op: &Op,
-        place: &str,
         inputs: &[Option<usize>],
     ) -> Result<Vec<Option<usize>>, Fault> {
         let taken = self.condition(inputs.first().copied().flatten())?;
         let name = if taken { "then_branch" } else { "else_branch" };
         let block = block_of(op, name)?;
-        self.body(block, &format!("{place}, `{name}`"), Vec::new())
+        self.body(block, Vec::new())
     }
 
     /// All turns of a loop, one after the other.
     pub(super) fn unroll(
         &mut self,
         op: &Op,
-        place: &str,
         inputs: &[Option<usize>],
     ) -> Result<Vec<Option<usize>>, Fault> {
         let block = block_of(op, "body")?;
@@ -47,7 +45,6 @@ impl Walk<'_> {
         let mut carried: Vec<Option<usize>> = inputs.iter().skip(2).copied().collect();
         let scans = op.output("").len().saturating_sub(carried.len());
         let mut scanned: Vec<Vec<usize>> = vec![Vec::new(); scans];
-        let place = format!("{place}, `body`");
         let mut turn = 0;
         while goes_on && turn < most {
             if turn >= MOST_TIMES {
@@ -59,7 +56,7 @@ impl Walk<'_> {
             let goes = self.add(known(&[], DType::Bool, 1));
             let mut given = vec![Some(number), Some(goes)];
             given.extend(carried.iter().copied());
-            let mut given_back = self.body(block, &place, given)?.into_iter();
+            let mut given_back = self.body(block, given)?.into_iter();
             let next = given_back.next().flatten();
             if conditional.is_some() {
                 goes_on = self.condition(next)?;

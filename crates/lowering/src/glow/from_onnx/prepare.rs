@@ -8,6 +8,7 @@ use std::collections::HashSet;
 
 use lodstone_model::{Attribute, AttributeValue, Model, Op, Program};
 use lodstone_schema::Findings;
+use lodstone_schema::onnx::scopes::Scope;
 use lodstone_schema::onnx::{self, UpgradeError, domain_name, infer};
 
 use super::{integers, own, rules, spelled};
@@ -124,23 +125,9 @@ pub(super) fn number(op: &Op) -> Option<usize> {
     }
 }
 
-/// The operator as rules see it: without the mark, and with what the function that it is in was given.
-pub(super) fn resolved(op: &Op, given: &super::walk::Given<'_>) -> Op {
-    let mut op = op.clone();
-    op.attributes.retain(|attribute| attribute.name != NUMBER);
-    let mut attributes = Vec::with_capacity(op.attributes.len());
-    for attribute in op.attributes {
-        match &attribute.value {
-            // What was not given is as if it were not there.
-            AttributeValue::Reference { name, .. } => {
-                if let Some(value) = given.get(name.as_str()) {
-                    let value = value.clone();
-                    attributes.push(Attribute { name: attribute.name, value });
-                }
-            }
-            _ => attributes.push(attribute),
-        }
-    }
-    op.attributes = attributes;
-    op
+/// The operator as rules see it: without the mark, and with the attributes of the call that it is in.
+pub(super) fn resolved(op: &Op, scope: &Scope<'_, Option<usize>>) -> Op {
+    let mut attributes = scope.resolved(op);
+    attributes.retain(|attribute| attribute.name != NUMBER);
+    Op { attributes, ..op.clone() }
 }

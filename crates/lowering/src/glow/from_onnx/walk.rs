@@ -5,12 +5,12 @@
 //! known then, and needs no nodes.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use lodstone_model::{AttributeValue, DType, Function, Model, Op, Parameter, Program, ValueType};
+use lodstone_model::{AttributeValue, DType, Model, Op, Parameter, Program, ValueType};
 use lodstone_schema::glow::Storage;
 use lodstone_schema::onnx::infer::{self, NoBodies, ValueInfo, Work};
-use lodstone_schema::onnx::{domain_name, formal_inputs, newest_opset, place_of, quoted};
+use lodstone_schema::onnx::scopes::Scopes;
+use lodstone_schema::onnx::{domain_name, formal_inputs, newest_opset, quoted};
 use lodstone_schema::{Finding, Findings};
 
 use crate::glow::kinds;
@@ -21,9 +21,6 @@ use super::known::{extents, is_known, known_type, value_of};
 use super::names::Names;
 use super::op::{Cx, Entry, Fault};
 use super::{prepare, rules, storage};
-
-/// What a function was given, by name.
-pub(super) type Given<'p> = HashMap<&'p str, AttributeValue>;
 
 /// An operator that cannot be said.
 #[derive(Debug)]
@@ -37,17 +34,6 @@ struct Failure {
     needs: Vec<usize>,
 }
 
-struct Scope<'p> {
-    names: HashMap<&'p str, Option<usize>>,
-    block: usize,
-    /// Whether what is around it is not seen.
-    is_closed: bool,
-    given: Arc<Given<'p>>,
-}
-
-/// Deepest nesting of blocks and calls.
-const DEEPEST: usize = 64;
-
 /// Values that a program may have beyond those that follow from its size: functions and loops have theirs
 /// each time. Two hundred thousand are some 100 MB.
 const MOST_VALUES: usize = 200_000;
@@ -56,12 +42,11 @@ const MOST_VALUES: usize = 200_000;
 const TOO_MUCH: &str = "it asks for more work than its size warrants";
 
 pub(super) struct Walk<'p> {
-    program: &'p Program,
-    functions: HashMap<(&'p str, &'p str, &'p str), &'p Function>,
     opset: i64,
     pub(super) graph: Graph,
     pub(super) entries: Vec<Entry>,
-    scopes: Vec<Scope<'p>>,
+    /// Entries that names stand for; none where an input is left out.
+    scopes: Scopes<'p, Option<usize>>,
     failures: Vec<Failure>,
     /// Constants inside blocks and functions, which are the same ones in each turn and call: by the block, and
     /// the number in it.
@@ -122,7 +107,7 @@ pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
     // The names of what goes in and comes out are those that people know it by.
     let inputs = walk.inputs(model, main);
     let names: Vec<_> = main.outputs.iter().map(|name| walk.graph.names.give(name)).collect();
-    let outputs = match walk.block(0, "the graph", inputs, true, Arc::default()) {
+    let outputs = match walk.graph(model, inputs) {
         Ok(outputs) => outputs,
         Err(fault) => {
             let what = match fault {
@@ -164,21 +149,15 @@ pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
 
 impl<'p> Walk<'p> {
     fn new(program: &'p Program) -> Self {
-        let key = |function: &'p Function| {
-            let domain = domain_name(&function.domain);
-            ((domain, function.name.as_str(), function.overload.as_str()), function)
-        };
         let operators = program.ops().count();
         let initializers = program.blocks.iter().map(|block| block.initializers.len());
         let values = program.ops().map(|op| op.writes().count()).chain(initializers).sum::<usize>();
         let names = program.ops().map(|op| op.name.clone()).filter(|name| !name.is_empty());
         Self {
-            program,
-            functions: program.functions.iter().map(key).collect(),
             opset: newest_opset("").unwrap_or_default(),
             graph: Graph::new(Names::new(names), operators),
             entries: Vec::new(),
-            scopes: Vec::new(),
+            scopes: Scopes::new(program),
             failures: Vec::new(),
             constants: HashMap::new(),
             work: Work::of(program),
@@ -216,16 +195,25 @@ impl<'p> Walk<'p> {
             };
             entries.push(Some(self.add(entry)));
         }
-        let mut scope = HashMap::new();
+        entries
+    }
+
+    /// Goes through the main graph, of which all parameters are constants.
+    fn graph(
+        &mut self,
+        model: &'p Model,
+        inputs: Vec<Option<usize>>,
+    ) -> Result<Vec<Option<usize>>, Fault> {
+        self.scopes.graph()?;
+        let main = self.scopes.innermost()?.block;
+        let hints = storage::hints(model, main);
         for parameter in &model.parameters {
             if !main.inputs.contains(&parameter.name) {
-                scope.insert(parameter.name.as_str(), Some(self.tensor(parameter, &hints)));
+                let entry = self.tensor(parameter, &hints);
+                self.keep(&parameter.name, Some(entry))?;
             }
         }
-        // Constants are around the graph, which sees them.
-        let given = Arc::default();
-        self.scopes.push(Scope { names: scope, block: usize::MAX, is_closed: true, given });
-        entries
+        self.block(inputs)
     }
 
     fn tensor(&mut self, parameter: &Parameter, hints: &storage::Hints<'_>) -> usize {
@@ -245,34 +233,25 @@ impl<'p> Walk<'p> {
         self.failures.len() - 1
     }
 
-    /// Goes through a block; gives what comes out.
-    pub(super) fn block(
-        &mut self,
-        number: usize,
-        place: &str,
-        inputs: Vec<Option<usize>>,
-        is_closed: bool,
-        given: Arc<Given<'p>>,
-    ) -> Result<Vec<Option<usize>>, Fault> {
-        let block = self.program.blocks.get(number).ok_or("expected a graph, found none")?;
-        if self.scopes.len() >= DEEPEST {
-            return Err(format!("expected blocks at most {DEEPEST} deep, found more").into());
-        }
-        if self.scopes.iter().any(|open| open.block == number) {
-            return Err("expected a block that does not run itself".into());
-        }
-        let is_main = number == 0;
-        // What a function is not given is left out; what a branch is not given it sees around it.
-        let left_out = std::iter::repeat(None).take_while(|_| is_closed);
-        let formal = match is_main {
-            true => block.inputs.iter().collect(),
-            false => formal_inputs(block, inputs.len()),
+    /// Goes through the block that was entered, and leaves it; gives what comes out.
+    fn block(&mut self, inputs: Vec<Option<usize>>) -> Result<Vec<Option<usize>>, Fault> {
+        let done = self.entered(inputs);
+        self.scopes.leave()?;
+        done
+    }
+
+    fn entered(&mut self, inputs: Vec<Option<usize>>) -> Result<Vec<Option<usize>>, Fault> {
+        let scope = self.scopes.innermost()?;
+        let (block, number, is_function) = (scope.block, scope.number, !scope.sees_around());
+        let formal = match number {
+            0 => block.inputs.iter().collect(),
+            _ => formal_inputs(block, inputs.len()),
         };
-        let mut names: HashMap<&'p str, Option<usize>> = formal
-            .into_iter()
-            .map(String::as_str)
-            .zip(inputs.into_iter().chain(left_out))
-            .collect();
+        // What a function is not given is left out; what a branch is not given it sees around it.
+        let left_out = std::iter::repeat(None).take_while(|_| is_function);
+        for (name, entry) in formal.into_iter().zip(inputs.into_iter().chain(left_out)) {
+            self.keep(name, entry)?;
+        }
         self.work.enter(block).ok_or(TOO_MUCH)?;
         for (index, parameter) in block.initializers.iter().enumerate() {
             let at = (number, Inside::Initializer(index));
@@ -281,38 +260,31 @@ impl<'p> Walk<'p> {
                 None => self.tensor(parameter, &HashMap::new()),
             };
             self.constants.insert(at, entry);
-            names.insert(&parameter.name, Some(entry));
+            self.keep(&parameter.name, Some(entry))?;
         }
-        let is_closed = is_closed && !is_main;
-        self.scopes.push(Scope { names, block: number, is_closed, given });
         let mut last = 0;
-        let mut done = Ok(());
         for (index, op) in block.ops.iter().enumerate() {
             last = prepare::number(op).unwrap_or(last);
             let before = self.entries.len();
             let within = self.work.apply(op);
-            if within.is_some() && !self.known_constant((number, Inside::Operator(index)), op) {
-                self.operator(place, last, op);
+            if within.is_some() && !self.known_constant((number, Inside::Operator(index)), op)? {
+                self.scopes.reach(last, op)?;
+                self.operator(op)?;
                 self.remember((number, Inside::Operator(index)), op);
             }
             let within = within.and_then(|()| self.afford(before)).and(self.graph.room);
-            if within.is_none() {
-                done = Err(Fault::from(TOO_MUCH));
-                break;
-            }
+            within.ok_or(TOO_MUCH)?;
         }
-        let outputs = block.outputs.iter().map(|name| self.see(name).flatten()).collect();
-        self.scopes.pop();
-        done.map(|()| outputs)
+        Ok(block.outputs.iter().map(|name| self.see(name).flatten()).collect())
     }
 
     /// Whether an operator is a constant that was there in a turn or a call before; then it is there again.
-    fn known_constant(&mut self, at: (usize, Inside), op: &'p Op) -> bool {
+    fn known_constant(&mut self, at: (usize, Inside), op: &'p Op) -> Result<bool, Finding> {
         let known = self.constants.get(&at).copied();
         if let (Some(entry), Some(name)) = (known, op.output("").first()) {
-            self.keep(name, entry);
+            self.keep(name, Some(entry))?;
         }
-        known.is_some()
+        Ok(known.is_some())
     }
 
     /// Remembers an operator that gives a constant, whatever its function is given.
@@ -344,38 +316,16 @@ impl<'p> Walk<'p> {
 
     /// What a name stands for: nothing if there is none, none if it is left out.
     fn see(&self, name: &str) -> Option<Option<usize>> {
-        for scope in self.scopes.iter().rev() {
-            if let Some(entry) = scope.names.get(name) {
-                return Some(*entry);
-            }
-            if scope.is_closed {
-                break;
-            }
-        }
-        None
+        self.scopes.see(name).copied()
     }
 
-    fn keep(&mut self, name: &'p str, entry: usize) {
-        debug_assert!(!self.scopes.is_empty(), "operators are in a block");
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.names.insert(name, Some(entry));
-        }
+    fn keep(&mut self, name: &'p str, entry: Option<usize>) -> Result<(), Finding> {
+        self.scopes.keep(name, entry).map(|_| ())
     }
 
-    /// What the function that is open was given.
-    fn given(&self) -> Result<Arc<Given<'p>>, Finding> {
-        let scope = self.scopes.last();
-        let scope = scope.ok_or_else(|| Finding::internal("an operator is in no block"))?;
-        Ok(Arc::clone(&scope.given))
-    }
-
-    fn operator(&mut self, place: &str, number: usize, original: &'p Op) {
-        let given = match self.given() {
-            Ok(given) => given,
-            Err(finding) => return self.findings.add(place, finding),
-        };
-        let op = prepare::resolved(original, &given);
-        let place = place_of(place, number, &op);
+    fn operator(&mut self, original: &'p Op) -> Result<(), Finding> {
+        let scope = self.scopes.innermost()?;
+        let (op, place) = (prepare::resolved(original, scope), scope.op_place());
         let mut inputs = Vec::new();
         let mut absent = None;
         for name in op.input("") {
@@ -391,14 +341,14 @@ impl<'p> Walk<'p> {
         let needs: Vec<usize> = inputs.iter().copied().flatten().collect();
         let outputs = match absent {
             Some(what) => Err(Fault::What(what.into())),
-            None => self.outputs(&op, &place, &inputs),
+            None => self.outputs(original, &op, &inputs),
         };
         let names = original.output("");
         match outputs {
             Ok(outputs) => {
                 for (name, entry) in names.iter().zip(outputs) {
                     if let Some(entry) = entry.filter(|_| !name.is_empty()) {
-                        self.keep(name, entry);
+                        self.keep(name, Some(entry))?;
                     }
                 }
             }
@@ -422,10 +372,11 @@ impl<'p> Walk<'p> {
                         ..Entry::default()
                     };
                     let entry = self.add(entry);
-                    self.keep(name, entry);
+                    self.keep(name, Some(entry))?;
                 }
             }
         }
+        Ok(())
     }
 
     /// What comes out by the rules of ONNX.
@@ -438,20 +389,21 @@ impl<'p> Walk<'p> {
     /// What an operator gives, by position.
     fn outputs(
         &mut self,
+        original: &'p Op,
         op: &Op,
-        place: &str,
         inputs: &[Option<usize>],
     ) -> Result<Vec<Option<usize>>, Fault> {
-        let domain = domain_name(&op.domain);
-        let key = (domain, op.kind.as_str(), op.overload.as_str());
-        if let Some(function) = self.functions.get(&key).copied() {
-            return self.call(op, function, inputs);
+        if let Some(function) = self.scopes.function_of(original) {
+            self.calls += 1;
+            self.scopes.call(original, function)?;
+            return self.block(inputs.to_vec());
         }
+        let domain = domain_name(&op.domain);
         match (domain, op.kind.as_str()) {
             // Another name for the same value.
             ("ai.onnx", "Identity") => return Ok(inputs.to_vec()),
-            ("ai.onnx", "If") => return self.branch(op, place, inputs),
-            ("ai.onnx", "Loop") => return self.unroll(op, place, inputs),
+            ("ai.onnx", "If") => return self.branch(op, inputs),
+            ("ai.onnx", "Loop") => return self.unroll(op, inputs),
             _ => {}
         }
         let infos = self.infer(op, inputs)?;
@@ -529,44 +481,20 @@ impl<'p> Walk<'p> {
         !(is_moved && entry.storage.quantization.is_some() || is_own || is_made)
     }
 
-    /// What a function gives.
-    fn call(
-        &mut self,
-        op: &Op,
-        function: &'p Function,
-        inputs: &[Option<usize>],
-    ) -> Result<Vec<Option<usize>>, Fault> {
-        let mut given: Given<'p> = HashMap::new();
-        for default in &function.defaults {
-            given.insert(&default.name, default.value.clone());
-        }
-        for name in function.required.iter().chain(function.defaults.iter().map(|d| &d.name)) {
-            if let Some(value) = op.attribute(name) {
-                given.insert(name, value.clone());
-            }
-        }
-        let number = usize::try_from(function.block).unwrap_or(usize::MAX);
-        let place = format!("the function {}", quoted(&function.name));
-        self.calls += 1;
-        self.block(number, &place, inputs.to_vec(), true, Arc::new(given))
-    }
-
-    /// A block that an operator runs, which sees what is around it.
+    /// A block that the operator runs, which sees what is around it.
     pub(super) fn body(
         &mut self,
         block: i32,
-        place: &str,
         inputs: Vec<Option<usize>>,
     ) -> Result<Vec<Option<usize>>, Fault> {
-        let number = usize::try_from(block).unwrap_or(usize::MAX);
-        let formal = |block| formal_inputs(block, inputs.len()).len();
-        let expected = self.program.blocks.get(number).map_or(0, formal);
+        self.scopes.body(block)?;
+        let expected = formal_inputs(self.scopes.innermost()?.block, inputs.len()).len();
         if expected < inputs.len() {
+            self.scopes.leave()?;
             let (expected, found) = (inputs.len(), expected);
             return Err(format!("expected a graph of {expected} inputs, found {found}").into());
         }
-        let given = self.given()?;
-        self.block(number, place, inputs, false, given)
+        self.block(inputs)
     }
 
     /// Tells what cannot be said of all that is asked for.

@@ -75,7 +75,7 @@ fn one<'m>(
             findings.add(format!("{place}, operator {number} ({kind})"), wrong);
         }
     }
-    Walk::new(checked, imports, Some(function)).block(function.block, &place, findings);
+    Walk::new(checked, imports, Some(function)).check(findings);
 }
 
 /// Whether an operator is another by the version that the function says than by that of the model: who

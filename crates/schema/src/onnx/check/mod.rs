@@ -46,7 +46,7 @@ pub fn check_with(model: &Model, inferred: &[HashMap<String, ValueType>]) -> Fin
     let ir_version = ir_version(program, &mut findings);
     let imports = imports(program, ir_version, &mut findings);
     let checked = Checked { program, parameters: &model.parameters, inferred, ir_version };
-    Walk::new(checked, imports, None).block(0, "the graph", &mut findings);
+    Walk::new(checked, imports, None).check(&mut findings);
     if ir_version >= introduced::FUNCTIONS {
         functions::check(checked, &mut findings);
     }

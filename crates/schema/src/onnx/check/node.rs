@@ -35,7 +35,7 @@ pub(super) fn is_experimental(op: &Op) -> bool {
 
 /// Checks an operator of the block that is open.
 pub(super) fn check(walk: &Walk<'_>, op: &Op, findings: &mut Findings) {
-    let mut add = |what: String| findings.add(walk.place_of(op), what);
+    let mut add = |what: String| findings.add(walk.place(), what);
     if op.kind.is_empty() {
         add("does not say what it does".to_owned());
     }
@@ -50,7 +50,7 @@ pub(super) fn check(walk: &Walk<'_>, op: &Op, findings: &mut Findings) {
     let Some(version) = walk.imports.get(domain) else {
         let whose = if walk.function.is_some() { "the function" } else { "the model" };
         let what = format!("is of {}, whose version {whose} does not say", quoted(domain));
-        return findings.add(walk.place_of(op), what);
+        return findings.add(walk.place(), what);
     };
     if is_experimental(op) {
         return;
@@ -58,12 +58,12 @@ pub(super) fn check(walk: &Walk<'_>, op: &Op, findings: &mut Findings) {
     match operator(domain, &op.kind, *version) {
         None if CLOSED.contains(&domain) => {
             let what = format!("{} {version} has no such operator", quoted(domain));
-            findings.add(walk.place_of(op), what);
+            findings.add(walk.place(), what);
         }
         None => {}
         Some(known) if known.deprecated => {
             let (domain, since) = (quoted(domain), known.since);
-            findings.add(walk.place_of(op), format!("{domain} has it no more since {since}"));
+            findings.add(walk.place(), format!("{domain} has it no more since {since}"));
         }
         Some(known) => against(walk, op, known, findings),
     }
@@ -77,7 +77,7 @@ fn against(walk: &Walk<'_>, op: &Op, known: &Operator, findings: &mut Findings) 
     {
         if !count.admits(given.len()) {
             let what = format!("has {} {what}, expected {count}", given.len());
-            findings.add(walk.place_of(op), what);
+            findings.add(walk.place(), what);
         }
     }
     for (what, given, formals) in
@@ -88,7 +88,7 @@ fn against(walk: &Walk<'_>, op: &Op, known: &Operator, findings: &mut Findings) 
         let left_out = given.iter().zip(formals).enumerate().filter(single);
         for (number, (name, formal)) in left_out {
             if name.is_empty() {
-                let place = format!("{}, {what} {number}", walk.place_of(op));
+                let place = format!("{}, {what} {number}", walk.place());
                 findings.add(place, format!("{} is left out", quoted(formal.name)));
             }
         }
@@ -98,7 +98,7 @@ fn against(walk: &Walk<'_>, op: &Op, known: &Operator, findings: &mut Findings) 
             // What begins so is whoever's wrote it.
             if !name.starts_with("__") {
                 let wrong = format!("has an attribute {}, which it knows not", quoted(name));
-                findings.add(walk.place_of(op), Finding::from(wrong).about_attribute(name));
+                findings.add(walk.place(), Finding::from(wrong).about_attribute(name));
             }
             continue;
         };
@@ -106,16 +106,16 @@ fn against(walk: &Walk<'_>, op: &Op, known: &Operator, findings: &mut Findings) 
         if kind != parameter.kind {
             let (quoted, expected) = (quoted(name), parameter.kind);
             let wrong = format!("attribute {quoted} is {kind}, expected {expected}");
-            findings.add(walk.place_of(op), Finding::from(wrong).about_attribute(name));
+            findings.add(walk.place(), Finding::from(wrong).about_attribute(name));
         }
     }
     for parameter in known.attributes.iter().filter(|parameter| parameter.required) {
         if op.attribute(parameter.name).is_none() {
             let wrong = format!("has no attribute {}", quoted(parameter.name));
-            findings.add(walk.place_of(op), Finding::from(wrong).about_attribute(parameter.name));
+            findings.add(walk.place(), Finding::from(wrong).about_attribute(parameter.name));
         }
     }
-    types::check(walk, op, known, (&inputs, &outputs), findings);
+    types::check(walk, known, (&inputs, &outputs), findings);
 }
 
 /// All that is in the slots of an operator.
@@ -128,7 +128,7 @@ fn attributes(walk: &Walk<'_>, op: &Op, findings: &mut Findings) {
     let mut seen = HashSet::new();
     for Attribute { name, value } in &op.attributes {
         let mut add = |wrong: String| {
-            let place = format!("{}, attribute {}", walk.place_of(op), quoted(name));
+            let place = format!("{}, attribute {}", walk.place(), quoted(name));
             findings.add(place, Finding::from(wrong).about_attribute(name));
         };
         if name.is_empty() {

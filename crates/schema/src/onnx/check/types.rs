@@ -31,7 +31,6 @@ pub(super) fn of_tensor<'m>(tensor: &Tensor) -> Option<TypeName<'m>> {
 /// Checks the types of what an operator reads, and of what it is declared to write.
 pub(super) fn check(
     walk: &Walk<'_>,
-    op: &Op,
     known: &Operator,
     (inputs, outputs): (&[&str], &[&str]),
     findings: &mut Findings,
@@ -42,7 +41,7 @@ pub(super) fn check(
             continue;
         };
         if let Some(wrong) = bound.take(known, formal, found) {
-            let place = format!("{}, input {number}", walk.place_of(op));
+            let place = format!("{}, input {number}", walk.place());
             findings.add(place, wrong.about_input(number));
         }
     }
@@ -51,7 +50,7 @@ pub(super) fn check(
             continue;
         };
         if let Some(wrong) = bound.take(known, formal, &found) {
-            let place = format!("{}, output {number}", walk.place_of(op));
+            let place = format!("{}, output {number}", walk.place());
             findings.add(place, wrong.about_output(number));
         }
     }

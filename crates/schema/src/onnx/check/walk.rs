@@ -7,40 +7,41 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use lodstone_model::{Block, Function, Limits, Op, Parameter, ValueType, Var};
+use lodstone_model::{Block, Function, Op, Parameter, ValueType, Var};
 
 use super::{Checked, Imports, introduced, node, quoted, types, values};
+use crate::onnx::scopes::Scopes;
 use crate::{Finding, Findings};
 
 /// A type by the name that ONNX has for it.
 pub(super) type TypeName<'m> = Cow<'m, str>;
 
-/// Blocks that are open, and what is known in them.
+/// Open blocks, and what is known in them.
 pub(super) struct Walk<'m> {
     pub(super) checked: Checked<'m>,
     pub(super) imports: Imports<'m>,
-    /// The function that is being checked, if it is one.
+    /// The function that is checked, if it is one.
     pub(super) function: Option<&'m Function>,
-    frames: Vec<Frame<'m>>,
-    /// Names that are known, each with the depth and the type of those that it is known at.
-    names: HashMap<&'m str, Vec<(usize, Option<TypeName<'m>>)>>,
-    /// Blocks that were entered: each is inside one other, or the walk would not end.
+    /// Visible values and their types, as far as these are known.
+    scopes: Scopes<'m, Option<TypeName<'m>>>,
+    /// The types that each open block declares for its values.
+    declared: Vec<Declared<'m>>,
+    /// Blocks that were entered: each belongs to one operator.
     entered: HashSet<i32>,
 }
 
-/// A block that is open.
-struct Frame<'m> {
-    block: &'m Block,
-    place: String,
-    /// The types of its values, as far as they are declared.
-    declared: HashMap<&'m str, &'m ValueType>,
+/// Types of the values of a block.
+struct Declared<'m> {
+    vars: HashMap<&'m str, &'m ValueType>,
     inferred: Option<&'m HashMap<String, ValueType>>,
-    /// Names that it made known.
-    known: Vec<&'m str>,
-    /// The operator that is next.
-    next: usize,
-    /// Blocks of the operator before it that are still to be entered, the first one last.
-    inside: Vec<(&'m str, i32)>,
+}
+
+impl<'m> Declared<'m> {
+    fn of(&self, name: &str) -> Option<TypeName<'m>> {
+        let inferred = || self.inferred.and_then(|inferred| inferred.get(name));
+        let declared = self.vars.get(name).and_then(|value| types::of_value(value));
+        declared.or_else(|| inferred().and_then(types::of_value))
+    }
 }
 
 impl<'m> Walk<'m> {
@@ -49,93 +50,102 @@ impl<'m> Walk<'m> {
         imports: Imports<'m>,
         function: Option<&'m Function>,
     ) -> Self {
-        let (names, entered) = (HashMap::new(), HashSet::new());
-        Self { checked, imports, function, frames: Vec::new(), names, entered }
+        let (scopes, declared) = (Scopes::new(checked.program), Vec::new());
+        Self { checked, imports, function, scopes, declared, entered: HashSet::new() }
     }
 
-    /// Checks a block and all that are inside it.
-    pub(super) fn block(&mut self, number: i32, place: &str, findings: &mut Findings) {
-        self.enter(number, place.to_owned(), findings);
-        while let Some(frame) = self.frames.last_mut() {
-            let op = frame.next.checked_sub(1).and_then(|last| frame.block.ops.get(last));
-            if let (Some((attribute, number)), Some(op)) = (frame.inside.pop(), op) {
-                let place = format!("{}, {}", self.place_of(op), quoted(attribute));
-                self.enter(number, place, findings);
-                continue;
+    /// Checks the main graph or the function, with all subgraphs.
+    pub(super) fn check(&mut self, findings: &mut Findings) {
+        let (number, place, entered) = match self.function {
+            Some(function) => {
+                let place = format!("the function {}", quoted(&function.name));
+                (function.block, place, self.scopes.function(function))
             }
-            // What an operator writes is not seen by the blocks inside it.
-            if let Some(op) = op {
-                self.write(op, findings);
-            }
-            let Some(frame) = self.frames.last_mut() else { break };
-            match frame.block.ops.get(frame.next) {
-                Some(op) => {
-                    frame.next += 1;
-                    frame.inside = inside(op);
-                    self.read(op, findings);
-                }
-                None => self.leave(findings),
-            }
-        }
-    }
-
-    /// Whether values say in full what they are: those of the main graph do.
-    fn is_main(&self) -> bool {
-        self.frames.len() == 1 && self.function.is_none()
-    }
-
-    /// What an operator is called: "the graph, operator 3 (`Conv` `conv1`)".
-    pub(super) fn place_of(&self, op: &Op) -> String {
-        let Some(frame) = self.frames.last() else { return String::new() };
-        super::super::place_of(&frame.place, frame.next.saturating_sub(1), op)
-    }
-
-    fn enter(&mut self, number: i32, place: String, findings: &mut Findings) {
-        let program = self.checked.program;
-        let index = usize::try_from(number).unwrap_or(usize::MAX);
-        let Some(block) = program.blocks.get(index) else {
-            return findings.add(place, format!("is block {number}, which is not there"));
+            None => (0, "the graph".to_owned(), self.scopes.graph()),
         };
-        if !self.entered.insert(number) {
-            return findings.add(place, format!("is block {number}, which is elsewhere too"));
+        let checked = entered.and_then(|()| self.block(number, findings));
+        if let Err(finding) = checked {
+            findings.add(place, finding);
         }
-        let deepest = Limits::default().depth;
-        if self.frames.len() >= deepest {
-            return findings.add(place, format!("is inside more than {deepest} others"));
-        }
-        let is_function = self.function.is_some() && self.frames.is_empty();
-        self.frames.push(Frame {
-            block,
-            place,
-            declared: block.vars.iter().map(|var| (var.name.as_str(), &var.value)).collect(),
+    }
+
+    /// Checks the block that was entered.
+    fn block(&mut self, number: i32, findings: &mut Findings) -> Result<(), Finding> {
+        self.entered.insert(number);
+        let (block, index) = {
+            let scope = self.scopes.innermost()?;
+            (scope.block, scope.number)
+        };
+        self.declared.push(Declared {
+            vars: block.vars.iter().map(|var| (var.name.as_str(), &var.value)).collect(),
             inferred: self.checked.inferred.get(index),
-            known: Vec::new(),
-            next: 0,
-            inside: Vec::new(),
         });
+        let is_function = self.function.is_some() && self.scopes.depth() == 1;
         if !is_function && block.name.is_empty() {
             self.add("has no name", findings);
         }
         if self.is_main() && block.outputs.is_empty() {
             self.add("has no outputs", findings);
         }
-        let initializers = if number == 0 { self.checked.parameters } else { &block.initializers };
+        let initializers = if index == 0 { self.checked.parameters } else { &block.initializers };
         if !is_function {
             self.values(block, findings);
         }
-        self.inputs(block, findings);
-        self.initializers(initializers, findings);
+        self.inputs(block, findings)?;
+        self.initializers(initializers, findings)?;
+        for (number, op) in block.ops.iter().enumerate() {
+            self.scopes.reach(number, op)?;
+            self.read(op, findings);
+            // Subgraphs do not see what the operator writes.
+            for (attribute, body) in inside(op) {
+                match self.enter(body) {
+                    Ok(()) => self.block(body, findings)?,
+                    Err(wrong) => {
+                        findings.add(format!("{}, {}", self.place(), quoted(attribute)), wrong);
+                    }
+                }
+            }
+            self.write(op, findings)?;
+        }
+        for (number, name) in block.outputs.iter().enumerate() {
+            if !self.is_known_here(name) {
+                let at = format!("output {number} ({})", quoted(name));
+                self.add_at(&at, "is written by none of its operators", findings);
+            }
+        }
+        self.declared.pop();
+        self.scopes.leave().map(|_| ())
+    }
+
+    /// Enters a subgraph of the operator that is checked.
+    fn enter(&mut self, number: i32) -> Result<(), Finding> {
+        match self.entered.contains(&number) {
+            true => Err(format!("block {number} belongs to another operator, too").into()),
+            false => self.scopes.body(number),
+        }
+    }
+
+    /// Whether values say in full what they are: those of the main graph do.
+    fn is_main(&self) -> bool {
+        self.scopes.depth() == 1 && self.function.is_none()
+    }
+
+    /// The location of the operator that is checked: "the graph, operator 3 (`Conv` `conv1`)".
+    pub(super) fn place(&self) -> String {
+        self.scopes.innermost().map_or_else(|error| error.to_string(), |scope| scope.op_place())
     }
 
     fn add(&self, wrong: impl Into<Finding>, findings: &mut Findings) {
-        if let Some(frame) = self.frames.last() {
-            findings.add(frame.place.as_str(), wrong);
+        match self.scopes.innermost() {
+            Ok(scope) => findings.add(&*scope.place, wrong),
+            Err(lost) => findings.add("the model", lost),
         }
     }
 
     fn add_at(&self, at: &str, wrong: impl Into<Finding>, findings: &mut Findings) {
-        if let Some(frame) = self.frames.last() {
-            findings.add(format!("{}, {at}", frame.place), wrong);
+        match self.scopes.innermost() {
+            Ok(scope) => findings.add(format!("{}, {at}", scope.place), wrong),
+            Err(lost) => findings.add("the model", lost),
         }
     }
 
@@ -158,17 +168,22 @@ impl<'m> Walk<'m> {
         }
     }
 
-    fn inputs(&mut self, block: &'m Block, findings: &mut Findings) {
+    fn inputs(&mut self, block: &'m Block, findings: &mut Findings) -> Result<(), Finding> {
         for (number, name) in block.inputs.iter().enumerate() {
             if self.is_known_here(name) {
                 let at = format!("input {number} ({})", quoted(name));
                 self.add_at(&at, "has the name of an input before it", findings);
             }
-            self.make_known(name, None);
+            self.make_known(name, None)?;
         }
+        Ok(())
     }
 
-    fn initializers(&mut self, initializers: &'m [Parameter], findings: &mut Findings) {
+    fn initializers(
+        &mut self,
+        initializers: &'m [Parameter],
+        findings: &mut Findings,
+    ) -> Result<(), Finding> {
         let mut seen = HashSet::new();
         let is_free = self.checked.ir_version >= introduced::FREE_INITIALIZERS;
         for (number, Parameter { name, tensor }) in initializers.iter().enumerate() {
@@ -188,16 +203,17 @@ impl<'m> Walk<'m> {
                 let what = format!("is no input, which IR version {version} asks for");
                 self.add_at(&at(), what, findings);
             }
-            self.make_known(name, types::of_tensor(tensor));
+            self.make_known(name, types::of_tensor(tensor))?;
         }
+        Ok(())
     }
 
     /// Checks an operator, and that what it reads is there.
     fn read(&mut self, op: &'m Op, findings: &mut Findings) {
         let inputs = op.inputs.iter().flat_map(|operand| &operand.args).enumerate();
         for (number, name) in inputs.filter(|(_, name)| !name.is_empty()) {
-            if !self.names.contains_key(name.as_str()) {
-                let place = format!("{}, input {number}", self.place_of(op));
+            if self.scopes.see(name).is_none() {
+                let place = format!("{}, input {number}", self.place());
                 let wrong = format!("reads {}, which nothing before it writes", quoted(name));
                 findings.add(place, Finding::from(wrong).about_input(number));
             }
@@ -206,87 +222,48 @@ impl<'m> Walk<'m> {
     }
 
     /// Makes known what an operator writes.
-    fn write(&mut self, op: &'m Op, findings: &mut Findings) {
+    fn write(&mut self, op: &'m Op, findings: &mut Findings) -> Result<(), Finding> {
         let written = types::written(self, op);
         let outputs = op.outputs.iter().flat_map(|operand| &operand.args).enumerate();
         for (number, name) in outputs.filter(|(_, name)| !name.is_empty()) {
-            if self.names.contains_key(name.as_str()) {
-                let place = format!("{}, output {number}", self.place_of(op));
+            if self.scopes.see(name).is_some() {
+                let place = format!("{}, output {number}", self.place());
                 let wrong = format!("writes {}, which is there already", quoted(name));
                 findings.add(place, Finding::from(wrong).about_output(number));
             }
-            self.make_known(name, written.get(&number).cloned());
+            self.make_known(name, written.get(&number).cloned())?;
         }
-    }
-
-    fn leave(&mut self, findings: &mut Findings) {
-        debug_assert!(!self.frames.is_empty(), "a block is open");
-        let Some(frame) = self.frames.last() else { return };
-        for (number, name) in frame.block.outputs.iter().enumerate() {
-            if !self.is_known_here(name) {
-                let at = format!("output {number} ({})", quoted(name));
-                self.add_at(&at, "is written by none of its operators", findings);
-            }
-        }
-        for name in self.frames.pop().iter().flat_map(|frame| &frame.known) {
-            if let Some(depths) = self.names.get_mut(name) {
-                depths.pop();
-                if depths.is_empty() {
-                    self.names.remove(name);
-                }
-            }
-        }
+        Ok(())
     }
 
     fn is_known_here(&self, name: &str) -> bool {
-        let depths = self.names.get(name);
-        depths.and_then(|depths| depths.last()).is_some_and(|(at, _)| *at == self.frames.len())
+        self.scopes.innermost().is_ok_and(|scope| scope.names.contains_key(name))
     }
 
-    /// Makes a name known in the block that is open, with the type that it is declared to be of, or was
-    /// inferred, or is of otherwise.
-    fn make_known(&mut self, name: &'m str, otherwise: Option<TypeName<'m>>) {
-        let known_here = self.is_known_here(name);
-        let depth = self.frames.len();
-        debug_assert!(!self.frames.is_empty(), "a block is open");
-        let Some(frame) = self.frames.last_mut() else { return };
-        let inferred = || frame.inferred.and_then(|inferred| inferred.get(name));
-        let declared = frame.declared.get(name).and_then(|value| types::of_value(value));
-        let value = declared.or_else(|| inferred().and_then(types::of_value)).or(otherwise);
-        let depths = self.names.entry(name).or_default();
-        match depths.last_mut().filter(|_| known_here) {
-            Some((_, known)) => {
-                if known.is_none() {
-                    *known = value;
-                }
-            }
-            None => {
-                depths.push((depth, value));
-                frame.known.push(name);
-            }
-        }
+    /// Makes a name known in the open block, with the type that it is declared or inferred to have there, or else
+    /// `found`.
+    fn make_known(&mut self, name: &'m str, found: Option<TypeName<'m>>) -> Result<(), Finding> {
+        let value = self.declared(name).or(found);
+        let names = &mut self.scopes.innermost_mut()?.names;
+        let known = names.entry(name).or_default();
+        *known = known.take().or(value);
+        Ok(())
     }
 
     /// The type of a value that is known.
     pub(super) fn type_of(&self, name: &str) -> Option<&TypeName<'m>> {
-        self.names.get(name)?.last()?.1.as_ref()
+        self.scopes.see(name)?.as_ref()
     }
 
-    /// The type that a value is declared to be of in the block that is open, or was inferred.
+    /// The type that a value is declared or inferred to have in the open block.
     pub(super) fn declared(&self, name: &str) -> Option<TypeName<'m>> {
-        let frame = self.frames.last()?;
-        let inferred = || frame.inferred.and_then(|inferred| inferred.get(name));
-        let declared = frame.declared.get(name).and_then(|value| types::of_value(value));
-        declared.or_else(|| inferred().and_then(types::of_value))
+        self.declared.last()?.of(name)
     }
 }
 
-/// The blocks of an operator with the attributes that they are, the first one last.
-fn inside(op: &Op) -> Vec<(&str, i32)> {
-    let blocks = op.attributes.iter().flat_map(|attribute| {
+/// The blocks of an operator with the attributes that they are.
+fn inside(op: &Op) -> impl Iterator<Item = (&str, i32)> {
+    op.attributes.iter().flat_map(|attribute| {
         attribute.value.blocks().map(|number| (attribute.name.as_str(), number))
-    });
-    let mut blocks: Vec<_> = blocks.collect();
-    blocks.reverse();
-    blocks
+    })
 }

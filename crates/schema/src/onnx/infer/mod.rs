@@ -45,6 +45,7 @@ use std::sync::LazyLock;
 
 use lodstone_model::{Dim, Op};
 
+use super::scopes::Bindings;
 use crate::Finding;
 
 pub use node::{Bodies, NoBodies};
@@ -53,7 +54,7 @@ pub use value::{Contents, Element, MOST_ELEMENTS, UNDEFINED, ValueInfo};
 pub use work::Work;
 
 pub use dims::show_type;
-use node::{Bindings, Node, Outcome};
+use node::{Node, Outcome};
 
 /// What an operator does to types.
 type Rule = fn(&mut Node<'_>) -> Outcome;

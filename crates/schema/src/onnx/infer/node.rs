@@ -1,19 +1,15 @@
 //! An operator as its rule sees it: versions, attributes and inputs asked, outputs told.
 
-use std::collections::HashMap;
-
 use lodstone_model::{AttributeValue, DType, Dim, Op, TooDeep, ValueType};
 
 use super::super::dtype;
+use super::super::scopes::Bindings;
 use super::dims::{self, Checked, show, show_type};
 use super::value::{Contents, Element, MOST_ELEMENTS, UNDEFINED, ValueInfo};
 use crate::Finding;
 
 /// What a rule gives: outputs that were told, or what is wrong.
 pub(super) type Outcome = Checked<()>;
-
-/// What the attributes of functions were given, by name.
-pub(super) type Bindings<'a> = HashMap<&'a str, &'a AttributeValue>;
 
 /// Runs the blocks of operators.
 pub trait Bodies {

@@ -7,17 +7,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use lodstone_model::{
-    Attribute, AttributeValue, Block, Dim, Function, Model, Op, Program, Tensor, TensorType,
-    ValueType,
-};
+use lodstone_model::{Block, Dim, Model, Op, Program, Tensor, TensorType, ValueType};
 
+use super::super::scopes::{MAX_DEPTH, Scope, Scopes};
 use super::super::{formal_inputs, place_of, quoted};
+use super::apply;
 use super::dims::{MOST_EXTENTS, common_type, merged_types, show_type};
-use super::node::{Bindings, Bodies};
+use super::node::Bodies;
 use super::value::ValueInfo;
-use super::work::{DEEPEST, Fresh, Work};
-use super::{apply, domain_of};
+use super::work::{Fresh, Work};
 use crate::{Code, Finding, Findings, Located};
 
 /// What inference is told beside the model.
@@ -48,30 +46,14 @@ pub struct Inference {
     pub complete: bool,
 }
 
-/// Values that are seen from a place; none where an input is left out.
-struct Scope<'p> {
-    values: HashMap<&'p str, Option<Arc<ValueInfo>>>,
-    /// The number of the block.
-    block: usize,
-    /// Where it is.
-    place: Arc<str>,
-    /// The operator that is gone through, and its number.
-    at: Option<(usize, &'p Op)>,
-    /// Whether what is around it is not seen: the graph, a function.
-    is_closed: bool,
-    /// Room for extents and elements that its values take.
-    cells: usize,
-    /// Versions of sets of operators.
-    versions: &'p [(String, i64)],
-    bindings: Arc<Bindings<'p>>,
-}
+/// What a name stands for; none where an input is left out.
+type Seen = Option<Arc<ValueInfo>>;
 
 struct Walk<'p> {
     model: &'p Model,
     program: &'p Program,
     parameters: HashMap<&'p str, &'p Tensor>,
-    functions: HashMap<(&'p str, &'p str, &'p str), &'p Function>,
-    scopes: Vec<Scope<'p>>,
+    scopes: Scopes<'p, Seen>,
     work: Work,
     fresh: Option<Fresh>,
     found: Inference,
@@ -87,10 +69,8 @@ pub fn infer(model: &Model, options: &Options) -> Inference {
     };
     let mut walk = Walk::of(model, program, options);
     if let Some(main) = program.blocks.first() {
-        let versions = &program.operator_versions;
-        let scope = walk.scope(0, "the graph", true, versions, Arc::default());
         let inputs = walk.graph_inputs(main, &options.inputs);
-        if let Err(finding) = walk.block(main, scope, inputs) {
+        if let Err(finding) = walk.block(0, inputs, Scopes::graph) {
             walk.tell(finding.at("the graph"));
         }
     }
@@ -99,10 +79,6 @@ pub fn infer(model: &Model, options: &Options) -> Inference {
 
 impl<'p> Walk<'p> {
     fn of(model: &'p Model, program: &'p Program, options: &Options) -> Self {
-        let key = |function: &'p Function| {
-            let domain = domain_of(&function.domain);
-            ((domain, function.name.as_str(), function.overload.as_str()), function)
-        };
         let found = Inference {
             blocks: vec![HashMap::new(); program.blocks.len()],
             complete: true,
@@ -112,26 +88,12 @@ impl<'p> Walk<'p> {
             model,
             program,
             parameters: model.parameters.iter().map(|p| (p.name.as_str(), &p.tensor)).collect(),
-            functions: program.functions.iter().map(key).collect(),
-            scopes: Vec::new(),
+            scopes: Scopes::new(program),
             work: Work::of(program),
             fresh: options.fresh_symbols.then(|| Fresh::of(program)),
             found,
             told: HashSet::new(),
         }
-    }
-
-    fn scope(
-        &self,
-        block: usize,
-        place: &str,
-        is_closed: bool,
-        versions: &'p [(String, i64)],
-        bindings: Arc<Bindings<'p>>,
-    ) -> Scope<'p> {
-        let values = HashMap::new();
-        let place = Arc::from(place);
-        Scope { values, block, place, at: None, is_closed, cells: 0, versions, bindings }
     }
 
     /// What goes into the graph: what was given, or is declared. A constant that is an input, too, may be
@@ -163,17 +125,31 @@ impl<'p> Walk<'p> {
         inputs
     }
 
-    /// Goes through a block; gives what comes out.
+    /// Goes through a block that `enter` enters; gives what comes out.
     fn block(
         &mut self,
-        block: &'p Block,
-        scope: Scope<'p>,
+        number: i32,
         inputs: Vec<Option<ValueInfo>>,
+        enter: impl FnOnce(&mut Scopes<'p, Seen>) -> Result<(), Finding>,
     ) -> Result<Vec<ValueInfo>, Finding> {
-        if self.scopes.iter().any(|open| open.block == scope.block) {
-            return Err("expected a block that does not run itself".into());
+        if self.scopes.depth() >= MAX_DEPTH {
+            self.found.complete = false;
+            let block = usize::try_from(number).ok().and_then(|at| self.program.blocks.get(at));
+            return Ok(vec![ValueInfo::default(); block.map_or(0, |block| block.outputs.len())]);
         }
-        let names = match scope.block {
+        enter(&mut self.scopes)?;
+        let outputs = self.entered(inputs);
+        let scope = self.scopes.leave()?;
+        if outputs.is_ok() {
+            self.record(scope);
+        }
+        outputs
+    }
+
+    fn entered(&mut self, inputs: Vec<Option<ValueInfo>>) -> Result<Vec<ValueInfo>, Finding> {
+        let scope = self.scopes.innermost()?;
+        let (block, number, place) = (scope.block, scope.number, Arc::clone(&scope.place));
+        let names = match number {
             0 => block.inputs.iter().collect(),
             _ => formal_inputs(block, inputs.len()),
         };
@@ -181,58 +157,56 @@ impl<'p> Walk<'p> {
             let (expected, found) = (names.len(), inputs.len());
             return Err(format!("expected {expected} inputs, found {found}").into());
         }
-        if self.scopes.len() >= DEEPEST || self.work.enter(block).is_none() {
+        if self.work.enter(block).is_none() {
             self.found.complete = false;
             return Ok(vec![ValueInfo::default(); block.outputs.len()]);
         }
-        let (number, declared) = (scope.block, declared(block));
-        self.scopes.push(scope);
+        let declared = declared(block);
         if number == 0 {
-            self.model.parameters.iter().for_each(|p| self.constant(&p.name, &p.tensor));
+            self.model.parameters.iter().try_for_each(|p| self.constant(&p.name, &p.tensor))?;
         }
-        block.initializers.iter().for_each(|p| self.constant(&p.name, &p.tensor));
+        block.initializers.iter().try_for_each(|p| self.constant(&p.name, &p.tensor))?;
         let left_out = std::iter::repeat_with(|| None);
         for (name, input) in names.into_iter().zip(inputs.into_iter().chain(left_out)) {
             let known = declared.get(name.as_str()).copied().filter(|_| number != 0);
-            let place =
-                self.scopes.last().map(|scope| Arc::clone(&scope.place)).unwrap_or_default();
             let what = || format!("{place}, input {}", quoted(name));
             let input = input.map(|input| {
                 let input = as_declared(input, known);
                 self.agreed(input, known, How::Given, what)
             });
-            self.keep(name, input);
+            self.keep(name, input)?;
         }
-        for (place, op) in block.ops.iter().enumerate() {
+        for (number, op) in block.ops.iter().enumerate() {
             if self.work.apply(op).is_none() {
                 self.found.complete = false;
                 break;
             }
-            self.operator(place, op, &declared);
+            self.scopes.reach(number, op)?;
+            self.operator(op, &declared)?;
         }
         let outputs = block.outputs.iter().map(|name| {
-            self.see(name).flatten().map_or_else(ValueInfo::default, |info| (*info).clone())
+            let seen = self.scopes.see(name).cloned().flatten();
+            seen.map_or_else(ValueInfo::default, Arc::unwrap_or_clone)
         });
-        let outputs = outputs.collect();
-        let scope = self.scopes.pop().ok_or_else(lost)?;
-        self.record(scope);
-        Ok(outputs)
+        Ok(outputs.collect())
     }
 
-    fn operator(&mut self, number: usize, op: &'p Op, declared: &HashMap<&'p str, &'p ValueType>) {
-        let Some(scope) = self.scopes.last_mut() else {
-            return self.tell(lost().at(format!("operator {number}")));
-        };
-        scope.at = Some((number, op));
-        let block = Arc::clone(&scope.place);
-        let what = || place_of(&block, number, op);
+    fn operator(
+        &mut self,
+        op: &'p Op,
+        declared: &HashMap<&'p str, &'p ValueType>,
+    ) -> Result<(), Finding> {
         let outputs = match self.outputs(op) {
             Ok(outputs) => outputs,
             Err(wrong) => {
-                let place = what();
+                let place = self.scopes.innermost()?.op_place();
                 self.tell(wrong.at(place));
                 Vec::new()
             }
+        };
+        let (number, block) = {
+            let scope = self.scopes.innermost()?;
+            (scope.at.map_or(0, |(number, _)| number), Arc::clone(&scope.place))
         };
         let mut outputs = outputs.into_iter();
         for name in op.output("") {
@@ -241,11 +215,12 @@ impl<'p> Walk<'p> {
                 continue;
             }
             let known = declared.get(name.as_str()).copied();
-            let place = || format!("{}, output {}", what(), quoted(name));
+            let place = || format!("{}, output {}", place_of(&block, number, op), quoted(name));
             info = self.agreed(info, known, How::Inferred, place);
             self.name_unknown(&mut info);
-            self.keep(name, Some(info));
+            self.keep(name, Some(info))?;
         }
+        Ok(())
     }
 
     /// What comes out of an operator.
@@ -256,93 +231,35 @@ impl<'p> Walk<'p> {
             .iter()
             .map(|name| match name.as_str() {
                 "" => None,
-                name => self.see(name).unwrap_or_else(|| Some(Arc::default())),
+                name => self.scopes.see(name).cloned().unwrap_or_else(|| Some(Arc::default())),
             })
             .collect();
-        let key = (domain_of(&op.domain), op.kind.as_str(), op.overload.as_str());
-        if let Some(function) = self.functions.get(&key).copied() {
-            return self.call(op, function, &inputs);
+        if let Some(function) = self.scopes.function_of(op) {
+            let inputs = inputs.iter().map(|input| input.as_deref().cloned()).collect();
+            return self.block(function.block, inputs, |scopes| scopes.call(op, function));
         }
-        let scope = self.scopes.last().ok_or_else(lost)?;
-        let opset = version_of(scope.versions, &op.domain);
+        let scope = self.scopes.innermost()?;
+        let opset = scope.version(&op.domain);
         let bindings = Arc::clone(&scope.bindings);
         let inputs: Vec<_> = inputs.iter().map(Option::as_deref).collect();
         apply(op, opset, &inputs, &bindings, self)
     }
 
-    /// What comes out of a function.
-    fn call(
-        &mut self,
-        op: &'p Op,
-        function: &'p Function,
-        inputs: &[Option<Arc<ValueInfo>>],
-    ) -> Result<Vec<ValueInfo>, Finding> {
-        let number = usize::try_from(function.block).unwrap_or(usize::MAX);
-        let Some(block) = self.program.blocks.get(number) else {
-            return Err(
-                format!("expected a block {} that defines it, found none", function.block).into()
-            );
-        };
-        let mut bindings = Bindings::new();
-        for default in &function.defaults {
-            bindings.insert(&default.name, &default.value);
-        }
-        let outer = self.scopes.last().map(|scope| &scope.bindings);
-        for given in &op.attributes {
-            let value = match &given.value {
-                AttributeValue::Reference { name, .. } => {
-                    outer.and_then(|outer| outer.get(name.as_str()).copied())
-                }
-                value => Some(value),
-            };
-            if let Some(value) = value {
-                bindings.insert(&given.name, value);
-            }
-        }
-        let place = format!("the function {}", quoted(&function.name));
-        let scope =
-            self.scope(number, &place, true, &function.operator_versions, Arc::new(bindings));
-        let inputs = inputs.iter().map(|input| input.as_deref().cloned()).collect();
-        self.block(block, scope, inputs)
-    }
-
-    fn constant(&mut self, name: &'p str, tensor: &'p Tensor) {
-        self.keep(name, Some(ValueInfo::of(tensor)));
-    }
-
-    /// The value that a name stands for: nothing if there is none, none if it is left out.
-    fn see(&self, name: &str) -> Option<Option<Arc<ValueInfo>>> {
-        for scope in self.scopes.iter().rev() {
-            if let Some(info) = scope.values.get(name) {
-                return Some(info.clone());
-            }
-            if scope.is_closed {
-                break;
-            }
-        }
-        None
+    fn constant(&mut self, name: &'p str, tensor: &'p Tensor) -> Result<(), Finding> {
+        self.keep(name, Some(ValueInfo::of(tensor)))
     }
 
     /// Lets a name stand for a value in the block that is gone through.
-    fn keep(&mut self, name: &'p str, mut info: Option<ValueInfo>) {
-        let mut kept = 0;
+    fn keep(&mut self, name: &'p str, mut info: Option<ValueInfo>) -> Result<(), Finding> {
         if let Some(info) = &mut info {
-            let tensors = info.value.tensors();
-            let extents = tensors.into_iter().filter_map(|tensor| tensor.shape.as_ref());
-            let rank: usize = extents.map(Vec::len).sum();
-            let cells = rank.saturating_add(info.contents.as_ref().map_or(0, |c| c.len()));
-            if rank > MOST_EXTENTS || self.work.keep(cells).is_none() {
+            let is_too_much = rank(info) > MOST_EXTENTS;
+            if is_too_much || self.work.keep(cells(info)).is_none() {
                 self.found.complete = false;
                 info.contents = None;
                 info.value.tensors_mut().into_iter().for_each(|tensor| tensor.shape = None);
-            } else {
-                kept = cells;
             }
         }
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.cells = scope.cells.saturating_add(kept);
-            scope.values.insert(name, info.map(Arc::new));
-        }
+        self.scopes.keep(name, info.map(Arc::new)).map(|_| ())
     }
 
     /// What two places say of a value together; tells if they contradict each other.
@@ -392,14 +309,16 @@ impl<'p> Walk<'p> {
     }
 
     /// Notes what was found of a block.
-    fn record(&mut self, scope: Scope<'p>) {
-        debug_assert!(scope.block < self.found.blocks.len(), "blocks are those of the program");
-        let Some(known) = self.found.blocks.get_mut(scope.block) else { return };
+    fn record(&mut self, scope: Scope<'p, Seen>) {
+        let Some(known) = self.found.blocks.get_mut(scope.number) else {
+            return self.tell(Finding::internal("a block is not of the program").at(&*scope.place));
+        };
         // Of another time, only what both have in common is kept.
         if !known.is_empty() {
-            self.work.release(scope.cells);
+            let cells = scope.names.values().flatten().map(|info| cells(info));
+            self.work.release(cells.fold(0, usize::saturating_add));
         }
-        for (name, info) in scope.values {
+        for (name, info) in scope.names {
             let Some(info) = info else { continue };
             match known.get_mut(name) {
                 None => {
@@ -426,24 +345,19 @@ impl Bodies for Walk<'_> {
             let (expected, found) = (formal.len(), inputs.len());
             return Err(format!("expected {expected} values for its graph, found {found}").into());
         }
-        let around = self.scopes.last().ok_or_else(lost)?;
-        let (versions, bindings) = (around.versions, Arc::clone(&around.bindings));
-        let place = match around.at {
-            None => around.place.to_string(),
-            Some((at, op)) => {
-                let is = |a: &&Attribute| a.value.blocks().any(|number| number == block);
-                let name = op.attributes.iter().find(is).map_or("", |attribute| &attribute.name);
-                format!("{}, {}", place_of(&around.place, at, op), quoted(name))
-            }
-        };
-        let scope = self.scope(number, &place, false, versions, bindings);
-        self.block(contents, scope, inputs.into_iter().map(Some).collect())
+        self.block(block, inputs.into_iter().map(Some).collect(), |scopes| scopes.body(block))
     }
 }
 
-/// An operator outside of all blocks.
-fn lost() -> Finding {
-    Finding::internal("an operator is in no block")
+/// How many extents a value has.
+fn rank(info: &ValueInfo) -> usize {
+    let tensors = info.value.tensors();
+    tensors.into_iter().filter_map(|tensor| tensor.shape.as_ref()).map(Vec::len).sum()
+}
+
+/// How many extents and elements are kept of a value.
+fn cells(info: &ValueInfo) -> usize {
+    rank(info).saturating_add(info.contents.as_ref().map_or(0, |contents| contents.len()))
 }
 
 /// A scalar as the vector of one element that many exporters declare trips and conditions of loops as.
@@ -461,13 +375,6 @@ fn as_declared(mut input: ValueInfo, declared: Option<&ValueType>) -> ValueInfo 
 /// The types that a block declares, by name.
 fn declared(block: &Block) -> HashMap<&str, &ValueType> {
     block.vars.iter().map(|var| (var.name.as_str(), &var.value)).collect()
-}
-
-/// The version of a set of operators; that of programs of old, which did not say one, is 1.
-fn version_of(versions: &[(String, i64)], domain: &str) -> i64 {
-    let domain = domain_of(domain);
-    let version = versions.iter().find(|(known, _)| domain_of(known) == domain);
-    version.map_or(1, |(_, version)| *version)
 }
 
 /// How a type is known that is compared with the declared one.

@@ -5,9 +5,6 @@ use std::sync::Arc;
 
 use lodstone_model::{AttributeValue, Block, Dim, Op, Program};
 
-/// Deepest nesting of blocks and calls. A file cannot nest blocks deeper than about 30.
-pub(super) const DEEPEST: usize = 64;
-
 /// What going through a program may take, by the size of the program: blocks are gone through again where
 /// loops, branches and calls are nested, and how often is not to be up to a few bytes.
 #[derive(Debug)]
