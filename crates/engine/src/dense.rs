@@ -97,19 +97,49 @@ impl Dense {
     /// # Errors
     /// An internal one if elements cannot be put in order.
     pub fn bytes(&self) -> Outcome<Bytes> {
-        if self.is_whole() {
-            return Ok(Bytes::from_owner(Owner(Arc::clone(&self.storage))));
+        if self.strides == row_major(&self.dims) {
+            let size = self.dtype.bits().map_or(1, |bits| (bits as usize / 8).max(1));
+            let begin = self.offset.saturating_mul(size);
+            let end = usize::try_from(self.nbytes()).ok().and_then(|all| begin.checked_add(all));
+            return match end.filter(|end| *end <= self.storage.len()) {
+                Some(end) => {
+                    Ok(Bytes::from_owner(Owner(Arc::clone(&self.storage))).slice(begin..end))
+                }
+                None => Err(Finding::internal("elements lie outside of their storage")),
+            };
+        }
+        if burn_type(self.dtype).is_err() {
+            return self.gathered();
         }
         let data: TensorData = self.view()?.into_data();
         let (bytes, _, _) = data.into_parts();
         Ok(Bytes::from_owner(Owner(Arc::new(bytes))))
     }
 
-    /// Whether the storage is all elements in row-major order, and nothing else.
-    fn is_whole(&self) -> bool {
-        self.offset == 0
-            && self.nbytes() == self.storage.len() as u64
-            && self.strides == row_major(&self.dims)
+    /// The elements one by one in row-major order.
+    fn gathered(&self) -> Outcome<Bytes> {
+        let size = self.dtype.bits().map_or(1, |bits| (bits as usize / 8).max(1));
+        let mut bytes = Vec::new();
+        let mut at = vec![0; self.dims.len()];
+        for _ in 0..self.count() {
+            let skipped: isize = at
+                .iter()
+                .zip(&self.strides)
+                .map(|(at, stride)| usize::cast_signed(*at) * stride)
+                .sum();
+            let begin = self.offset.checked_add_signed(skipped).map(|offset| offset * size);
+            let element = begin.and_then(|begin| self.storage.get(begin..begin + size));
+            let lost = || Finding::internal("elements lie outside of their storage");
+            bytes.extend_from_slice(element.ok_or_else(lost)?);
+            for (at, dim) in at.iter_mut().zip(&self.dims).rev() {
+                *at += 1;
+                if *at < *dim {
+                    break;
+                }
+                *at = 0;
+            }
+        }
+        Ok(bytes.into())
     }
 
     /// The type of the elements.
@@ -165,6 +195,68 @@ impl Dense {
     /// If nothing is computed of their type.
     pub fn to_f64(&self) -> Outcome<Vec<f64>> {
         Item::of(self)?.to_doubles()
+    }
+
+    /// The elements at an index of an axis, which goes; nothing is copied.
+    ///
+    /// # Errors
+    /// If there is no such index, or elements are smaller than a byte.
+    pub(crate) fn index(&self, axis: usize, at: usize) -> Outcome<Self> {
+        let mut part = self.narrowed(axis, at, 1)?;
+        part.dims.remove(axis);
+        part.strides.remove(axis);
+        Ok(part)
+    }
+
+    /// So many elements along an axis, from `begin` on; nothing is copied.
+    ///
+    /// # Errors
+    /// If there are not as many, or elements are smaller than a byte.
+    pub(crate) fn narrowed(&self, axis: usize, begin: usize, count: usize) -> Outcome<Self> {
+        if self.dtype.bits().is_some_and(|bits| bits < 8) {
+            return Err(format!("elements of {} are not taken apart", self.dtype).into());
+        }
+        let mut part = self.clone();
+        let (Some(dim), Some(stride)) = (part.dims.get_mut(axis), self.strides.get(axis)) else {
+            return Err(format!("there is no axis {axis}").into());
+        };
+        if begin.checked_add(count).is_none_or(|end| end > *dim) {
+            return Err(format!("expected {count} elements from {begin} on of {dim}").into());
+        }
+        *dim = count;
+        // A part of nothing begins where the whole does.
+        if count > 0 {
+            let skipped = stride.saturating_mul(begin.cast_signed());
+            let offset = self.offset.checked_add_signed(skipped);
+            part.offset = offset.ok_or_else(|| Finding::internal("it begins before its bytes"))?;
+        }
+        Ok(part)
+    }
+
+    /// Tensors of the same type and dims as one, with a new axis for them.
+    ///
+    /// # Errors
+    /// If there are none, they differ, or elements are smaller than a byte.
+    pub(crate) fn stacked(all: &[&Self], axis: usize) -> Outcome<Self> {
+        let first = all.first().ok_or("there is nothing to stack")?;
+        let mut bytes = Vec::new();
+        for one in all {
+            if one.dtype != first.dtype || one.dims != first.dims {
+                return Err(format!("expected {first:?} again, found {one:?}").into());
+            }
+            bytes.extend_from_slice(&one.bytes()?);
+        }
+        let dims = [&[all.len()], &first.dims[..]].concat();
+        let mut stack = Self::new(first.dtype, dims, bytes.into())?;
+        if axis > 0 {
+            if axis > first.dims.len() || first.dtype.bits().is_some_and(|bits| bits < 8) {
+                return Err(format!("{first:?} is not stacked along axis {axis}").into());
+            }
+            let (dim, stride) = (stack.dims.remove(0), stack.strides.remove(0));
+            stack.dims.insert(axis, dim);
+            stack.strides.insert(axis, stride);
+        }
+        Ok(stack)
     }
 
     /// The same elements for kernels that compute with burn; nothing is copied.

@@ -7,7 +7,12 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod budget;
+mod context;
+mod control;
 mod dense;
+mod error;
+mod evaluate;
+mod executable;
 mod fused;
 mod item;
 mod kernels;
@@ -18,9 +23,13 @@ mod threads;
 mod value;
 
 pub use budget::{Budget, Charge};
+pub use context::{Context, Steps};
 pub use dense::Dense;
+pub use error::{Error, OpError, Result};
+pub use evaluate::{Folding, evaluate};
+pub use executable::{Executable, ExecutableOptions, Session, State};
 pub use kernels::is_computed;
 pub use numerics::{NUMERICS, cpu_level};
-pub use plan::{Context, Mode, OpError, Plan, PlanError, Sizes, evaluate};
+pub use plan::{Mode, Plan};
 pub use threads::Threads;
 pub use value::{Map, Strings, Value};

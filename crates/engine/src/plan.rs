@@ -2,51 +2,47 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use lodstone_model::{Dialect, Op, Program};
+use lodstone_model::{Dialect, Op, Parameter, Program};
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
-use lodstone_schema::{Code, Finding};
+use lodstone_schema::onnx::scopes::Scopes;
+use lodstone_schema::onnx::simplify::{Bounds, simplify};
 
-use crate::budget::{Budget, probe};
+use crate::budget::{Charge, probe};
+use crate::context::Context;
+use crate::control::Control;
+use crate::error::{Error, OpError, Result};
+use crate::evaluate::{Folding, compute};
 use crate::fused::{self, Chain};
 use crate::item::Outcome;
-use crate::kernels::{Call, Run, kernel};
-use crate::threads::Threads;
+use crate::kernels::{Kernel, kernel};
 use crate::value::Value;
 
-/// The largest number of elements of a constant that is kept where it is computed of others. What is larger is
-/// computed at each run, so that it takes memory only then.
-const MAX_FOLDED: usize = 1 << 14;
+/// Bounds of the constants that planning folds: shapes, and what is computed from them. Constants that only depend on
+/// constants of the model are folded before.
+const FOLDED: Bounds = Bounds { each: 1 << 16, all: 1 << 24 };
+
+/// The largest number of operators that are computed in one pass.
+const MAX_CHAIN: usize = 64;
 
 /// Kinds of operators whose kernels copy what they read into another order.
 const COPYING: [&str; 4] = ["Conv", "ConvTranspose", "Gemm", "MatMul"];
 
-/// Kinds of operators whose kernels use several threads at any size.
-const THREADED: [&str; 8] = [
-    "AveragePool",
-    "Conv",
-    "ConvInteger",
-    "ConvTranspose",
-    "GlobalAveragePool",
-    "GlobalMaxPool",
-    "LpPool",
-    "MaxPool",
-];
-
 /// How operators are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Each operator by its own kernel. What other modes compute is compared with this one.
+    /// Each operator of the program by its own kernel. Results of other modes are compared with those of this one.
     Reference,
-    /// Neighbouring element-wise operators in one pass. Results are within [`Mode::error`] of the reference.
+    /// The program is simplified, and neighbouring element-wise operators are computed in one pass. Results are within
+    /// [`Mode::error`] of the reference.
     #[default]
     Fast,
 }
 
 impl Mode {
-    /// How far a result of an operator may be from that of [`Mode::Reference`], as a fraction of the larger of the
-    /// result and the operator's inputs. Most operators have the same bits in all modes.
+    /// The largest difference of a result of an operator from that of [`Mode::Reference`], as a fraction of the larger
+    /// of the result and the operator's inputs. Most operators have the same bits in all modes.
     pub fn error(self, kind: &str) -> f64 {
         match (self, kind) {
             // Another approximation of the error function, several elements at once.
@@ -56,104 +52,17 @@ impl Mode {
     }
 }
 
-/// What is known of the sizes of a program's values before it runs.
-#[derive(Clone, Debug, Default)]
-pub struct Sizes {
-    /// Bytes that the results of all operators take, of those whose dims are known.
-    pub bytes: u64,
-    /// Numbers of the operators whose results have dims that are only known when they run. Their inputs are checked
-    /// then.
-    pub unsized_ops: Vec<usize>,
-}
-
-impl Sizes {
-    /// The sizes of the first block of a program, by what inference says of its values.
-    pub fn of(program: &Program, infos: &HashMap<String, ValueInfo>) -> Self {
-        let mut sizes = Self::default();
-        let ops = program.blocks.first().map_or(&[][..], |block| &block.ops);
-        for (number, op) in ops.iter().enumerate() {
-            let known = |name: &str| infos.get(name).and_then(ValueInfo::nbytes);
-            match op.writes().map(known).collect::<Option<Vec<u64>>>() {
-                Some(all) => sizes.bytes = all.into_iter().fold(sizes.bytes, u64::saturating_add),
-                None => sizes.unsized_ops.push(number),
-            }
-        }
-        sizes
-    }
-}
-
-/// What a run may use.
-#[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
-    budget: &'a Budget,
-    threads: &'a Threads,
-}
-
-impl<'a> Context<'a> {
-    /// A run within a budget, on threads.
-    pub fn new(budget: &'a Budget, threads: &'a Threads) -> Self {
-        Self { budget, threads }
-    }
-}
-
-/// An operator that cannot be planned or has failed.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct OpError {
-    /// The operator's number in its block.
-    pub number: usize,
-    /// Its kind.
-    pub kind: String,
-    /// Its name, which may be empty.
-    pub name: String,
-    /// What is wrong.
-    pub finding: Finding,
-}
-
-impl fmt::Display for OpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "operator {} (`{}`): {}", self.number, self.kind, self.finding)
-    }
-}
-
-impl std::error::Error for OpError {}
-
-/// Why a program is not planned or run.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum PlanError {
-    /// The program contradicts itself, or an input is wrong.
-    Program(Finding),
-    /// An operator cannot be computed.
-    Op(Box<OpError>),
-}
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Program(finding) => finding.fmt(f),
-            Self::Op(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for PlanError {}
-
-impl From<Finding> for PlanError {
-    fn from(finding: Finding) -> Self {
-        Self::Program(finding)
-    }
-}
-
-/// The operators of a program's first block as kernels over registers. It is a function of the program, what is known
-/// of its values, and the mode alone.
+/// The main graph of a program as kernels over registers. It is a function of the program, what is known of its values,
+/// and the mode alone.
 pub struct Plan {
     parts: Vec<Part>,
-    /// What registers begin with: initializers, and what is computed of them alone.
+    /// What registers begin with: constants.
     constants: Registers,
     inputs: Vec<usize>,
     outputs: Vec<usize>,
-    bytes: u64,
+    peak: u64,
+    /// Counts the constants that planning made.
+    _folded: Charge,
 }
 
 impl fmt::Debug for Plan {
@@ -165,6 +74,13 @@ impl fmt::Debug for Plan {
 
 pub(crate) type Registers = Vec<Option<Value>>;
 
+/// The registers of a run.
+struct Frame {
+    registers: Registers,
+    /// Charges for values whose size was not known before the run.
+    charges: HashMap<usize, Charge>,
+}
+
 /// Operators that are computed together: one, or several in one pass where that can be.
 struct Part {
     nodes: Vec<Node>,
@@ -174,168 +90,172 @@ struct Part {
 struct Node {
     number: usize,
     op: Op,
-    run: Run,
+    does: Does,
     opset: i64,
     inputs: Vec<Option<usize>>,
+    /// Registers that its subgraphs read, in the order of their captures.
+    captured: Vec<usize>,
     /// Registers of the outputs; `None` for one that is left out.
     outputs: Vec<Option<usize>>,
     /// Registers that nothing reads after it.
     last: Vec<usize>,
-    /// Whether the dims of a result are only known when it runs.
-    is_unsized: bool,
-    /// What the results of all nodes take, of those whose dims are known.
-    bytes: u64,
+    /// Bytes of its results; `None` if the dims of one are only known when it runs.
+    bytes: Option<u64>,
 }
 
-/// Numbers of registers by the names of values.
-#[derive(Default)]
-struct Names<'p>(HashMap<&'p str, usize>);
-
-impl<'p> Names<'p> {
-    /// The register of a new value.
-    fn define(&mut self, name: &'p str) -> Result<usize, Finding> {
-        let number = self.0.len();
-        match self.0.insert(name, number) {
-            None => Ok(number),
-            Some(_) => Err(format!("`{name}` is defined twice").into()),
-        }
-    }
-
-    /// The register of a value that is read; `None` if it is left out.
-    fn read(&self, name: &str) -> Result<Option<usize>, Finding> {
-        match name {
-            "" => Ok(None),
-            name => match self.0.get(name) {
-                Some(number) => Ok(Some(*number)),
-                None => Err(format!("there is no value `{name}`").into()),
-            },
-        }
-    }
+/// What computes an operator.
+enum Does {
+    Kernel(Kernel),
+    Control(Control),
 }
 
 impl Plan {
-    /// Plans the first block of a program, whose operators are ONNX's newest. Inputs and outputs are those that the
-    /// block names.
+    /// Plans the main graph of a program without functions, whose operators are ONNX's newest. Inputs and outputs are
+    /// those that the graph names, constants its initializers; `infos` is what is known of its values, by block.
     ///
     /// # Errors
-    /// If it is not a program of ONNX, reads what nothing defines, or has an operator without a kernel; if an operator
-    /// whose inputs are constants fails.
+    /// If it is not a program of ONNX, reads what nothing defines, or has an operator without a kernel.
     pub fn new(
         program: &Program,
-        sizes: &Sizes,
+        infos: &[HashMap<String, ValueInfo>],
         mode: Mode,
         context: Context<'_>,
-    ) -> Result<Self, PlanError> {
-        let block = program.blocks.first().filter(|_| program.dialect == Dialect::Onnx);
-        let block = block.ok_or_else(|| Finding::from("expected a program of ONNX"))?;
-        let mut names = Names::default();
-        let mut constants = Registers::new();
-        for constant in &block.initializers {
-            let number = names.define(&constant.name)?;
-            put(&mut constants, number, Value::of(&constant.tensor)?);
+    ) -> Result<Self> {
+        if program.dialect != Dialect::Onnx {
+            return Err(Finding::from("expected a program of ONNX").into());
         }
-        let inputs = block.inputs.iter().map(|name| names.define(name));
-        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-        let opset = opset(program);
-        let unsized_ops: HashSet<usize> = sizes.unsized_ops.iter().copied().collect();
+        match mode {
+            Mode::Reference => Self::of(program, &[], infos, mode, context.budget.charge(0)),
+            Mode::Fast => {
+                let simple = simplify(program, &[], infos, &Folding(context.threads), FOLDED)?;
+                let folded = context.budget.charge(simple.folded);
+                Self::of(&simple.program, &simple.parameters, &simple.infos, mode, folded)
+            }
+        }
+    }
+
+    fn of(
+        program: &Program,
+        parameters: &[Parameter],
+        infos: &[HashMap<String, ValueInfo>],
+        mode: Mode,
+        folded: Charge,
+    ) -> Result<Self> {
+        let mut scopes: Scopes<'_, usize> = Scopes::new(program);
+        scopes.graph()?;
+        let block = scopes.innermost()?.block;
+        let nothing = HashMap::new();
+        let infos = infos.first().unwrap_or(&nothing);
+        let mut constants = Registers::new();
+        for constant in parameters.iter().chain(&block.initializers) {
+            let register = define(&mut scopes, &constant.name)?;
+            put(&mut constants, register, Value::of(&constant.tensor)?);
+        }
+        let inputs = block.inputs.iter().map(|name| define(&mut scopes, name));
+        let inputs = inputs.collect::<Outcome<Vec<_>>>()?;
         let mut nodes: Vec<Node> = Vec::new();
         for (number, op) in block.ops.iter().enumerate() {
-            let failed = |finding| PlanError::of(number, op, finding);
-            let run = kernel(&op.domain, &op.kind)
-                .ok_or_else(|| failed(format!("`{}` is not computed yet", op.kind).into()))?;
-            let read = op.input("").iter().map(|name| names.read(name));
-            let read = read.collect::<Result<_, _>>().map_err(failed)?;
-            let mut written = Vec::new();
-            for name in op.output("") {
-                written.push(match name.as_str() {
-                    "" => None,
-                    name => Some(names.define(name).map_err(failed)?),
-                });
-            }
-            let node = Node {
-                number,
-                op: op.clone(),
-                run,
-                opset,
-                inputs: read,
-                outputs: written,
-                last: Vec::new(),
-                is_unsized: unsized_ops.contains(&number),
-                bytes: sizes.bytes,
-            };
-            if !node.fold(&mut constants, context)? {
-                nodes.push(node);
-            }
+            let failed = |finding| Error::Op(Box::new(OpError::new(number, op, finding)));
+            scopes.reach(number, op)?;
+            let node = Node::new(number, op, infos, &mut scopes, &constants, mode);
+            nodes.push(node.map_err(failed)?);
         }
-        let mut outputs = Vec::new();
-        for name in &block.outputs {
-            let found = names.read(name)?;
-            outputs.push(found.ok_or_else(|| Finding::from("an output has no name"))?);
-        }
+        let outputs = block.outputs.iter().map(|name| match scopes.see(name) {
+            Some(register) => Ok(*register),
+            None => Err(Finding::from(format!("nothing computes the output `{name}`"))),
+        });
+        let outputs = outputs.collect::<Outcome<Vec<_>>>()?;
         let mut used: HashSet<usize> = outputs.iter().copied().collect();
         for node in nodes.iter_mut().rev() {
-            for number in node.inputs.iter().chain(&node.outputs).flatten() {
-                if used.insert(*number) {
-                    node.last.push(*number);
-                }
-            }
+            let read = node.inputs.iter().chain(&node.outputs).flatten().chain(&node.captured);
+            let last = read.filter(|register| used.insert(**register)).copied();
+            node.last = last.collect();
         }
-        constants.resize(names.0.len(), None);
-        Ok(Self { parts: parts(nodes, mode), constants, inputs, outputs, bytes: sizes.bytes })
+        constants.resize(scopes.innermost()?.names.len(), None);
+        let peak = peak(&nodes);
+        let parts = parts(nodes, mode);
+        Ok(Self { parts, constants, inputs, outputs, peak, _folded: folded })
     }
 
-    /// How many bytes the results of all operators take, of those whose dims are known.
+    /// The most bytes that results of operators take at a time, of those whose dims are known.
     pub fn nbytes(&self) -> u64 {
-        self.bytes
+        self.peak
     }
 
-    /// Computes the outputs, in the order of the block, from the inputs in theirs.
+    /// Computes the outputs, in the order of the graph, from the inputs in theirs.
     ///
     /// # Errors
-    /// If there are not as many inputs, an operator fails, or the budget does not last.
-    pub fn run(&self, inputs: Vec<Value>, context: Context<'_>) -> Result<Vec<Value>, PlanError> {
+    /// If there are not as many inputs, an operator fails, the budget or the steps do not suffice, or the run is
+    /// cancelled.
+    pub fn run(&self, inputs: Vec<Value>, context: Context<'_>) -> Result<Vec<Value>> {
         if inputs.len() != self.inputs.len() {
             let (expected, found) = (self.inputs.len(), inputs.len());
             return Err(Finding::from(format!("expected {expected} inputs, found {found}")).into());
         }
-        context.budget.check(self.bytes)?;
-        let mut registers = self.constants.clone();
-        for (number, value) in self.inputs.iter().zip(inputs) {
-            put(&mut registers, *number, value);
+        context.budget.check(self.peak)?;
+        let _reserved = context.budget.charge(self.peak);
+        let mut frame = Frame { registers: self.constants.clone(), charges: HashMap::new() };
+        for (register, value) in self.inputs.iter().zip(inputs) {
+            put(&mut frame.registers, *register, value);
         }
         for part in &self.parts {
-            part.run(&mut registers, context)?;
+            part.run(&mut frame, context)?;
         }
-        let take = |number: &usize| {
-            let found = registers.get(*number).and_then(Option::as_ref).cloned();
+        let take = |register: &usize| {
+            let found = frame.registers.get(*register).and_then(Option::as_ref).cloned();
             found.ok_or_else(|| Finding::internal("a result has not been computed").into())
         };
         self.outputs.iter().map(take).collect()
     }
 }
 
-/// The version of ONNX's operators that a program is of.
-fn opset(program: &Program) -> i64 {
-    let is_own = |(domain, _): &&(String, i64)| domain.is_empty() || domain == "ai.onnx";
-    program.operator_versions.iter().find(is_own).map_or(0, |(_, opset)| *opset)
+/// The register of a new value.
+fn define<'p>(scopes: &mut Scopes<'p, usize>, name: &'p str) -> Outcome<usize> {
+    let register = scopes.innermost()?.names.len();
+    match scopes.keep(name, register)? {
+        None => Ok(register),
+        Some(_) => Err(format!("`{name}` is defined twice").into()),
+    }
 }
 
-impl PlanError {
-    fn of(number: usize, op: &Op, finding: Finding) -> Self {
-        let (kind, name) = (op.kind.clone(), op.name.clone());
-        Self::Op(Box::new(OpError { number, kind, name, finding }))
+/// The most bytes that results take at a time, of those whose size is known. All results of an operator count until the
+/// last of them is released.
+fn peak(nodes: &[Node]) -> u64 {
+    let mut owners: HashMap<usize, usize> = HashMap::new();
+    let mut left: Vec<usize> = vec![0; nodes.len()];
+    let (mut taken, mut peak) = (0_u64, 0_u64);
+    for (at, node) in nodes.iter().enumerate() {
+        for register in node.outputs.iter().flatten() {
+            owners.insert(*register, at);
+            if let Some(left) = left.get_mut(at) {
+                *left += 1;
+            }
+        }
+        taken = taken.saturating_add(node.bytes.unwrap_or(0));
+        peak = peak.max(taken);
+        for owner in node.last.iter().filter_map(|register| owners.get(register)) {
+            let Some(left) = left.get_mut(*owner) else { continue };
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                let bytes = nodes.get(*owner).and_then(|node| node.bytes).unwrap_or(0);
+                taken = taken.saturating_sub(bytes);
+            }
+        }
     }
+    peak
 }
 
 /// Operators with those that can be computed in the same pass.
 fn parts(nodes: Vec<Node>, mode: Mode) -> Vec<Part> {
-    let is_link = |node: &Node| !node.is_unsized && fused::is_link(&node.op);
+    let is_link = |node: &Node| node.bytes.is_some() && fused::is_link(&node.op);
     let mut parts: Vec<Part> = Vec::new();
     for node in nodes {
         let is_next = mode == Mode::Fast && is_link(&node);
         // Links are with links alone.
-        let is_of_links = |part: &&mut Part| part.nodes.last().is_some_and(is_link);
-        match parts.last_mut().filter(|part| is_next && is_of_links(part)) {
+        let has_room = |part: &&mut Part| {
+            part.nodes.len() < MAX_CHAIN && part.nodes.last().is_some_and(is_link)
+        };
+        match parts.last_mut().filter(|part| is_next && has_room(part)) {
             Some(part) => part.nodes.push(node),
             None => parts.push(Part { nodes: vec![node], chain: None }),
         }
@@ -348,89 +268,180 @@ fn parts(nodes: Vec<Node>, mode: Mode) -> Vec<Part> {
         if is_alone && !part.nodes.iter().any(|node| fused::is_slow(&node.op)) {
             continue;
         }
-        let is_read_later =
-            |register: usize| !part.nodes.iter().any(|node| node.last.contains(&register));
+        let released: HashSet<usize> =
+            part.nodes.iter().flat_map(|node| node.last.iter().copied()).collect();
         let links = part.nodes.iter().map(|node| {
             let outputs: Option<Vec<usize>> = node.outputs.iter().copied().collect();
             Some((&node.op, &node.inputs[..], outputs?))
         });
-        part.chain =
-            links.collect::<Option<Vec<_>>>().and_then(|links| Chain::of(&links, is_read_later));
+        part.chain = links
+            .collect::<Option<Vec<_>>>()
+            .and_then(|links| Chain::of(&links, |register| !released.contains(&register)));
     }
     parts
 }
 
 impl Part {
-    fn run(&self, registers: &mut Registers, context: Context<'_>) -> Result<(), PlanError> {
+    fn run(&self, frame: &mut Frame, context: Context<'_>) -> Result<()> {
         let made = match &self.chain {
-            Some(chain) => chain.run(registers, context.threads)?,
+            Some(chain) => chain.run(&frame.registers, context.threads)?,
             None => None,
         };
         let Some(made) = made else {
-            return self.nodes.iter().try_for_each(|node| node.run(registers, context));
+            return self.nodes.iter().try_for_each(|node| node.run(frame, context));
         };
-        for number in self.nodes.iter().flat_map(|node| &node.last) {
-            *register(registers, *number)? = None;
+        for node in &self.nodes {
+            context.step()?;
+            frame.release(&node.last)?;
         }
-        made.into_iter().for_each(|(number, value)| put(registers, number, value));
+        made.into_iter().for_each(|(register, value)| put(&mut frame.registers, register, value));
         Ok(())
     }
 }
 
 /// Puts a value into a register, which is made if it is not there yet.
-fn put(registers: &mut Registers, number: usize, value: Value) {
-    match registers.get_mut(number) {
-        Some(register) => *register = Some(value),
-        None => {
-            registers.resize(number, None);
-            registers.push(Some(value));
-        }
+fn put(registers: &mut Registers, register: usize, value: Value) {
+    if registers.len() <= register {
+        registers.resize(register + 1, None);
+    }
+    if let Some(room) = registers.get_mut(register) {
+        *room = Some(value);
     }
 }
 
-/// A register of operators that are being run.
-fn register(registers: &mut Registers, number: usize) -> Outcome<&mut Option<Value>> {
-    let register = registers.get_mut(number);
-    register.ok_or_else(|| Finding::internal(format!("there is no register {number}")))
+impl Frame {
+    fn value(&self, register: usize) -> Outcome<&Value> {
+        let value = self.registers.get(register).and_then(Option::as_ref);
+        value.ok_or_else(|| Finding::internal(format!("register {register} is empty")))
+    }
+
+    fn release(&mut self, registers: &[usize]) -> Outcome<()> {
+        for register in registers {
+            let room = self.registers.get_mut(*register);
+            *room.ok_or_else(|| Finding::internal(format!("there is no register {register}")))? =
+                None;
+            self.charges.remove(register);
+        }
+        Ok(())
+    }
 }
 
 impl Node {
-    fn run(&self, registers: &mut Registers, context: Context<'_>) -> Result<(), PlanError> {
-        self.apply(registers, context)
-            .map_err(|finding| PlanError::of(self.number, &self.op, finding))
+    fn new<'p>(
+        number: usize,
+        op: &'p Op,
+        infos: &HashMap<String, ValueInfo>,
+        scopes: &mut Scopes<'p, usize>,
+        constants: &Registers,
+        mode: Mode,
+    ) -> Outcome<Self> {
+        let mut captured = Vec::new();
+        let does = match Control::kind(&op.domain, &op.kind) {
+            Some(kind) => {
+                let (control, registers) = Control::new(kind, op, scopes, constants, mode)?;
+                captured = registers;
+                Does::Control(control)
+            }
+            None => Does::Kernel(
+                kernel(&op.domain, &op.kind)
+                    .ok_or_else(|| format!("`{}` is not computed yet", op.kind))?,
+            ),
+        };
+        let read = op.input("").iter().map(|name| match (name.as_str(), scopes.see(name)) {
+            ("", _) => Ok(None),
+            (_, Some(register)) => Ok(Some(*register)),
+            (name, None) => Err(Finding::from(format!("there is no value `{name}`"))),
+        });
+        let inputs = read.collect::<Outcome<_>>()?;
+        let mut outputs = Vec::new();
+        for name in op.output("") {
+            outputs.push(match name.as_str() {
+                "" => None,
+                name => Some(define(scopes, name)?),
+            });
+        }
+        let size = |name: &str| infos.get(name).and_then(ValueInfo::nbytes);
+        let sizes = op.writes().map(size).collect::<Option<Vec<u64>>>();
+        let bytes = sizes.map(|sizes| sizes.into_iter().fold(0, u64::saturating_add));
+        let opset = scopes.innermost()?.version(&op.domain);
+        let (op, last) = (op.clone(), Vec::new());
+        Ok(Self { number, op, does, opset, inputs, captured, outputs, last, bytes })
     }
 
-    fn apply(&self, registers: &mut Registers, context: Context<'_>) -> Outcome<()> {
-        let input = |number: &Option<usize>| match *number {
-            None => Ok(None),
-            Some(number) => match registers.get(number).and_then(Option::as_ref) {
-                Some(value) => Ok(Some(value)),
-                None => Err(Finding::internal(format!("register {number} is empty"))),
-            },
+    fn run(&self, frame: &mut Frame, context: Context<'_>) -> Result<()> {
+        context.step()?;
+        let failed = |finding| Error::Op(Box::new(OpError::new(self.number, &self.op, finding)));
+        let made = match &self.does {
+            Does::Kernel(kernel) => self.apply(*kernel, frame, context).map_err(failed)?,
+            Does::Control(control) => {
+                let values = self.values(frame).map_err(failed)?;
+                let made = control.run(&self.op, values.0, &values.1, context);
+                made.map_err(|error| match error {
+                    Error::Program(finding) => failed(finding),
+                    Error::Op(inner) => failed(inner.finding.clone().within(format!(
+                        "in its subgraph, operator {} (`{}`)",
+                        inner.number, inner.kind
+                    ))),
+                    other => other,
+                })?
+            }
         };
+        self.keep(made, frame, context).map_err(failed)
+    }
+
+    /// What a control operator reads, and what its subgraphs read around them. Registers that nothing else reads are
+    /// released.
+    fn values(&self, frame: &mut Frame) -> Outcome<(Vec<Option<Value>>, Vec<Value>)> {
+        let input = |register: &Option<usize>| {
+            register.map(|register| frame.value(register).cloned()).transpose()
+        };
+        let inputs = self.inputs.iter().map(input).collect::<Outcome<_>>()?;
+        let captured = self.captured.iter().map(|register| frame.value(*register).cloned());
+        let captured = captured.collect::<Outcome<_>>()?;
+        frame.release(&self.last)?;
+        Ok((inputs, captured))
+    }
+
+    /// The results of a kernel.
+    fn apply(
+        &self,
+        kernel: Kernel,
+        frame: &mut Frame,
+        context: Context<'_>,
+    ) -> Outcome<Vec<Value>> {
+        let input =
+            |register: &Option<usize>| register.map(|register| frame.value(register)).transpose();
         let inputs: Vec<Option<&Value>> = self.inputs.iter().map(input).collect::<Outcome<_>>()?;
-        let mut read = nbytes(&inputs);
-        if self.is_unsized {
+        let sizes = inputs.iter().flatten().map(|value| value.nbytes());
+        let mut touched = sizes.fold(self.bytes.unwrap_or(0), u64::saturating_add);
+        if self.bytes.is_none() {
             let made = self.size(&inputs)?;
             context.budget.check(made)?;
-            read = read.saturating_add(made);
+            touched = touched.saturating_add(made);
         }
         if COPYING.contains(&self.op.kind.as_str()) {
-            probe(read.saturating_add(self.bytes))?;
+            probe(touched)?;
         }
-        let call = Call::new(&self.op, &inputs)?;
-        for number in &self.last {
-            *register(registers, *number)? = None;
-        }
-        let made = applied(self.run, &call, read.saturating_add(self.bytes), context.threads)?;
+        let call = kernel.call(&self.op, &inputs)?;
+        drop(inputs);
+        frame.release(&self.last)?;
+        compute(call, touched, context.threads)
+    }
+
+    /// Puts results into their registers.
+    fn keep(&self, made: Vec<Value>, frame: &mut Frame, context: Context<'_>) -> Outcome<()> {
         if made.len() < self.outputs.len() {
             let (wanted, found) = (self.outputs.len(), made.len());
             return Err(format!("expected at most {found} outputs, found {wanted}").into());
         }
-        for (number, value) in self.outputs.iter().zip(made) {
-            if let Some(number) = number.filter(|number| !self.last.contains(number)) {
-                put(registers, number, value);
+        for (register, value) in self.outputs.iter().zip(made) {
+            let Some(register) = register.filter(|register| !self.last.contains(register)) else {
+                continue;
+            };
+            if self.bytes.is_none() {
+                frame.charges.insert(register, context.budget.charge(value.nbytes()));
             }
+            put(&mut frame.registers, register, value);
         }
         Ok(())
     }
@@ -440,61 +451,7 @@ impl Node {
         let info = |value: &Option<&Value>| value.map(Value::info).transpose();
         let infos = inputs.iter().map(info).collect::<Outcome<Vec<_>>>()?;
         let infos: Vec<Option<&ValueInfo>> = infos.iter().map(Option::as_ref).collect();
-        let told = infer_op(&self.op, self.opset, &infos, &mut NoBodies)?;
-        Ok(told.iter().filter_map(ValueInfo::nbytes).fold(0, u64::saturating_add))
+        let inferred = infer_op(&self.op, self.opset, &infos, &mut NoBodies)?;
+        Ok(inferred.iter().filter_map(ValueInfo::nbytes).fold(0, u64::saturating_add))
     }
-
-    /// Computes it now if its inputs are constants and its results small.
-    fn fold(&self, constants: &mut Registers, context: Context<'_>) -> Result<bool, PlanError> {
-        let is_there = |number: &usize| constants.get(*number).is_some_and(Option::is_some);
-        if !self.inputs.iter().flatten().all(is_there) {
-            return Ok(false);
-        }
-        self.run(constants, context)?;
-        let made = |number: &usize| constants.get(*number)?.as_ref();
-        let is_small = |value: &Value| match value {
-            Value::Dense(dense) => dense.count() <= MAX_FOLDED,
-            _ => false,
-        };
-        let outputs = || self.outputs.iter().flatten();
-        let folds = outputs().filter_map(made).all(is_small);
-        for number in outputs().filter(|_| !folds) {
-            if let Some(register) = constants.get_mut(*number) {
-                *register = None;
-            }
-        }
-        Ok(folds)
-    }
-}
-
-/// The results of one operator of ONNX's newest versions. Its inputs are not checked by the rule of the operator.
-///
-/// # Errors
-/// If it has no kernel, or the kernel fails.
-pub fn evaluate(op: &Op, inputs: &[Option<Value>], threads: &Threads) -> Outcome<Vec<Value>> {
-    let run = kernel(&op.domain, &op.kind);
-    let run = run.ok_or_else(|| format!("`{}` is not computed yet", op.kind))?;
-    let inputs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
-    applied(run, &Call::new(op, &inputs)?, nbytes(&inputs), threads)
-}
-
-/// How many bytes the inputs of an operator take.
-fn nbytes(inputs: &[Option<&Value>]) -> u64 {
-    inputs.iter().flatten().map(|value| value.nbytes()).fold(0, u64::saturating_add)
-}
-
-/// What a kernel that touches so many bytes returns.
-fn applied(run: Run, call: &Call<'_>, bytes: u64, threads: &Threads) -> Outcome<Vec<Value>> {
-    let is_threaded = THREADED.contains(&call.op.kind.as_str());
-    threads.run_if(if is_threaded { u64::MAX } else { bytes }, || guarded(|| run(call)))?
-}
-
-/// What a kernel returns; a panic is an error of the engine, not of the program.
-fn guarded<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        let message = format!("internal error: {}", text.unwrap_or("a panic"));
-        Err(Finding::new(Code::Internal, message))
-    })
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use lodstone_model::{DType, Dim, Kind, Tensor, TensorType, ValueType};
 use lodstone_schema::Finding;
-use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::onnx::infer::{ValueInfo, common_type};
 
 use crate::dense::Dense;
 use crate::item::Outcome;
@@ -147,8 +147,12 @@ impl Value {
         }
     }
 
-    /// Its type; an empty sequence is one of values of any type.
-    fn value_type(&self) -> Outcome<ValueType> {
+    /// Its type: of a sequence, what its values have in common. The type of an empty sequence or optional value is not
+    /// known.
+    ///
+    /// # Errors
+    /// If it is nested deeper than types may be.
+    pub fn value_type(&self) -> Outcome<ValueType> {
         let deep = |error: lodstone_model::TooDeep| Finding::from(error.to_string());
         Ok(match self {
             Self::Dense(dense) => dense.type_info().value,
@@ -156,15 +160,21 @@ impl Value {
                 let dims = strings.dims.iter().map(|dim| Dim::Known(*dim as u64)).collect();
                 TensorType::new(DType::String, Some(dims)).into()
             }
+            Self::Sequence(values) if values.is_empty() => ValueType::Unspecified,
+            Self::Optional(None) => ValueType::Unspecified,
             Self::Sequence(values) => {
-                let element =
-                    values.first().map_or(Ok(ValueType::Unspecified), Self::value_type)?;
+                let mut element = ValueType::Unspecified;
+                for (at, value) in values.iter().enumerate() {
+                    let found = value.value_type()?;
+                    element = match at {
+                        0 => found,
+                        _ => common_type(&element, &found).unwrap_or_default(),
+                    };
+                }
                 ValueType::list(element).map_err(deep)?
             }
-            Self::Optional(value) => {
-                let inside =
-                    value.as_ref().map_or(Ok(ValueType::Unspecified), |it| it.value_type())?;
-                ValueType::optional(inside).map_err(deep)?
+            Self::Optional(Some(inside)) => {
+                ValueType::optional(inside.value_type()?).map_err(deep)?
             }
             Self::Map(map) => {
                 let key = map.keys.info()?.dtype();

@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail so")]
 
-use lodstone_engine::{Budget, Context, Dense, Mode, Plan, Sizes, Threads, Value};
+use lodstone_engine::{Budget, Context, Dense, Mode, Plan, Threads, Value};
 use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Op, Operand, Program, Topology,
 };
@@ -73,7 +73,7 @@ fn computed(threads: &Threads) -> Vec<u8> {
     let program = program();
     let budget = Budget::default();
     let context = Context::new(&budget, threads);
-    let plan = Plan::new(&program, &Sizes::default(), Mode::Fast, context).unwrap();
+    let plan = Plan::new(&program, &[], Mode::Fast, context).unwrap();
     let axis = Dense::new(DType::Int64, vec![1], vec![0; 8].into()).unwrap();
     let inputs = vec![
         singles(&[WIDE, WIDE]),

@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use burn_backend::{Shape, TensorData};
@@ -81,21 +82,25 @@ impl Chain {
     /// The chain of operators, of which each has its inputs and its output in registers; `is_read_later` says whether
     /// anybody else reads one. Nothing if one of them is none for a chain.
     pub(crate) fn of(ops: &[Links<'_>], is_read_later: impl Fn(usize) -> bool) -> Option<Self> {
-        let made = |register: usize| {
-            ops.iter().position(|(_, _, outputs)| outputs.first() == Some(&register))
-        };
+        let outputs = ops.iter().enumerate().rev();
+        let outputs = outputs.filter_map(|(at, (_, _, outputs))| Some((*outputs.first()?, at)));
+        let made: HashMap<usize, usize> = outputs.collect();
+        let made = |register: usize| made.get(&register).copied();
         let rules: Vec<Rule> = ops.iter().map(|(op, _, _)| rule(op)).collect::<Option<_>>()?;
         let mut reads: Vec<(usize, Lane)> = Vec::new();
+        let mut places: HashMap<usize, usize> = HashMap::new();
         for ((_, inputs, _), rule) in ops.iter().zip(&rules) {
             for (register, lane) in inputs.iter().zip(rule.takes) {
                 let register = (*register)?;
                 let gives = made(register).and_then(|at| Some(rules.get(at)?.gives));
-                match gives
-                    .or_else(|| reads.iter().find(|(read, _)| *read == register).map(|it| it.1))
-                {
+                let read = || reads.get(*places.get(&register)?).map(|read| read.1);
+                match gives.or_else(read) {
                     Some(given) if given == *lane => {}
                     Some(_) => return None,
-                    None => reads.push((register, *lane)),
+                    None => {
+                        places.insert(register, reads.len());
+                        reads.push((register, *lane));
+                    }
                 }
             }
             if inputs.len() != rule.takes.len() {
@@ -103,7 +108,7 @@ impl Chain {
             }
         }
         let value = |register: usize| {
-            let read = reads.iter().position(|(read, _)| *read == register);
+            let read = places.get(&register).copied();
             read.or_else(|| made(register).map(|at| at + reads.len()))
         };
         let (mut links, mut makes) = (Vec::new(), Vec::new());

@@ -12,7 +12,7 @@ use lodstone_model::{Attribute, AttributeValue, DType, Op, Operand};
 
 use super::*;
 use crate::dense::Dense;
-use crate::plan::evaluate;
+use crate::evaluate::evaluate;
 
 /// Operators over registers: kind, inputs, output.
 type Steps = &'static [(&'static str, &'static [usize], usize)];

@@ -43,7 +43,6 @@ pub(super) fn kernel(kind: &str) -> Option<Run> {
         "GreaterOrEqual" => {
             |call| compare(call, Flex::float_greater_equal, Flex::int_greater_equal, None)
         }
-        "Identity" => |call| one(call.input(0)?.clone()),
         "IsInf" => |call| {
             let x = call.input(0)?.float()?;
             let is = |limit: f64| {

@@ -24,6 +24,7 @@ mod reduce;
 mod resize;
 mod scatter;
 mod select;
+mod sequence;
 mod tensor;
 mod vision;
 mod windows;
@@ -33,20 +34,74 @@ pub(crate) use tensor::converted;
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
 
+use crate::control::Control;
 use crate::item::{Item, Outcome};
 use crate::value::Value;
 
-/// What an operator computes.
+/// What an operator computes from dense tensors.
 pub(crate) type Run = fn(&Call<'_>) -> Made;
+
+/// What an operator computes from values of any kind, by position; `None` where one is left out.
+pub(crate) type RunValues = fn(&Op, &[Option<Value>]) -> Made;
 
 /// What comes of a kernel: a value for each output.
 pub(crate) type Made = Outcome<Vec<Value>>;
 
+/// What computes an operator.
+#[derive(Clone, Copy)]
+pub(crate) enum Kernel {
+    Dense(Run),
+    Values(RunValues),
+}
+
+/// A kernel and its inputs.
+pub(crate) enum Called<'a> {
+    Dense(Run, Call<'a>),
+    Values(RunValues, &'a Op, Vec<Option<Value>>),
+}
+
+impl Kernel {
+    /// The kernel with the inputs of an operator.
+    ///
+    /// # Errors
+    /// If one is of a kind or an element type that the kernel does not compute with.
+    pub(crate) fn call<'a>(self, op: &'a Op, inputs: &[Option<&Value>]) -> Outcome<Called<'a>> {
+        Ok(match self {
+            Self::Dense(run) => Called::Dense(run, Call::new(op, inputs)?),
+            Self::Values(run) => {
+                Called::Values(run, op, inputs.iter().map(|value| value.cloned()).collect())
+            }
+        })
+    }
+}
+
+impl Called<'_> {
+    pub(crate) fn op(&self) -> &Op {
+        match self {
+            Self::Dense(_, call) => call.op,
+            Self::Values(_, op, _) => op,
+        }
+    }
+
+    pub(crate) fn run(&self) -> Made {
+        match self {
+            Self::Dense(run, call) => run(call),
+            Self::Values(run, op, inputs) => run(op, inputs),
+        }
+    }
+}
+
 /// The kernel of an operator, by its set and its kind.
-pub(crate) fn kernel(domain: &str, kind: &str) -> Option<Run> {
+pub(crate) fn kernel(domain: &str, kind: &str) -> Option<Kernel> {
     if !matches!(domain, "" | "ai.onnx") {
         return None;
     }
+    let values = sequence::kernel(kind).map(Kernel::Values);
+    values.or_else(|| dense(kind).map(Kernel::Dense))
+}
+
+/// The kernel of an operator on dense tensors.
+fn dense(kind: &str) -> Option<Run> {
     activation::kernel(kind)
         .or_else(|| arrange::kernel(kind))
         .or_else(|| elementwise::kernel(kind))
@@ -70,7 +125,7 @@ pub(crate) fn kernel(domain: &str, kind: &str) -> Option<Run> {
 
 /// Whether an operator of ONNX has a kernel.
 pub fn is_computed(domain: &str, kind: &str) -> bool {
-    kernel(domain, kind).is_some()
+    kernel(domain, kind).is_some() || Control::kind(domain, kind).is_some()
 }
 
 /// An operator and its inputs.

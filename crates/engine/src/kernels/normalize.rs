@@ -6,7 +6,7 @@ use burn_flex::{Flex, FlexTensor};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
-use super::{Call, Made, Run, all, axis, count, extent, one};
+use super::{Call, Made, Run, all, axis, count, one};
 use crate::item::{Item, Outcome, burn_type};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -194,7 +194,7 @@ fn lp_normalization(call: &Call<'_>) -> Made {
 fn local_response(call: &Call<'_>) -> Made {
     let x = call.input(0)?;
     let shape = x.shape();
-    let channels = extent(&shape, 1)?;
+    let channels = *shape.get(1).ok_or("expected channels in the second dimension")?;
     let size = count(call.int("size", 1))?;
     if size == 0 {
         return Err("expected a number of channels above 0".into());

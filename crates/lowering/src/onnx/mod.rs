@@ -152,10 +152,10 @@ pub(crate) struct Graph {
     recent: Vec<constants::Key>,
     /// Values of it that have got their final names.
     named: HashMap<Arc<str>, Arc<str>>,
-    /// How many bytes the results take, of those whose extents are known.
+    /// How many bytes the results take, of those whose dims are known.
     pub(crate) bytes: u64,
-    /// Operators of which a result has extents that are not known, by number.
-    pub(crate) unsized_ops: Vec<usize>,
+    /// What is known of the results, of a program that is not exported.
+    pub(crate) infos: HashMap<String, ValueInfo>,
 }
 
 impl Graph {
@@ -184,7 +184,6 @@ impl Graph {
     pub(crate) fn take_back(&mut self) {
         self.ops.truncate(self.first);
         self.lowest.retain(|(number, _)| *number < self.first);
-        self.unsized_ops.retain(|number| *number < self.first);
         self.constants.truncate(self.first_constant);
         for key in self.recent.drain(..) {
             self.known.remove(&key);
@@ -227,11 +226,10 @@ impl Graph {
             self.lowest.push((self.ops.len(), lowest.unwrap_or(*OPSET)));
         }
         self.ops.push(op);
-        let sizes = told.iter().map(|info| info.nbytes());
-        let all = sizes.collect::<Option<Vec<u64>>>();
-        match all {
-            Some(sizes) => self.bytes = sizes.into_iter().fold(self.bytes, u64::saturating_add),
-            None => self.unsized_ops.push(self.ops.len() - 1),
+        let sizes = told.iter().filter_map(ValueInfo::nbytes);
+        self.bytes = sizes.fold(self.bytes, u64::saturating_add);
+        if !self.is_exported {
+            self.infos.extend(results.iter().cloned().zip(told.iter().cloned()));
         }
         let told = told.into_iter().chain(std::iter::repeat_with(ValueInfo::default));
         Ok(results.iter().zip(told).map(|(name, info)| Value::new(name, info)).collect())

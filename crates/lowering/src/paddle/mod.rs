@@ -109,8 +109,8 @@ pub struct Lowered {
     pub outputs: Vec<Output>,
     /// How many bytes all results of the program's operators take, of those whose dims are known.
     pub bytes: u64,
-    /// Operators of the program of which a result has dims that come of what is computed, by number.
-    pub unsized_ops: Vec<usize>,
+    /// What is known of the values of the program, by name.
+    pub infos: HashMap<String, ValueInfo>,
 }
 
 /// An input that has the offsets of a LoD level of a variable.
@@ -151,8 +151,11 @@ pub fn lower_op(op: &Op, release: i64, given: &dyn Given) -> Result<Lowered, Fin
     rule(&mut operator)?;
     let (outputs, lods) = (operator.outputs, operator.lods);
     outputs.iter().try_for_each(check_size)?;
-    let (bytes, unsized_ops) = (graph.bytes, std::mem::take(&mut graph.unsized_ops));
-    Ok(Lowered { program: program(graph, &outputs), lods, outputs, bytes, unsized_ops })
+    let (bytes, mut infos) = (graph.bytes, std::mem::take(&mut graph.infos));
+    let program = program(graph, &outputs);
+    let read = program.blocks.iter().flat_map(|block| &block.inputs);
+    infos.extend(read.filter_map(|name| Some((name.clone(), given.info(name)?))));
+    Ok(Lowered { program, lods, outputs, bytes, infos })
 }
 
 /// What was emitted as a program: what it reads and does not make comes from outside.

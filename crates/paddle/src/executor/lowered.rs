@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lodstone_engine::{Mode, Plan, PlanError, Sizes, Value};
+use lodstone_engine::{Mode, Plan, Value};
 use lodstone_lowering::paddle::{self, Given, lod_source};
 use lodstone_model::{DType, Dim, Op, Tensor};
 use lodstone_schema::Finding;
@@ -124,10 +124,10 @@ impl Lowered {
 }
 
 /// What fails in the engine as a finding about the operator that it computes.
-fn within(error: PlanError) -> Finding {
+fn within(error: lodstone_engine::Error) -> Finding {
     match error {
-        PlanError::Op(error) => error.finding.within(format!("as `{}`", error.kind)),
-        PlanError::Program(finding) => finding,
+        lodstone_engine::Error::Op(error) => error.finding.within(format!("as `{}`", error.kind)),
+        lodstone_engine::Error::Program(finding) => finding,
         other => Finding::internal(other),
     }
 }
@@ -139,8 +139,8 @@ impl Compiled {
         step: &Step,
         frame: &Frame<'_>,
     ) -> Result<Self, Finding> {
-        let sizes = Sizes { bytes: lowered.bytes, unsized_ops: lowered.unsized_ops };
-        let plan = Plan::new(&lowered.program, &sizes, Mode::Fast, frame.context());
+        let infos = std::slice::from_ref(&lowered.infos);
+        let plan = Plan::new(&lowered.program, infos, Mode::Fast, frame.context());
         let block = lowered.program.blocks.first();
         let block = block.ok_or_else(|| Finding::internal("a lowered operator has no block"))?;
         let input = |name: &String| {

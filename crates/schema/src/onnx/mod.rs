@@ -1,17 +1,23 @@
 //! ONNX: what goes in and out of its programs, and how they say what they are.
 
+mod blocks;
 mod bound;
 mod check;
 pub mod dtype;
 pub mod infer;
+mod inline;
+mod names;
 mod operators;
 mod releases;
 pub mod scopes;
+pub mod simplify;
 mod types;
 mod upgrade;
 
+pub use blocks::subprogram;
 pub use bound::{admits, lowest_opset};
 pub use check::{check, check_with};
+pub use inline::inline;
 pub use operators::{
     Count, Formal, Operator, Parameter, Presence, domain_name, operator, operators, versions,
 };

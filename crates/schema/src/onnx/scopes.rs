@@ -188,15 +188,16 @@ impl<'p, V> Scopes<'p, V> {
         self.open.last_mut().ok_or_else(none_open)
     }
 
-    /// Open blocks whose names are visible, innermost first.
-    fn visible(&self) -> impl Iterator<Item = &Scope<'p, V>> {
-        let closed = self.open.iter().rposition(|scope| scope.is_closed);
-        self.open.iter().skip(closed.unwrap_or(0)).rev()
-    }
-
     /// What a visible name stands for.
     pub fn see(&self, name: &str) -> Option<&V> {
-        self.visible().find_map(|scope| scope.names.get(name))
+        self.find(name).map(|(_, value)| value)
+    }
+
+    /// The number of the open block, outermost first, where a visible name was kept, and what it stands for.
+    pub fn find(&self, name: &str) -> Option<(usize, &V)> {
+        let closed = self.open.iter().rposition(|scope| scope.is_closed).unwrap_or(0);
+        let visible = self.open.iter().enumerate().skip(closed).rev();
+        visible.into_iter().find_map(|(at, scope)| Some((at, scope.names.get(name)?)))
     }
 
     /// Makes a name stand for a value in the innermost block, and returns what it stood for there.

@@ -5,11 +5,13 @@
 
 Run with onnx 1.23.2. Each case is one model. What goes in are initializers by the names of inputs; what has
 to come out, computed with NumPy by the package, are initializers named `expected.` and the name of the
-output. `index.json` lists the names of the cases.
+output. A sequence or an optional value is several initializers, or none: the metadata entry `lodstone.values` has a
+JSON object with what each of them is: `{"sequence": [...]}`, `{"optional": null}`, or the name of an initializer.
+`index.json` lists the names of the cases.
 
 The selection has up to three cases of each operator, those of the smallest files, and of several modes of an
-operator one for each set of attributes while there are less than three. Cases whose values are texts, sequences
-or left out are not written, and of those that say an operator in others' words (`_expanded`) none is selected.
+operator one for each set of attributes while there are less than three. Cases whose values are texts are not
+written, and of those that say an operator in others' words (`_expanded`) none is selected.
 """
 
 import json
@@ -20,11 +22,14 @@ import warnings
 import numpy as np
 import onnx
 from onnx import numpy_helper
+from onnx.backend.test.case.model import collect_testcases as collect_models
 from onnx.backend.test.case.node import collect_testcases
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EACH = 3
 MOST_BYTES = 6000
+# Models of several operators, some of which have no case of their own.
+SEQUENCES = ["test_sequence_model%d" % number for number in range(1, 9)]
 
 
 def tensor(value, name):
@@ -40,18 +45,45 @@ def tensor(value, name):
     return None
 
 
+def structure(value, declared, name, tensors):
+    """What a value is, made of the names of tensors, which are appended; `tensors` gets a none for what is none."""
+    if declared.WhichOneof("value") == "optional_type":
+        if value is None:
+            return {"optional": None}
+        return {"optional": structure(value, declared.optional_type.elem_type, name, tensors)}
+    if declared.WhichOneof("value") == "sequence_type":
+        if not isinstance(value, (list, tuple, np.ndarray)):
+            tensors.append(None)
+            return None
+        of = declared.sequence_type.elem_type
+        each = [structure(v, of, "%s.%d" % (name, at), tensors) for at, v in enumerate(value)]
+        return {"sequence": each}
+    tensors.append(tensor(value, name))
+    return name
+
+
 def with_values(case):
-    """The model of a case with its values, or none if some are no tensors of numbers."""
+    """The model of a case with its values, or none if some are of texts."""
     inputs, outputs = case.data_sets[0]
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
     graph = model.graph
-    names = [value.name for value in graph.input] + ["expected." + v.name for v in graph.output]
+    constant = {initializer.name for initializer in graph.initializer}
+    given = [value for value in graph.input if value.name not in constant]
+    names = [value.name for value in given] + ["expected." + v.name for v in graph.output]
+    types = [value.type for value in given + list(graph.output)]
     values = list(inputs) + list(outputs)
-    tensors = [tensor(value, name) for value, name in zip(values, names)]
+    tensors, structures = [], {}
+    for value, name, declared in zip(values, names, types):
+        made = structure(value, declared, name, tensors)
+        if made != name:
+            structures[name] = made
     if len(names) != len(values) or None in tensors:
         return None
     graph.initializer.extend(tensors)
+    if structures:
+        entry = model.metadata_props.add()
+        entry.key, entry.value = "lodstone.values", json.dumps(structures, sort_keys=True)
     return model
 
 
@@ -59,6 +91,8 @@ def selected(models):
     """A few small cases of each operator, as different as can be."""
     chosen, count, modes = [], {}, set()
     for name, model in sorted(models.items(), key=lambda item: (item[1].ByteSize(), item[0])):
+        if name in SEQUENCES:
+            chosen.append(name)
         if "_expanded" in name or len(model.graph.node) != 1:
             continue
         node = model.graph.node[0]
@@ -81,7 +115,8 @@ def main():
     # Making them overflows here and there on purpose.
     warnings.simplefilter("ignore")
     np.random.seed(0)
-    cases = [case for case in collect_testcases(None) if case.model is not None]
+    models = [case for case in collect_models() if case.name in SEQUENCES]
+    cases = [case for case in collect_testcases(None) + models if case.model is not None]
     models = {case.name: with_values(case) for case in cases}
     models = {name: model for name, model in models.items() if model is not None}
     directory = sys.argv[1] if len(sys.argv) > 1 else HERE

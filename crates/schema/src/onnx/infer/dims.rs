@@ -36,7 +36,7 @@ pub(super) fn common_shape(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
 }
 
 /// Everything that two places say of a type; `None` if they contradict each other.
-pub(super) fn merged_types(a: &ValueType, b: &ValueType) -> Option<ValueType> {
+pub fn merged_types(a: &ValueType, b: &ValueType) -> Option<ValueType> {
     use ValueType as V;
     // The result is as deep as the deeper of the two, so that nesting it again never fails.
     match (a, b) {
@@ -66,7 +66,7 @@ fn merged_tensors(a: &TensorType, b: &TensorType) -> Option<TensorType> {
 }
 
 /// What two types have in common, if they are of one kind.
-pub(super) fn common_type(a: &ValueType, b: &ValueType) -> Option<ValueType> {
+pub fn common_type(a: &ValueType, b: &ValueType) -> Option<ValueType> {
     use ValueType as V;
     let inner = |a: &V, b: &V| match (a, b) {
         (V::Unspecified, V::Unspecified) => Some(V::Unspecified),

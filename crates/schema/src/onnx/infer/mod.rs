@@ -53,7 +53,7 @@ pub use program::{Inference, Options, infer};
 pub use value::{Contents, Element, MOST_ELEMENTS, UNDEFINED, ValueInfo};
 pub use work::Work;
 
-pub use dims::show_type;
+pub use dims::{common_type, merged_types, show_type};
 use node::{Node, Outcome};
 
 /// What an operator does to types.

@@ -3,8 +3,8 @@
 use lodstone_model::{Attribute, AttributeValue, Block, DType, Dim, Op, Operand, Program, Tensor};
 use lodstone_store::Blob;
 
+use super::super::names::Names;
 use super::known::Known;
-use super::names::Names;
 use crate::Finding;
 
 /// An operator, where it is, and what is put around it.

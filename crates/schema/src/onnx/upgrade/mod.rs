@@ -16,7 +16,6 @@ mod change;
 mod inputs;
 mod known;
 mod modes;
-mod names;
 mod shapes;
 mod sizes;
 
@@ -28,7 +27,7 @@ use lodstone_model::{Dialect, Model, Op, Program, Topology, ValueType};
 
 use self::change::Change;
 use self::known::Known;
-use self::names::Names;
+use super::names::Names;
 use super::{domain_name, introduced, ir_version_of_opset, newest_opset, quoted, versions};
 use crate::{Finding, Findings};
 

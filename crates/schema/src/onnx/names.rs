@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use lodstone_model::{Parameter, Program};
+use lodstone_model::{Parameter, Topology};
 
 /// All names of values of a program, of whatever block: a new one is new everywhere.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn of(program: &Program, parameters: &[Parameter]) -> Self {
+    pub(super) fn of(program: &Topology, parameters: &[Parameter]) -> Self {
         let mut taken = HashSet::new();
         for block in &program.blocks {
             let vars = block.vars.iter().map(|var| &var.name);

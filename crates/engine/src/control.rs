@@ -1,0 +1,575 @@
+//! Operators that run subgraphs: `If`, `Loop`, `Scan` and `SequenceMap`.
+//!
+//! A subgraph becomes a program of its own, whose inputs are those of the subgraph and then the values around it that it
+//! reads; those of them that are constants become constants of it. It is planned for the types of its inputs when it
+//! runs, as the main graph is ([`Routine`]).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use lodstone_model::{AttributeValue, Block, DType, Dim, Model, Op, Parameter, Program, ValueType};
+use lodstone_schema::onnx::infer::{self, Inference, ValueInfo, infer};
+use lodstone_schema::onnx::scopes::Scopes;
+use lodstone_schema::onnx::{formal_inputs, subprogram};
+use lodstone_schema::{Code, Finding};
+
+use crate::budget::Charge;
+use crate::context::Context;
+use crate::dense::Dense;
+use crate::error::Result;
+use crate::item::{Item, Outcome};
+use crate::kernels::axis;
+use crate::plan::{Mode, Plan, Registers};
+use crate::value::{Strings, Value};
+
+/// The largest number of types of inputs that a program keeps plans for.
+const MAX_PLANS: usize = 16;
+
+/// A program that is planned for the types of its inputs when it runs.
+///
+/// Plans of the last types are kept; which ones those are changes no result.
+pub(crate) struct Routine {
+    /// The model is this program, whose constants are initializers of its main graph.
+    model: Model,
+    mode: Mode,
+    /// The one that was used last is at the end.
+    plans: Mutex<Vec<(Vec<ValueType>, Arc<Plan>)>>,
+}
+
+impl Routine {
+    pub(crate) fn new(program: Program, mode: Mode) -> Self {
+        let mut model = Model::default();
+        model.set_main(program);
+        Self { model, mode, plans: Mutex::default() }
+    }
+
+    /// The main graph.
+    pub(crate) fn graph(&self) -> Outcome<&Block> {
+        let program = self.model.main().and_then(|program| program.blocks.first());
+        program.ok_or_else(|| Finding::internal("a program has no graph"))
+    }
+
+    /// Computes its outputs.
+    pub(crate) fn run(&self, inputs: Vec<Value>, context: Context<'_>) -> Result<Vec<Value>> {
+        let types = inputs.iter().map(Value::value_type).collect::<Outcome<Vec<_>>>()?;
+        self.plan(types, context)?.run(inputs, context)
+    }
+
+    /// The plan for inputs of given types.
+    pub(crate) fn plan(&self, types: Vec<ValueType>, context: Context<'_>) -> Result<Arc<Plan>> {
+        let plans = || self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let mut plans = plans();
+            if let Some(at) = plans.iter().rposition(|(known, _)| *known == types) {
+                let found = plans.remove(at);
+                let plan = Arc::clone(&found.1);
+                plans.push(found);
+                return Ok(plan);
+            }
+        }
+        let inference = self.infer(&types)?;
+        let program = self.model.main();
+        let program = program.ok_or_else(|| Finding::internal("there is no program"))?;
+        let plan = Arc::new(Plan::new(program, &inference.blocks, self.mode, context)?);
+        let mut plans = plans();
+        if plans.len() >= MAX_PLANS {
+            plans.remove(0);
+        }
+        plans.push((types, Arc::clone(&plan)));
+        Ok(plan)
+    }
+
+    /// What is known of its values for inputs of given types.
+    fn infer(&self, types: &[ValueType]) -> Result<Inference> {
+        let names = self.graph()?.inputs.iter().cloned();
+        let inputs = names.zip(types.iter().cloned().map(ValueInfo::from)).collect();
+        let inference = infer(&self.model, &infer::Options::default().with_inputs(inputs));
+        let breaks = |found: &&lodstone_schema::Located| found.finding.code != Code::Inconsistent;
+        match inference.findings.told.iter().find(breaks) {
+            Some(found) => Err(found.clone().into()),
+            None => Ok(inference),
+        }
+    }
+
+    /// The types of its outputs, as far as they are known before it runs.
+    fn output_types(&self, types: &[ValueType]) -> Result<Vec<ValueInfo>> {
+        let inference = self.infer(types)?;
+        let known = inference.blocks.first();
+        let info = |name: &String| known.and_then(|known| known.get(name)).cloned();
+        Ok(self.graph()?.outputs.iter().map(|name| info(name).unwrap_or_default()).collect())
+    }
+}
+
+/// What runs the subgraphs of an operator.
+pub(crate) struct Control {
+    kind: Kind,
+    /// `then_branch` and `else_branch`, or `body`.
+    bodies: Vec<Body>,
+}
+
+/// Operators that run subgraphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    If,
+    Loop,
+    Scan,
+    SequenceMap,
+}
+
+/// A subgraph.
+struct Body {
+    routine: Routine,
+    /// How many inputs it has beside the values that it reads around it.
+    formal: usize,
+    /// Which of the values that the subgraphs of the operator read around them it reads.
+    captured: Vec<usize>,
+}
+
+impl Control {
+    /// What an operator does with its subgraphs; `None` if it has none.
+    pub(crate) fn kind(domain: &str, kind: &str) -> Option<Kind> {
+        if !matches!(domain, "" | "ai.onnx") {
+            return None;
+        }
+        match kind {
+            "If" => Some(Kind::If),
+            "Loop" => Some(Kind::Loop),
+            "Scan" => Some(Kind::Scan),
+            "SequenceMap" => Some(Kind::SequenceMap),
+            _ => None,
+        }
+    }
+
+    /// The subgraphs of the operator that a walk has reached, and the registers that they read.
+    pub(crate) fn new<'p>(
+        kind: Kind,
+        op: &'p Op,
+        scopes: &mut Scopes<'p, usize>,
+        constants: &Registers,
+        mode: Mode,
+    ) -> Outcome<(Self, Vec<usize>)> {
+        let names: &[&str] = match kind {
+            Kind::If => &["then_branch", "else_branch"],
+            Kind::Loop | Kind::Scan | Kind::SequenceMap => &["body"],
+        };
+        let (mut bodies, mut registers) = (Vec::new(), Vec::new());
+        for name in names {
+            let Some(AttributeValue::Block(number)) = op.attribute(name) else {
+                return Err(format!("expected a graph in `{name}`, found none").into());
+            };
+            bodies.push(Body::new(*number, scopes, constants, &mut registers, mode)?);
+        }
+        Ok((Self { kind, bodies }, registers))
+    }
+
+    /// The results of an operator. `around` are the values that its subgraphs read around them.
+    pub(crate) fn run(
+        &self,
+        op: &Op,
+        inputs: Vec<Option<Value>>,
+        around: &[Value],
+        context: Context<'_>,
+    ) -> Result<Vec<Value>> {
+        match self.kind {
+            Kind::If => self.branch(&inputs, around, context),
+            Kind::Loop => self.repeat(op, inputs, around, context),
+            Kind::Scan => self.scan(op, inputs, around, context),
+            Kind::SequenceMap => self.map(op, &inputs, around, context),
+        }
+    }
+
+    fn body(&self, at: usize) -> Outcome<&Body> {
+        self.bodies.get(at).ok_or_else(|| Finding::internal("a subgraph is missing"))
+    }
+
+    fn branch(
+        &self,
+        inputs: &[Option<Value>],
+        around: &[Value],
+        context: Context<'_>,
+    ) -> Result<Vec<Value>> {
+        let condition = inputs.first().and_then(Option::as_ref);
+        let condition = truth(condition.ok_or_else(|| Finding::from("it has no condition"))?)?;
+        self.body(usize::from(!condition))?.run(Vec::new(), around, context)
+    }
+
+    /// Trips and a condition, then values that go from trip to trip; out come these, and what each trip adds, stacked.
+    fn repeat(
+        &self,
+        op: &Op,
+        inputs: Vec<Option<Value>>,
+        around: &[Value],
+        context: Context<'_>,
+    ) -> Result<Vec<Value>> {
+        let body = self.body(0)?;
+        let mut inputs = inputs.into_iter();
+        let trips = inputs.next().flatten().map(|value| integer(&value)).transpose()?;
+        let condition = inputs.next().flatten().map(|value| truth(&value)).transpose()?;
+        let mut state = present(inputs)?;
+        let count = state.len();
+        let scans = op.output("").len().saturating_sub(count);
+        let mut stacks = Stacks::new(scans, context);
+        let mut goes_on = condition.unwrap_or(true);
+        let mut trip = 0;
+        while goes_on && trips.is_none_or(|trips| trip < trips) {
+            context.step()?;
+            let number = Dense::new(DType::Int64, body.scalar(0)?, bytes_of(trip))?;
+            let truth_in = Dense::new(DType::Bool, body.scalar(1)?, Bytes::from_static(&[1]))?;
+            let mut given = vec![number.into(), truth_in.into()];
+            given.append(&mut state);
+            let mut made = body.run(given, around, context)?.into_iter();
+            let next = made.next().ok_or_else(|| Finding::from("its body returns nothing"))?;
+            // Without a condition, what the body returns for it has no meaning.
+            goes_on = condition.is_none() || truth(&next)?;
+            state = made.by_ref().take(count).collect();
+            expect(state.len(), count)?;
+            stacks.push(made)?;
+            trip += 1;
+        }
+        let mut outputs = state;
+        if trip == 0 && scans > 0 {
+            let scalar = |dtype, at| {
+                let dims: Vec<Dim> =
+                    body.scalar(at)?.iter().map(|dim| Dim::Known(*dim as u64)).collect();
+                Ok::<_, Finding>(ValueInfo::tensor(dtype, Some(dims)).value)
+            };
+            let mut types = vec![scalar(DType::Int64, 0)?, scalar(DType::Bool, 1)?];
+            for value in &outputs {
+                types.push(value.value_type()?);
+            }
+            let returned = body.output_types(types, around)?;
+            outputs.extend(empty_stacks(returned.iter().skip(1 + count))?);
+            return Ok(outputs);
+        }
+        outputs.extend(stacks.finish(|_| (0, false))?);
+        Ok(outputs)
+    }
+
+    /// Values that go from step to step, then tensors that are taken apart along an axis; out come these values, and
+    /// what each step adds, stacked.
+    fn scan(
+        &self,
+        op: &Op,
+        inputs: Vec<Option<Value>>,
+        around: &[Value],
+        context: Context<'_>,
+    ) -> Result<Vec<Value>> {
+        let body = self.body(0)?;
+        let all = present(inputs.into_iter())?;
+        let taken = match op.attribute("num_scan_inputs") {
+            Some(AttributeValue::Long(count)) => usize::try_from(*count).ok(),
+            _ => None,
+        };
+        let count = taken.and_then(|taken| all.len().checked_sub(taken));
+        let count =
+            count.ok_or_else(|| Finding::from("`num_scan_inputs` is not a number of inputs"))?;
+        let mut state = all;
+        let scanned = state.split_off(count);
+        let mut parts = Vec::new();
+        for (at, value) in scanned.iter().enumerate() {
+            let dense = value.dense()?;
+            let axis = axis(long_at(op, "scan_input_axes", at), dense.dims().len())?;
+            parts.push((dense, axis, long_at(op, "scan_input_directions", at) != 0));
+        }
+        let length = |(dense, axis, _): &(&Dense, usize, bool)| dense.dims().get(*axis).copied();
+        let steps = parts.first().and_then(length).unwrap_or(0);
+        if parts.iter().any(|part| length(part) != Some(steps)) {
+            return Err(Finding::from("its inputs have different lengths along their axes").into());
+        }
+        let scans = op.output("").len().saturating_sub(count);
+        let mut stacks = Stacks::new(scans, context);
+        for step in 0..steps {
+            context.step()?;
+            let mut given = std::mem::take(&mut state);
+            for (dense, axis, is_reversed) in &parts {
+                let at = if *is_reversed { steps - 1 - step } else { step };
+                given.push(dense.index(*axis, at)?.into());
+            }
+            let mut made = body.run(given, around, context)?.into_iter();
+            state = made.by_ref().take(count).collect();
+            expect(state.len(), count)?;
+            stacks.push(made)?;
+        }
+        let mut outputs = state;
+        if steps == 0 && scans > 0 {
+            let mut types = outputs.iter().map(Value::value_type).collect::<Outcome<Vec<_>>>()?;
+            for (dense, axis, _) in &parts {
+                let mut dims = dense.dims().to_vec();
+                dims.remove(*axis);
+                let dims = dims.iter().map(|dim| Dim::Known(*dim as u64)).collect();
+                types.push(ValueInfo::tensor(dense.dtype(), Some(dims)).value);
+            }
+            let returned = body.output_types(types, around)?;
+            outputs.extend(empty_stacks(returned.iter().skip(count))?);
+            return Ok(outputs);
+        }
+        outputs.extend(stacks.finish(|at| {
+            let is_reversed = long_at(op, "scan_output_directions", at) != 0;
+            (long_at(op, "scan_output_axes", at), is_reversed)
+        })?);
+        Ok(outputs)
+    }
+
+    /// The subgraph for each value of a sequence, and the values of others at the same place; other inputs are the same
+    /// each time.
+    fn map(
+        &self,
+        op: &Op,
+        inputs: &[Option<Value>],
+        around: &[Value],
+        context: Context<'_>,
+    ) -> Result<Vec<Value>> {
+        let inputs = present(inputs.iter().cloned())?;
+        let Some(Value::Sequence(first)) = inputs.first() else {
+            return Err(Finding::from("expected a sequence").about_input(0).into());
+        };
+        let mut outputs = vec![Vec::with_capacity(first.len()); op.output("").len()];
+        for at in 0..first.len() {
+            context.step()?;
+            let given = inputs.iter().map(|input| match input {
+                Value::Sequence(values) => values.get(at).cloned().ok_or_else(|| {
+                    Finding::from(format!("a sequence of {} ends early", values.len()))
+                }),
+                other => Ok(other.clone()),
+            });
+            let made = self.body(0)?.run(given.collect::<Outcome<_>>()?, around, context)?;
+            expect(made.len(), outputs.len())?;
+            outputs.iter_mut().zip(made).for_each(|(all, one)| all.push(one));
+        }
+        Ok(outputs.into_iter().map(Value::Sequence).collect())
+    }
+}
+
+impl Body {
+    /// A subgraph of the operator that a walk has reached. Registers that it reads are added to those of the operator.
+    fn new<'p>(
+        number: i32,
+        scopes: &mut Scopes<'p, usize>,
+        constants: &Registers,
+        registers: &mut Vec<usize>,
+        mode: Mode,
+    ) -> Outcome<Self> {
+        let depth = scopes.depth();
+        let mut read = BTreeMap::new();
+        scopes.body(number)?;
+        let block = scopes.innermost()?.block;
+        captures(scopes, depth, &mut read)?;
+        let formal: Vec<String> = formal_inputs(block, usize::MAX).into_iter().cloned().collect();
+        let mut program = subprogram(scopes.program(), number);
+        let main = program.blocks.first_mut();
+        let main = main.ok_or_else(|| Finding::internal("a subgraph has no block"))?;
+        main.inputs.clone_from(&formal);
+        let mut captured = Vec::new();
+        for (name, register) in read {
+            if let Some(constant) = constants.get(register).and_then(Option::as_ref)
+                && let Ok(tensor) = constant.tensor()
+            {
+                main.initializers.push(Parameter { name: name.to_owned(), tensor });
+                continue;
+            }
+            main.inputs.push(name.to_owned());
+            let known = registers.iter().position(|known| *known == register);
+            captured.push(known.unwrap_or(registers.len()));
+            if known.is_none() {
+                registers.push(register);
+            }
+        }
+        let routine = Routine::new(program.into(), mode);
+        Ok(Self { routine, formal: formal.len(), captured })
+    }
+
+    fn run(
+        &self,
+        mut inputs: Vec<Value>,
+        around: &[Value],
+        context: Context<'_>,
+    ) -> Result<Vec<Value>> {
+        if inputs.len() != self.formal {
+            let (expected, found) = (self.formal, inputs.len());
+            let wrong = format!("its subgraph has {expected} inputs, and is given {found}");
+            return Err(Finding::from(wrong).into());
+        }
+        inputs.extend(self.around(around)?);
+        self.routine.run(inputs, context)
+    }
+
+    /// The values around it that it reads.
+    fn around(&self, around: &[Value]) -> Outcome<Vec<Value>> {
+        let value = |at: &usize| around.get(*at).cloned();
+        let values = self.captured.iter().map(value).collect::<Option<Vec<_>>>();
+        values.ok_or_else(|| Finding::internal("a value around a subgraph is missing"))
+    }
+
+    /// The types of what it returns.
+    fn output_types(&self, mut types: Vec<ValueType>, around: &[Value]) -> Result<Vec<ValueInfo>> {
+        for value in self.around(around)? {
+            types.push(value.value_type()?);
+        }
+        self.routine.output_types(&types)
+    }
+
+    /// The dims of the number of a trip, or of a condition: none, or one of 1 where the subgraph declares that.
+    fn scalar(&self, input: usize) -> Outcome<Vec<usize>> {
+        let graph = self.routine.graph()?;
+        let declared = graph.inputs.get(input);
+        let declared = declared.and_then(|name| graph.vars.iter().find(|var| var.name == *name));
+        let shape = declared.and_then(|var| var.value.tensor_type()?.shape.as_ref());
+        Ok(vec![1; shape.map_or(0, |shape| shape.len().min(1))])
+    }
+}
+
+/// The values outside of the block that was entered that it and its subgraphs read, with their registers; leaves it.
+fn captures<'p>(
+    scopes: &mut Scopes<'p, usize>,
+    outside: usize,
+    read: &mut BTreeMap<&'p str, usize>,
+) -> Outcome<()> {
+    let block = scopes.innermost()?.block;
+    let own = block.inputs.iter().chain(block.initializers.iter().map(|constant| &constant.name));
+    for name in own {
+        scopes.keep(name, 0)?;
+    }
+    for (number, op) in block.ops.iter().enumerate() {
+        scopes.reach(number, op)?;
+        op.reads().for_each(|name| note(scopes, outside, read, name));
+        for body in op.blocks() {
+            scopes.body(body)?;
+            captures(scopes, outside, read)?;
+        }
+        for name in op.writes() {
+            scopes.keep(name, 0)?;
+        }
+    }
+    block.outputs.iter().for_each(|name| note(scopes, outside, read, name));
+    scopes.leave().map(|_| ())
+}
+
+/// Notes a name that is read, if it stands for a value outside.
+fn note<'p>(
+    scopes: &Scopes<'p, usize>,
+    outside: usize,
+    read: &mut BTreeMap<&'p str, usize>,
+    name: &'p str,
+) {
+    if let Some((depth, register)) = scopes.find(name)
+        && depth < outside
+    {
+        read.insert(name, *register);
+    }
+}
+
+/// What trips of a loop add, until they are stacked.
+struct Stacks<'a> {
+    values: Vec<Vec<Value>>,
+    charges: Vec<Charge>,
+    context: Context<'a>,
+}
+
+impl<'a> Stacks<'a> {
+    fn new(count: usize, context: Context<'a>) -> Self {
+        Self { values: vec![Vec::new(); count], charges: Vec::new(), context }
+    }
+
+    /// Adds what a trip returns, within the budget.
+    fn push(&mut self, mut made: impl Iterator<Item = Value>) -> Outcome<()> {
+        let expected = self.values.len();
+        for (at, values) in self.values.iter_mut().enumerate() {
+            let Some(value) = made.next() else { return expect(at, expected) };
+            // Stacking takes as much again.
+            let bytes = value.nbytes().saturating_mul(2);
+            self.context.budget.check(bytes)?;
+            self.charges.push(self.context.budget.charge(bytes));
+            values.push(value);
+        }
+        Ok(())
+    }
+
+    /// All stacks, each along an axis, in the order of trips or the reverse.
+    fn finish(self, along: impl Fn(usize) -> (i64, bool)) -> Outcome<Vec<Value>> {
+        let stack = |(at, mut values): (usize, Vec<Value>)| {
+            let (along, is_reversed) = along(at);
+            if is_reversed {
+                values.reverse();
+            }
+            stacked(&values, along)
+        };
+        self.values.into_iter().enumerate().map(stack).collect()
+    }
+}
+
+/// Tensors as one, with a new axis for them.
+fn stacked(values: &[Value], along: i64) -> Outcome<Value> {
+    if let Some(Value::Strings(first)) = values.first() {
+        let mut elements = Vec::new();
+        for value in values {
+            match value {
+                Value::Strings(one) if one.dims() == first.dims() => {
+                    elements.extend_from_slice(one.elements());
+                }
+                other => {
+                    return Err(format!("expected the same dims again, found {other:?}").into());
+                }
+            }
+        }
+        let dims = [&[values.len()], first.dims()].concat();
+        return Ok(Value::Strings(Strings::new(dims, elements)?));
+    }
+    let all = values.iter().map(Value::dense).collect::<Outcome<Vec<_>>>()?;
+    let rank = all.first().map_or(0, |first| first.dims().len());
+    Ok(Dense::stacked(&all, axis(along, rank + 1)?)?.into())
+}
+
+/// What a loop without a trip stacks: nothing, of dims that inference knows, or else 0.
+fn empty_stacks<'i>(returned: impl Iterator<Item = &'i ValueInfo>) -> Outcome<Vec<Value>> {
+    let empty = |info: &ValueInfo| {
+        let known = |dim: &Dim| match dim {
+            Dim::Known(extent) => usize::try_from(*extent).unwrap_or(0),
+            _ => 0,
+        };
+        let inner: Vec<usize> = info.shape().unwrap_or_default().iter().map(known).collect();
+        let dims = [&[0], &inner[..]].concat();
+        match info.dtype() {
+            DType::String => Ok(Value::Strings(Strings::new(dims, Vec::new())?)),
+            dtype => Ok(Dense::new(dtype, dims, Bytes::new())?.into()),
+        }
+    };
+    returned.map(empty).collect()
+}
+
+fn expect(found: usize, expected: usize) -> Outcome<()> {
+    match found >= expected {
+        true => Ok(()),
+        false => Err(format!("expected {expected} values of its body, found {found}").into()),
+    }
+}
+
+fn present(values: impl Iterator<Item = Option<Value>>) -> Outcome<Vec<Value>> {
+    values.map(|value| value.ok_or_else(|| Finding::from("an input is left out"))).collect()
+}
+
+fn bytes_of(number: i64) -> Bytes {
+    Bytes::copy_from_slice(&number.to_le_bytes())
+}
+
+fn truth(value: &Value) -> Outcome<bool> {
+    match Item::of(value.dense()?)?.to_truths()?.as_slice() {
+        [one] => Ok(*one),
+        other => Err(format!("expected one truth value, found {}", other.len()).into()),
+    }
+}
+
+fn integer(value: &Value) -> Outcome<i64> {
+    match Item::of(value.dense()?)?.to_longs()?.as_slice() {
+        [one] => Ok(*one),
+        other => Err(format!("expected one integer, found {}", other.len()).into()),
+    }
+}
+
+/// An element of a list of integers; 0 if it is left out.
+fn long_at(op: &Op, name: &str, at: usize) -> i64 {
+    match op.attribute(name) {
+        Some(AttributeValue::Longs(all)) => all.get(at).copied().unwrap_or(0),
+        _ => 0,
+    }
+}

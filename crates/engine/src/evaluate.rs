@@ -1,0 +1,66 @@
+//! Single operators: kernels on values.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use lodstone_model::{Op, Tensor};
+use lodstone_schema::onnx::simplify::Evaluator;
+use lodstone_schema::{Code, Finding};
+
+use crate::item::Outcome;
+use crate::kernels::{Called, kernel};
+use crate::threads::Threads;
+use crate::value::Value;
+
+/// Kinds of operators whose kernels use several threads at any size.
+const THREADED: [&str; 8] = [
+    "AveragePool",
+    "Conv",
+    "ConvInteger",
+    "ConvTranspose",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    "LpPool",
+    "MaxPool",
+];
+
+/// The results of one operator of ONNX's newest versions. Its inputs are not checked by the rule of the operator.
+///
+/// # Errors
+/// If it has no kernel, or the kernel fails.
+pub fn evaluate(op: &Op, inputs: &[Option<Value>], threads: &Threads) -> Outcome<Vec<Value>> {
+    let kernel = kernel(&op.domain, &op.kind);
+    let kernel = kernel.ok_or_else(|| format!("`{}` is not computed yet", op.kind))?;
+    let inputs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
+    let sizes = inputs.iter().flatten().map(|value| value.nbytes());
+    let touched = sizes.fold(0, u64::saturating_add);
+    compute(kernel.call(op, &inputs)?, touched, threads)
+}
+
+/// What a kernel that touches so many bytes returns.
+pub(crate) fn compute(call: Called<'_>, bytes: u64, threads: &Threads) -> Outcome<Vec<Value>> {
+    let is_threaded = THREADED.contains(&call.op().kind.as_str());
+    threads.run_if(if is_threaded { u64::MAX } else { bytes }, || guarded(|| call.run()))?
+}
+
+/// What a kernel returns; a panic is an error of the engine, not of the program.
+fn guarded<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        let message = format!("internal error: {}", text.unwrap_or("a panic"));
+        Err(Finding::new(Code::Internal, message))
+    })
+}
+
+/// Folds constants by the engine's kernels.
+#[derive(Clone, Copy, Debug)]
+pub struct Folding<'a>(pub &'a Threads);
+
+impl Evaluator for Folding<'_> {
+    fn evaluate(&self, op: &Op, inputs: &[Option<&Tensor>]) -> Option<Vec<Tensor>> {
+        let value = |tensor: &Option<&Tensor>| tensor.map(Value::of).transpose();
+        let inputs = inputs.iter().map(value).collect::<Outcome<Vec<_>>>().ok()?;
+        let made = evaluate(op, &inputs, self.0).ok()?;
+        made.iter().map(Value::tensor).collect::<Outcome<_>>().ok()
+    }
+}

@@ -1,0 +1,84 @@
+//! Blocks that operators run, by number.
+
+use std::collections::HashMap;
+
+use lodstone_model::{Block, Op, Residual, Topology};
+
+/// The program whose main graph is a block of another one, with the subgraphs that it runs.
+pub fn subprogram(program: &Topology, block: i32) -> Topology {
+    let order = Order::of(program, [block]);
+    let blocks = order.blocks.iter().filter_map(|(old, _)| block_of(program, *old)).cloned();
+    let mut made = Topology {
+        dialect: program.dialect,
+        version: program.version,
+        operator_versions: program.operator_versions.clone(),
+        attributes: Vec::new(),
+        blocks: blocks.collect(),
+        functions: Vec::new(),
+        residual: Residual::default(),
+    };
+    order.number(&mut made.blocks);
+    made
+}
+
+/// Removes the blocks that nothing runs; returns the old number of each block that is left.
+pub(super) fn remove_unused(program: &mut Topology) -> Vec<usize> {
+    let functions = program.functions.iter().map(|function| function.block);
+    let order = Order::of(program, std::iter::once(0).chain(functions));
+    let mut all: Vec<Option<Block>> = program.blocks.drain(..).map(Some).collect();
+    let mut left = Vec::with_capacity(order.blocks.len());
+    for (old, _) in &order.blocks {
+        let index = usize::try_from(*old).unwrap_or(usize::MAX);
+        if let Some(block) = all.get_mut(index).and_then(Option::take) {
+            program.blocks.push(block);
+            left.push(index);
+        }
+    }
+    order.number(&mut program.blocks);
+    for function in &mut program.functions {
+        function.block = order.numbers.get(&function.block).copied().unwrap_or(function.block);
+    }
+    left
+}
+
+/// Blocks that are run, each before those inside it.
+struct Order {
+    /// Their old numbers, and those of the blocks around them.
+    blocks: Vec<(i32, i32)>,
+    /// New numbers by the old ones.
+    numbers: HashMap<i32, i32>,
+}
+
+impl Order {
+    fn of(program: &Topology, roots: impl IntoIterator<Item = i32>) -> Self {
+        let mut open: Vec<(i32, i32)> = roots.into_iter().map(|root| (root, -1)).collect();
+        open.reverse();
+        let mut order = Self { blocks: Vec::new(), numbers: HashMap::new() };
+        while let Some((number, parent)) = open.pop() {
+            let found = block_of(program, number);
+            let Some(block) = found.filter(|_| !order.numbers.contains_key(&number)) else {
+                continue;
+            };
+            order.numbers.insert(number, i32::try_from(order.blocks.len()).unwrap_or(i32::MAX));
+            order.blocks.push((number, parent));
+            let inside: Vec<i32> = block.ops.iter().flat_map(Op::blocks).collect();
+            open.extend(inside.into_iter().rev().map(|inside| (inside, number)));
+        }
+        order
+    }
+
+    /// Gives blocks, which are in this order, their new numbers.
+    fn number(&self, blocks: &mut [Block]) {
+        let number = |old: i32| self.numbers.get(&old).copied().unwrap_or(-1);
+        for (block, (old, parent)) in blocks.iter_mut().zip(&self.blocks) {
+            (block.index, block.parent) = (number(*old), number(*parent));
+            for attribute in block.ops.iter_mut().flat_map(|op| &mut op.attributes) {
+                attribute.value.edit_blocks(|inside| *inside = number(*inside));
+            }
+        }
+    }
+}
+
+fn block_of(program: &Topology, number: i32) -> Option<&Block> {
+    program.blocks.get(usize::try_from(number).ok()?)
+}

@@ -1,0 +1,117 @@
+//! Operators whose results are known before the program runs.
+
+use std::sync::Arc;
+
+use lodstone_model::{DType, Dim, Op, Parameter, Tensor, ValueType};
+use lodstone_store::Blob;
+
+use super::{Fact, Origin, Pass};
+use crate::Finding;
+use crate::onnx::infer::ValueInfo;
+
+/// Operators that draw random numbers.
+const RANDOM: [&str; 6] = [
+    "Bernoulli",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+];
+
+impl<'p, 'a> Pass<'p, 'a> {
+    /// Replaces an operator by constants, if its results are known and within bounds; returns whether they are.
+    pub(super) fn fold(&mut self, op: &'p Op, facts: &[Option<Fact<'a>>]) -> Result<bool, Finding> {
+        let is_random = RANDOM.contains(&op.kind.as_str()) || op.kind == "Dropout";
+        if is_random || op.blocks().next().is_some() || self.writes_output(op)? {
+            return Ok(false);
+        }
+        let made = match self.inferred(op)? {
+            Some(known) => vec![known],
+            None => match self.evaluated(op, facts)? {
+                Some(made) => made,
+                None => return Ok(false),
+            },
+        };
+        // The tensor of a `Constant` is that of the model.
+        let is_new = op.kind != "Constant";
+        let sizes = made.iter().map(|tensor| tensor.data.len());
+        let size = sizes.clone().fold(0, u64::saturating_add);
+        let is_large = sizes.max().is_some_and(|size| size > self.bounds.each);
+        if is_new && (is_large || self.folded.saturating_add(size) > self.bounds.all) {
+            return Ok(false);
+        }
+        self.folded = self.folded.saturating_add(if is_new { size } else { 0 });
+        for (name, tensor) in op.output("").iter().zip(made) {
+            if name.is_empty() {
+                continue;
+            }
+            let constant = Arc::new(tensor.clone());
+            let new = self.define(name, Some(Arc::clone(&constant)))?;
+            let block = self.scopes.innermost()?.number;
+            self.origins.insert((block, name.clone()), Origin::Folded(constant));
+            let parameter = Parameter { name: new.to_string(), tensor };
+            self.written()?.initializers.push(parameter);
+        }
+        Ok(true)
+    }
+
+    /// The integers that inference found an operator to compute: shapes, and what is computed from them.
+    fn inferred(&self, op: &Op) -> Result<Option<Tensor>, Finding> {
+        let [output] = op.output("") else { return Ok(None) };
+        let block = self.scopes.innermost()?.number;
+        let info = self.infos.get(block).and_then(|infos| infos.get(output));
+        Ok(info.filter(|_| op.kind != "Constant").and_then(integers))
+    }
+
+    /// What an operator computes from constants.
+    fn evaluated(
+        &self,
+        op: &Op,
+        facts: &[Option<Fact<'a>>],
+    ) -> Result<Option<Vec<Tensor>>, Finding> {
+        let block = self.scopes.innermost()?.number;
+        let infos = self.infos.get(block);
+        let size = |name: &str| infos.and_then(|infos| infos.get(name)).and_then(ValueInfo::nbytes);
+        let is_small = |size: u64| size <= self.bounds.each;
+        // What is too large is not computed first.
+        let fits =
+            op.kind == "Constant" || op.writes().all(|name| size(name).is_some_and(is_small));
+        let constant = |(name, fact): (&String, &'_ Option<Fact<'a>>)| match fact {
+            _ if name.is_empty() => Some(None),
+            Some(fact) if fact.name.is_empty() => Some(None),
+            Some(fact) => fact.constant.clone().map(Some),
+            None => None,
+        };
+        let inputs = op.input("").iter().zip(facts).map(constant).collect::<Option<Vec<_>>>();
+        Ok(inputs.filter(|_| fits).and_then(|inputs| {
+            let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Option::as_deref).collect();
+            let made = self.evaluator.evaluate(op, &inputs)?;
+            Some(made).filter(|made| made.len() >= op.output("").len())
+        }))
+    }
+}
+
+/// The tensor of integers or truth values that a value is known to be.
+fn integers(info: &ValueInfo) -> Option<Tensor> {
+    let ValueType::Tensor(_) = info.value else { return None };
+    let known = |dim: &Dim| match dim {
+        Dim::Known(extent) => Some(*extent),
+        _ => None,
+    };
+    let shape: Vec<u64> = info.shape()?.iter().map(known).collect::<Option<_>>()?;
+    let numbers = info.ints()?;
+    let bytes: Vec<u8> = match info.dtype() {
+        DType::Int64 => numbers.iter().flat_map(|number| number.to_le_bytes()).collect(),
+        DType::Int32 => {
+            let narrow = numbers.iter().map(|number| i32::try_from(*number));
+            let narrow = narrow.collect::<Result<Vec<_>, _>>().ok()?;
+            narrow.iter().flat_map(|number| number.to_le_bytes()).collect()
+        }
+        DType::Bool => numbers.iter().map(|number| u8::from(*number != 0)).collect(),
+        _ => return None,
+    };
+    let dtype = info.dtype();
+    let fits = dtype.size_of(&shape) == Some(bytes.len() as u64);
+    fits.then(|| Tensor::dense(dtype, shape, Blob::memory(bytes)))
+}
