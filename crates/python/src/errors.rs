@@ -57,7 +57,6 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             named(py, "UnknownFormatError", &message, Some(path))
         }
         FormatError::Mismatch { path, .. }
-        | FormatError::Seal { path, .. }
         | FormatError::Unsealed { path }
         | FormatError::Json { path, .. } => named(py, "DamagedError", &message, Some(path)),
         _ => named(py, "UnsupportedError", &message, None),
@@ -77,9 +76,9 @@ fn store(py: Python<'_>, error: &StoreError, message: &str) -> PyResult<PyErr> {
         | StoreError::OutOfRange { origin: path, .. } => {
             named(py, "DamagedError", message, Some(Path::new(path)))
         }
-        StoreError::Damaged { path, .. } | StoreError::Resized { path, .. } => {
-            named(py, "DamagedError", message, Some(path))
-        }
+        StoreError::Damaged { path, .. }
+        | StoreError::Resized { path, .. }
+        | StoreError::Unusable { path, .. } => named(py, "DamagedError", message, Some(path)),
         StoreError::Limit { origin, .. } => {
             named(py, "UnsupportedError", message, Some(Path::new(origin)))
         }
