@@ -1,35 +1,31 @@
-//! Serials that are made: one writer, numbered directories, as many as are to be kept.
+//! Saves serials: one writer of a directory, which keeps the newest.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use lodstone_formats::{SealedFile, TensorRanges, paddle::program};
+use lodstone_formats::{SealedFile, TensorRanges};
 use lodstone_model::Model;
-use lodstone_paddle::executor::RANDOM_STATE;
-use lodstone_store::{Blob, Commit, Location, Output, Progress, WriterLock};
+use lodstone_store::{Blob, Commit, Error as StoreError, Location, Output, Progress, WriterLock};
 
-use crate::append::make_dir;
 use crate::container::Container;
-use crate::contents::Snapshot;
 use crate::error::{Error, Result, internal};
-use crate::loader::LOADER;
-use crate::manifest::{MANIFEST, Manifest, SavedVariable};
-use crate::numerics::Numerics;
+use crate::manifest::{LOADER, MANIFEST, Manifest};
 use crate::serial::{Serial, name_of, serials};
+use crate::snapshot::Snapshot;
 
-/// How far a save in the background stands behind others, of 19.
+/// The niceness of a save in the background, of at most 19.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 
-/// How serials are made.
+/// How serials are saved.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ManagerOptions {
-    /// How many serials are kept, the newest; all if nothing is said.
+    /// The number of newest serials to keep [default: all].
     pub keep: Option<usize>,
-    /// How variables are in files.
+    /// The layout of variables in files.
     pub container: Container,
-    /// Counts the bytes that are saved, and cancels.
+    /// Counts the saved bytes, and cancels.
     pub progress: Progress,
 }
 
@@ -39,7 +35,7 @@ lodstone_model::with_fields!(ManagerOptions {
     with_progress(progress: Progress),
 });
 
-/// Makes serials in a directory, which no other manager writes to as long as this one lives.
+/// Saves serials in a directory, to which no other manager writes as long as this one exists.
 ///
 /// ```
 /// use lodstone_checkpoint::{Manager, ManagerOptions, Snapshot, latest};
@@ -71,7 +67,7 @@ struct Running {
     thread: JoinHandle<Result<Saved>>,
 }
 
-/// A serial that the disk has.
+/// A serial that is durable.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Saved {
@@ -79,7 +75,7 @@ pub struct Saved {
     pub serial: Serial,
     /// The steps of older serials that were removed.
     pub removed: Vec<u64>,
-    /// What else went wrong: older serials that could not be removed.
+    /// Older serials that could not be removed, and why.
     pub warnings: Vec<String>,
 }
 
@@ -91,36 +87,34 @@ struct Inner {
 }
 
 impl Manager {
-    /// Takes a directory to write to; makes it if it does not exist. What killed writers have left there is
-    /// removed.
+    /// Locks a directory to write to, and creates it if it does not exist. Leftovers of killed writers are removed.
     ///
     /// # Errors
-    /// [`Locked`](lodstone_store::Error::Locked) if another manager has it; if it cannot be written to.
+    /// [`Locked`](lodstone_store::Error::Locked) if another manager holds the lock; if it cannot be written to.
     pub fn open(dir: impl Into<Location>, options: ManagerOptions) -> Result<Self> {
         let dir = dir.into();
-        make_dir(&dir)?;
+        dir.create_dir()?;
         let lock = WriterLock::take(&dir)?;
         dir.recover()?;
         let inner = Inner { dir, lock, options };
         Ok(Self { inner: Arc::new(inner), running: None })
     }
 
-    /// Saves a snapshot as the serial of a step. When this returns, the disk has all of it; a serial of this step
-    /// that there was is replaced. Then serials are removed that are too many: the oldest, and never the last that
-    /// is whole.
+    /// Saves a snapshot as the serial of a step, which replaces an earlier one of that step and is durable when this
+    /// returns. Then surplus serials are removed, oldest first, but never the last that is whole.
     ///
-    /// A save in the background is waited for.
+    /// Waits for a save in the background.
     ///
     /// # Errors
-    /// If it cannot be written; then there is nothing of it, and the serials that there were stay. The outcome
-    /// of a save in the background that failed comes first: then this one was not begun.
+    /// If the serial cannot be written: nothing of it exists then, and earlier serials are unchanged. If a save in the
+    /// background failed, its error is returned, and this save is not begun.
     pub fn save(&mut self, step: u64, snapshot: &Snapshot) -> Result<Saved> {
         self.wait()?;
         self.inner.save(step, snapshot)
     }
 
-    /// Begins to save a snapshot in the background, after the one before has ended; gives the outcome of that. What
-    /// the snapshot has is saved, whatever becomes of the scope meanwhile.
+    /// Saves a snapshot in the background, after an earlier such save has ended, and returns the outcome of that one.
+    /// Later changes of the variables do not affect the snapshot.
     pub fn save_in_background(&mut self, step: u64, snapshot: Snapshot) -> Option<Result<Saved>> {
         let before = self.finish();
         let (inner, shared) = (Arc::clone(&self.inner), Arc::new(snapshot));
@@ -203,8 +197,7 @@ impl Inner {
         let path = self.dir.join(name_of(step));
         let mut commit = Commit::directory(&path, self.options.progress.clone())?;
         let manifest = self.stage(&mut commit, step, snapshot)?;
-        let text = manifest.text()?;
-        commit.write(MANIFEST, |out: &mut Output| out.put(&text))?;
+        commit.write::<StoreError>(MANIFEST.name, |out| MANIFEST.write(out, &manifest))?;
         // What is not in memory may have changed since.
         snapshot.tensors.iter().try_for_each(|it| it.tensor.check_unchanged())?;
         commit.publish()?;
@@ -213,53 +206,24 @@ impl Inner {
         Ok(Saved { serial, removed, warnings })
     }
 
-    /// Writes everything but the manifest, and gives that.
+    /// Writes everything but the manifest, which it returns.
     fn stage(&self, commit: &mut Commit, step: u64, snapshot: &Snapshot) -> Result<Manifest> {
         let container = self.options.container;
-        let mut manifest = Manifest::new(step, container, Numerics::here());
-        manifest.variables = snapshot.tensors.iter().map(SavedVariable::of).collect();
-        manifest.metadata = snapshot.metadata.clone();
-        let is_random = snapshot.tensors.iter().any(|tensor| tensor.name == RANDOM_STATE);
+        let mut manifest = Manifest::of(step, container, snapshot);
         let files = container.write(commit, &snapshot.tensors)?;
-        // While the system writes them to the disk.
-        self.seal(commit, &mut manifest, &files)?;
-        if let Some(contents) = &snapshot.contents {
-            let found = contents.found();
-            manifest.random.extend(is_random.then(|| RANDOM_STATE.to_owned()));
-            let is_saved = |name: &&String| snapshot.tensors.iter().any(|it| it.name == **name);
-            manifest.schedule = found.schedule.iter().filter(is_saved).cloned().collect();
-            manifest.programs = found.programs.clone();
-            let records = snapshot.tensors.iter().map(|tensor| tensor.name.clone()).collect();
-            let loader = contents.loader(records, container.placement())?;
-            let (bytes, name) = (program::write(&loader)?, format!("{LOADER}/__model__"));
-            commit.write(&name, |out: &mut Output| out.put(&bytes))?;
-            self.seal(commit, &mut manifest, &[name])?;
+        // Checksums are computed while the system writes the files to the disk.
+        let parameters = container.read(&manifest.variables, |name| staged(commit, name))?;
+        let mut ranges = TensorRanges::of(&Model { parameters, ..Model::default() });
+        for name in files {
+            manifest.files.push(seal(commit, name, &mut ranges)?);
+        }
+        let Some(origin) = &snapshot.origin else { return Ok(manifest) };
+        for (name, blob) in origin.loader.files(container).map_err(Error::Loader)? {
+            let name = format!("{LOADER}/{name}");
+            commit.write(&name, |out: &mut Output| out.copy(&blob))?;
+            manifest.files.push(seal(commit, name, &mut ranges)?);
         }
         Ok(manifest)
-    }
-
-    /// Writes down what staged files are.
-    fn seal(&self, commit: &Commit, manifest: &mut Manifest, names: &[String]) -> Result<()> {
-        let open = |name: &str| {
-            let staged = commit.staged(name);
-            let staged = staged.ok_or_else(|| internal("a file that was written is not staged"))?;
-            Ok::<_, Error>(Blob::open(staged, false)?)
-        };
-        let is_parameters = manifest.files.is_empty();
-        let known: Vec<_> =
-            manifest.variables.iter().map(|var| (var.name.as_str(), var.expect())).collect();
-        let parameters = match is_parameters {
-            true => manifest.container.read(&known, open)?,
-            false => Vec::new(),
-        };
-        let mut ranges = TensorRanges::of(&Model { parameters, ..Model::default() });
-        for name in names {
-            let blob = open(name)?;
-            // An empty file has no parts, and nothing to be proved.
-            let file = SealedFile::of(name.clone(), &blob, &mut ranges, &Progress::default())?;
-            manifest.files.push(file);
-        }
-        Ok(())
     }
 
     /// Removes serials that are too many. The new one is there whatever becomes of that.
@@ -303,9 +267,29 @@ fn too_many(dir: &Location, keep: usize, step: Option<u64>) -> Result<Vec<Serial
     Ok(old)
 }
 
-/// Whether there is a manifest that can be used, and all files have their sizes.
+/// Whether the manifest can be used, all files have their sizes, and the tensors are those of the manifest.
 fn looks_whole(serial: &Serial) -> bool {
-    serial.tensors().is_ok()
+    let check = || {
+        let manifest = serial.manifest()?;
+        for file in &manifest.files {
+            serial.file(&manifest, &file.name)?;
+        }
+        serial.read(&manifest)
+    };
+    check().is_ok()
+}
+
+/// A file that is not published yet.
+fn staged(commit: &Commit, name: &str) -> Result<Blob> {
+    let staged = commit.staged(name);
+    let staged = staged.ok_or_else(|| internal("a file that was written is not staged"))?;
+    Ok(Blob::open(staged, false)?)
+}
+
+/// A file that is not published yet, with its checksums.
+fn seal(commit: &Commit, name: String, ranges: &mut TensorRanges) -> Result<SealedFile> {
+    let blob = staged(commit, &name)?;
+    Ok(SealedFile::of(name, &blob, ranges, &Progress::default())?)
 }
 
 /// Lets whoever trains go first where processors are few. Linux does that for this thread, and for those that it

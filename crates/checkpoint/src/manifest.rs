@@ -1,65 +1,67 @@
-//! The manifest of a serial: `manifest.json`, which says what is in it and proves that it is that.
+//! The manifest of a serial, `manifest.json`: what the serial contains, with checksums.
 //!
-//! It is JSON, an object of the keys
+//! It is a [`CheckedJson`] object with these keys:
 //!
 //! | key | value |
 //! |---|---|
 //! | `schema` | 1, the version of this table |
-//! | `step` | how many steps had been done |
-//! | `container` | how variables are in files: `combined`, `each`, `sized`, `safetensors` |
-//! | `variables` | all of them, sorted by name: each with `name`, `kind`, `dtype` and `shape` |
-//! | `random` | those that are the state of random numbers |
-//! | `schedule` | those that learning rates come from |
-//! | `programs` | the SHA-256 of the `main` and the `startup` program, if there are any |
-//! | `numerics` | what computed: `engine`, `simd` |
-//! | `metadata` | what the user added |
+//! | `step` | the number of steps done |
+//! | `container` | the layout of the variables: `combined`, `each`, `sized`, `safetensors` |
+//! | `variables` | all variables, sorted by name: each with `name`, `kind`, `dtype` and `shape` |
+//! | `random` | names of the variables that are the state of random numbers |
+//! | `schedule` | names of the variables that learning rates are computed from |
+//! | `programs` | the SHA-256 of the `main` and the `startup` program, `null` without one |
+//! | `numerics` | what computed the values: `engine`, `simd`; `null` if not recorded |
+//! | `metadata` | the user's entries |
 //! | `files` | as in a seal: `name`, `size`, and `parts` with their checksums |
-//! | `self` | the checksum of all bytes before the line that it is on |
+//! | `self` | the checksum of all bytes before its line |
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+use std::fmt;
 
-use lodstone_formats::SealedFile;
-use lodstone_formats::paddle::stream::Expect;
+use lodstone_formats::{SealedFile, check_names};
 use lodstone_model::Parameter;
-use lodstone_store::{Blob, Location, check_relative, checksum, plain};
+use lodstone_store::{CheckedJson, Location, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::container::Container;
-use crate::error::{Error, Result};
-use crate::loader::LOADER;
-use crate::numerics::Numerics;
+use crate::error::Result;
+use crate::snapshot::Snapshot;
 
-/// The file of the manifest in the directory of its serial.
-pub(crate) const MANIFEST: &str = "manifest.json";
+/// The file of a manifest. As in a seal, a tensor takes 200 bytes and its name.
+pub(crate) const MANIFEST: CheckedJson = CheckedJson {
+    kind: "manifest",
+    name: "manifest.json",
+    max_len: 256 << 20,
+    before: "  \"self\": \"",
+    after: "\"\n}\n",
+};
 
-/// The version of the table.
-const SCHEMA: u32 = 1;
-
-/// Largest manifest, in bytes: as a seal, it takes 200 for each tensor, and its name.
-const LARGEST: u64 = 256 << 20;
+/// The directory of the loader in its serial.
+pub const LOADER: &str = "loader";
 
 /// What a serial contains.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Manifest {
-    schema: u32,
-    /// How many steps had been done.
+    schema: Schema<1>,
+    /// The number of steps done.
     pub step: u64,
-    /// How variables are in files.
+    /// The layout of the variables.
     pub container: Container,
     /// The variables, sorted by name.
     pub variables: Vec<SavedVariable>,
-    /// Names of those that are the state of random numbers.
+    /// Names of the variables that are the state of random numbers.
     pub random: Vec<String>,
-    /// Names of those that learning rates come from.
+    /// Names of the variables that learning rates are computed from.
     pub schedule: Vec<String>,
-    /// The programs that it was saved from.
+    /// The programs that the variables belong to.
     pub programs: Programs,
-    /// What computed its numbers.
-    pub numerics: Numerics,
-    /// What the user added.
+    /// What computed the values, if it is recorded.
+    pub numerics: Option<Numerics>,
+    /// The user's entries.
     pub metadata: BTreeMap<String, Value>,
-    /// The files, and what they should be.
+    /// The files and their checksums.
     pub files: Vec<SealedFile>,
 }
 
@@ -68,7 +70,7 @@ pub struct Manifest {
 pub struct SavedVariable {
     /// Its name.
     pub name: String,
-    /// How its elements make it up: `dense`, `selected_rows`, `vocab`.
+    /// The kind of tensor: `dense`, `selected_rows`, `vocab`.
     pub kind: String,
     /// The type of its elements, as NumPy spells it.
     pub dtype: String,
@@ -76,13 +78,28 @@ pub struct SavedVariable {
     pub shape: Vec<u64>,
 }
 
-/// Programs by the SHA-256 of what is written of them.
+/// Programs, by the SHA-256 of their files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Programs {
-    /// That of the main program, if there is one.
+    /// The hash of the main program, if there is one.
     pub main: Option<String>,
-    /// That of the startup program, if there is one.
+    /// The hash of the startup program, if there is one.
     pub startup: Option<String>,
+}
+
+/// What the last bits of computed values depend on. A run resumed under another engine or processor may differ there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Numerics {
+    /// The engine and the version of its numerics: `lodstone numerics 1`.
+    pub engine: String,
+    /// The processor's architecture and the widest vectors that the engine uses: `x86_64 avx2`.
+    pub simd: String,
+}
+
+impl fmt::Display for Numerics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {}", self.engine, self.simd)
+    }
 }
 
 impl SavedVariable {
@@ -94,30 +111,25 @@ impl SavedVariable {
             shape: tensor.shape.clone(),
         }
     }
-
-    /// What its record is, where records do not say it.
-    pub(crate) fn expect(&self) -> Expect {
-        match self.kind.as_str() {
-            "dense" => Expect::Tensor,
-            "selected_rows" => Expect::SelectedRows,
-            "vocab" => Expect::Vocabulary,
-            _ => Expect::Anything,
-        }
-    }
 }
 
 impl Manifest {
-    pub(crate) fn new(step: u64, container: Container, numerics: Numerics) -> Self {
+    /// The manifest of a snapshot of which no file has been written.
+    pub(crate) fn of(step: u64, container: Container, snapshot: &Snapshot) -> Self {
+        let (random, schedule, programs) = match &snapshot.origin {
+            Some(it) => (it.random.clone(), it.schedule.clone(), it.programs.clone()),
+            None => Default::default(),
+        };
         Self {
-            schema: SCHEMA,
+            schema: Schema,
             step,
             container,
-            variables: Vec::new(),
-            random: Vec::new(),
-            schedule: Vec::new(),
-            programs: Programs::default(),
-            numerics,
-            metadata: BTreeMap::new(),
+            variables: snapshot.tensors.iter().map(SavedVariable::of).collect(),
+            random,
+            schedule,
+            programs,
+            numerics: snapshot.numerics.clone(),
+            metadata: snapshot.metadata.clone(),
             files: Vec::new(),
         }
     }
@@ -125,82 +137,24 @@ impl Manifest {
     /// Reads the manifest in a directory.
     ///
     /// # Errors
-    /// If it cannot be read, is larger than 256 MiB, of another version, or not what was written.
+    /// If it cannot be read or [used](lodstone_store::Error::Unusable), or is larger than 256 MiB.
     pub(crate) fn load(directory: &Location) -> Result<Self> {
-        let path = directory.join(MANIFEST);
-        let fail = |what: String| Err(Error::Manifest { path: path.to_path_buf(), what });
-        let blob = Blob::open(&path, false)?;
-        if blob.len() > LARGEST {
-            return Err(blob
-                .over_limit(0, format!("at most {LARGEST} bytes of a manifest"))
-                .into());
-        }
-        let bytes = blob.read()?;
-        let length = last_line(0).len();
-        let Some((body, last)) = bytes.split_at_checked(bytes.len().saturating_sub(length)) else {
-            return fail("it is damaged".to_owned());
-        };
-        if last != last_line(checksum(body)).as_bytes() {
-            return fail("it is damaged: its own checksum is another".to_owned());
-        }
-        let schema = serde_json::from_slice::<Version>(&bytes).map(|version| version.schema);
-        if schema.as_ref().is_ok_and(|schema| *schema != SCHEMA) {
-            return fail("it is of another version than this one".to_owned());
-        }
-        let manifest: Self = match serde_json::from_slice(&bytes) {
-            Ok(manifest) => manifest,
-            Err(error) => return fail(error.to_string()),
-        };
-        let mut names = HashSet::new();
-        for SealedFile { name, .. } in &manifest.files {
-            check_relative(name)?;
-            if plain(name) != *name || !names.insert(name) {
-                return fail(format!("it has `{name}` twice, or by another name"));
-            }
-        }
+        let manifest: Self = MANIFEST.read(directory)?;
+        check_names(&manifest.files, &MANIFEST, directory)?;
         if manifest.programs.main.is_some() && !manifest.has_loader() {
-            return fail("it was saved from a program, and has no loader".to_owned());
+            let what = "it was saved from a program, and has no loader";
+            return Err(MANIFEST.contradiction(directory, what).into());
         }
         Ok(manifest)
     }
 
-    /// The text of the file.
-    pub(crate) fn text(&self) -> Result<Vec<u8>> {
-        let unable = |error: serde_json::Error| Error::Manifest {
-            path: MANIFEST.into(),
-            what: error.to_string(),
-        };
-        let mut text = serde_json::to_vec_pretty(self).map_err(unable)?;
-        // The last line takes the place of the end of the object.
-        text.truncate(text.len().saturating_sub("\n}".len()));
-        text.extend_from_slice(b",\n");
-        let last = last_line(checksum(&text));
-        text.extend_from_slice(last.as_bytes());
-        Ok(text)
+    /// Whether the serial has a program that restores it.
+    pub fn has_loader(&self) -> bool {
+        self.files.iter().any(|file| file.name.split('/').next() == Some(LOADER))
     }
 
-    /// Whether there is a loader among the files.
-    pub(crate) fn has_loader(&self) -> bool {
-        self.files.iter().any(|file| is_loader(&file.name))
-    }
-
-    /// Size of all files that it knows, in bytes.
+    /// The size of all files but the manifest, in bytes.
     pub fn nbytes(&self) -> u64 {
         self.files.iter().map(|file| file.checks.len()).sum()
     }
-}
-
-/// Whether a file is one of the loader.
-pub(crate) fn is_loader(name: &str) -> bool {
-    name.split('/').next() == Some(LOADER)
-}
-
-/// The version alone: what else there is, only that version knows.
-#[derive(Deserialize)]
-struct Version {
-    schema: u32,
-}
-
-fn last_line(sum: u64) -> String {
-    format!("  \"self\": \"{sum:016x}\"\n}}\n")
 }

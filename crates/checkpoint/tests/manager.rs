@@ -1,4 +1,4 @@
-//! Serials: saved, found again, restored, refused, removed.
+//! Serials of tensors: saved, found again, read, refused, removed. Nothing here needs a program.
 
 #![expect(clippy::disallowed_methods, reason = "looks with its own eyes")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
@@ -6,15 +6,14 @@
 mod common;
 
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::Arc;
 
-use common::{CONTAINERS, Data, Training, bytes, entries, manager, of, state};
+use common::{assert_same, bytes, entries, manager, of, plain_tensors};
 use lodstone_checkpoint::{
-    Container, Error, Manager, ManagerOptions, Numerics, RANDOM_STATE, Serial, Snapshot,
-    get_checkpoint_loader, latest, serials,
+    BoxError, Container, Error, Loader, Manager, ManagerOptions, Numerics, Origin, Programs,
+    Serial, Snapshot, latest, serials,
 };
-use lodstone_model::{DType, Kind, Lod, Parameter, Tensor};
-use lodstone_paddle::executor::{Dirs, Executor, Scope};
+use lodstone_model::{Lod, Parameter};
 use lodstone_store::{Blob, Error as StoreError, Progress, StepKind};
 
 fn steps(dir: &Path) -> Vec<u64> {
@@ -26,111 +25,18 @@ fn small(seed: u64) -> Snapshot {
 }
 
 #[test]
-fn a_run_that_is_resumed_is_the_one_that_never_stopped() {
-    for container in CONTAINERS {
-        let dir = tempfile::tempdir().unwrap();
-        let mut training = Training::begin();
-        training.until(4);
-        of(container, dir.path()).save(4, &training.snapshot()).unwrap();
-        let mut resumed = Training::resume(dir.path());
-        assert_eq!((resumed.step, resumed.state()), (4, training.state()), "{container:?}");
-        training.until(9);
-        resumed.until(9);
-        assert_eq!(resumed.state(), training.state(), "{container:?}");
-    }
-}
-
-#[test]
-fn without_the_state_of_random_numbers_it_would_be_another() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut training = Training::begin();
-    training.until(2);
-    manager(dir.path(), 1).save(2, &training.snapshot()).unwrap();
-    let mut resumed = Training::resume(dir.path());
-    resumed.scope.remove(RANDOM_STATE);
-    training.until(4);
-    resumed.until(4);
-    assert_ne!(resumed.state(), training.state());
-}
-
-#[test]
-fn the_loader_of_a_serial_is_a_program_that_fills_an_empty_scope() {
-    for container in [Container::Combined, Container::Each, Container::Sized] {
-        let dir = tempfile::tempdir().unwrap();
-        let mut training = Training::begin();
-        training.until(2);
-        let saved = of(container, dir.path()).save(2, &training.snapshot()).unwrap();
-        let (path, mut scope) = (saved.serial.path(), Scope::default());
-        let loader = get_checkpoint_loader(path).unwrap();
-        Executor::default().run(&loader, &mut scope, &[], &[], &Dirs::one(path)).unwrap();
-        assert_eq!(state(&scope), training.state(), "{container:?}");
-    }
-}
-
-#[test]
-fn the_manifest_says_what_there_is() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut training = Training::begin();
-    training.until(1);
-    let saved = manager(dir.path(), 3).save(120, &training.snapshot().with("epoch", 7)).unwrap();
-    assert_eq!(entries(dir.path()), [".lock.lodstone", "step-00000120"]);
-    assert_eq!(entries(saved.serial.path()), ["loader", "manifest.json", "params"]);
-    let manifest = saved.serial.manifest().unwrap();
-    assert_eq!((manifest.step, manifest.container), (120, Container::Combined));
-    assert_eq!(manifest.metadata["epoch"], 7);
-    assert_eq!(manifest.random, [RANDOM_STATE]);
-    assert_eq!(manifest.schedule, ["@LR_DECAY_COUNTER@"]);
-    assert_eq!(manifest.numerics, Numerics::here());
-    let names: Vec<&str> = manifest.variables.iter().map(|var| var.name.as_str()).collect();
-    assert_eq!(names, training.scope.names().collect::<Vec<_>>());
-    let files: Vec<&str> = manifest.files.iter().map(|file| file.name.as_str()).collect();
-    assert_eq!(files, ["params", "loader/__model__"]);
-    assert_eq!(manifest.programs.main.unwrap().len(), 64);
-    assert!(manifest.programs.startup.is_some());
-
-    // Elements begin where the widest vectors want them.
-    let tensors = saved.serial.tensors().unwrap();
-    let offsets = tensors.iter().map(|it| it.tensor.data.file_range().unwrap().1);
-    assert!(offsets.into_iter().all(|offset| offset % 64 == 0));
-}
-
-#[test]
 fn plain_tensors_need_no_program() {
-    let table = Tensor {
-        kind: Kind::SelectedRows { rows: Blob::memory(vec![1, 0, 0, 0, 0, 0, 0, 0]), height: 9 },
-        ..Tensor::dense(DType::Float32, vec![1, 2], Blob::memory(vec![7; 8]))
-    };
-    let grouped = Tensor {
-        lod: Lod(vec![vec![0, 1, 3]]),
-        ..Tensor::dense(DType::Int64, vec![3], Blob::memory(vec![5; 24]))
-    };
-    let none = Tensor::dense(DType::Float16, vec![0, 4], Blob::default());
-    let named = |(name, tensor): (&str, Tensor)| Parameter { name: name.to_owned(), tensor };
-    let odd: Vec<_> = [("t", table), ("layer/g", grouped), ("none", none)].map(named).into();
-    for (container, tensors) in [
-        (Container::Combined, odd.clone()),
-        (Container::Each, odd.clone()),
-        (Container::Sized, odd),
-        (Container::Safetensors, vec![bytes("z", 5, 1), bytes("a", 20_000_000, 2)]),
-        (Container::Combined, Vec::new()),
-        (Container::Safetensors, Vec::new()),
-    ] {
+    for (container, tensors) in plain_tensors() {
         let dir = tempfile::tempdir().unwrap();
-        let snapshot = Snapshot::of_tensors(tensors.clone()).unwrap();
+        let snapshot = Snapshot::of_tensors(tensors).unwrap();
         let saved = of(container, dir.path()).save(0, &snapshot).unwrap();
         assert_eq!(saved.serial.verify(&Progress::default()).unwrap(), [""; 0]);
-        let mut scope = Scope::default();
-        let restored = saved.serial.restore(&mut scope).unwrap();
-        assert_eq!(restored.loaded.len(), tensors.len());
-        for Parameter { name, tensor } in &tensors {
-            let found = scope.tensor(name).unwrap();
-            assert_eq!(
-                (found.dtype, &found.shape, &found.lod),
-                (tensor.dtype, &tensor.shape, &tensor.lod),
-                "{container:?} {name}"
-            );
-            for (found, wanted) in found.blobs().zip(tensor.blobs()) {
-                assert_eq!(found.bytes().unwrap(), wanted.bytes().unwrap(), "{container:?} {name}");
+        assert!(!saved.serial.manifest().unwrap().has_loader());
+        for found in [saved.serial.tensors().unwrap(), load(&saved.serial).unwrap()] {
+            assert_eq!(found.len(), snapshot.tensors().len());
+            for (found, wanted) in found.iter().zip(snapshot.tensors()) {
+                assert_eq!(found.name, wanted.name);
+                assert_same(&found.tensor, wanted, container);
             }
         }
     }
@@ -235,36 +141,6 @@ fn a_serial_is_asked_for_by_its_step_and_can_be_gone_back_to() {
 }
 
 #[test]
-fn every_flipped_bit_is_found_when_it_is_restored() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut training = Training::begin();
-    training.until(1);
-    let saved = manager(dir.path(), 1).save(1, &training.snapshot()).unwrap();
-    let serial = saved.serial;
-    let before = state(&training.scope);
-    for name in ["params", "manifest.json", "loader/__model__"] {
-        let path = serial.path().join(name);
-        let whole = std::fs::read(&path).unwrap();
-        for at in (0..whole.len()).step_by(whole.len() / 23 + 1) {
-            let mut flipped = whole.clone();
-            flipped[at] ^= 1 << (at % 8);
-            std::fs::write(&path, &flipped).unwrap();
-            let restored = serial.restore(&mut training.scope);
-            assert!(restored.is_err(), "{name}, byte {at}");
-            let found = serial.verify(&Progress::default());
-            assert!(found.is_err() || found.is_ok_and(|found| !found.is_empty()), "{name}, {at}");
-        }
-        std::fs::write(&path, &whole[1..]).unwrap();
-        assert!(serial.restore(&mut training.scope).is_err());
-        std::fs::remove_file(&path).unwrap();
-        assert!(serial.restore(&mut training.scope).is_err(), "{name}");
-        std::fs::write(&path, &whole).unwrap();
-    }
-    assert_eq!(state(&training.scope), before);
-    assert_eq!(serial.verify(&Progress::default()).unwrap(), [""; 0]);
-}
-
-#[test]
 fn damage_is_told_with_the_tensor_that_has_it() {
     let dir = tempfile::tempdir().unwrap();
     let saved = manager(dir.path(), 1).save(1, &small(1)).unwrap();
@@ -279,7 +155,7 @@ fn damage_is_told_with_the_tensor_that_has_it() {
     let found = saved.serial.verify(&Progress::default()).unwrap();
     assert_eq!(found.len(), 1);
     assert!(found[0].contains("`params`") && found[0].contains("tensor `b`"), "{found:?}");
-    let error = saved.serial.restore(&mut Scope::default()).unwrap_err().to_string();
+    let error = load(&saved.serial).unwrap_err().to_string();
     assert!(error.contains("tensor `b`"), "{error}");
 }
 
@@ -291,49 +167,6 @@ fn a_second_writer_is_refused_until_the_first_is_gone() {
     assert!(matches!(second, Err(Error::Store(StoreError::Locked { .. }))), "{second:?}");
     drop(first);
     Manager::open(dir.path(), ManagerOptions::default()).unwrap();
-}
-
-#[test]
-fn a_scope_that_lacks_a_variable_cannot_be_saved() {
-    let training = Training::begin();
-    let mut scope = training.scope.clone();
-    scope.remove("fc_0.w_0");
-    let error = training.contents.snapshot(&scope).unwrap_err().to_string();
-    assert!(error.contains("`fc_0.w_0`"), "{error}");
-}
-
-#[test]
-fn a_snapshot_is_of_one_moment_and_copies_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let (release, wait) = mpsc::channel::<()>();
-    let wait = std::sync::Mutex::new(Some(wait));
-    // The save cannot go on before training has.
-    let progress = Progress::watched(move |step| {
-        if step.kind == StepKind::Create
-            && let Some(wait) = wait.lock().unwrap().take()
-        {
-            wait.recv().unwrap();
-        }
-        Ok(())
-    });
-    let options = ManagerOptions::default().with_progress(progress);
-    let mut manager = Manager::open(dir.path(), options).unwrap();
-    let mut training = Training::begin();
-    training.until(2);
-    let (wanted, snapshot) = (training.state(), training.snapshot());
-    for Parameter { name, tensor } in snapshot.tensors() {
-        assert!(tensor.data.is(&training.scope.tensor(name).unwrap().data), "{name} is a copy");
-    }
-    assert!(manager.save_in_background(2, snapshot).is_none());
-    training.until(5);
-    assert_ne!(training.state(), wanted);
-    assert_eq!(latest(dir.path()).unwrap(), None);
-    release.send(()).unwrap();
-    let saved = manager.wait().unwrap().unwrap();
-    let mut scope = Scope::default();
-    saved.serial.restore(&mut scope).unwrap();
-    assert_eq!(state(&scope), wanted);
-    assert!(manager.wait().unwrap().is_none());
 }
 
 #[test]
@@ -361,14 +194,110 @@ fn a_save_in_the_background_that_fails_is_told_and_the_next_goes_on() {
     assert_eq!(steps(dir.path()), [2, 3]);
 }
 
+fn load(serial: &Serial) -> Result<Vec<Parameter>, Error> {
+    serial.load(&serial.manifest()?)
+}
+
 #[test]
-fn what_training_feeds_on_is_where_it_was() {
-    let mut data = Data::new();
-    let first = data.next();
-    let order = data.order;
-    let second = data.next();
-    data.order = order;
-    let again = data.next();
-    assert_eq!(again[0].1.data.bytes().unwrap(), second[0].1.data.bytes().unwrap());
-    assert_ne!(first[0].1.data.bytes().unwrap(), second[0].1.data.bytes().unwrap());
+fn the_manifest_lists_the_tensors_and_what_was_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let numerics = Numerics { engine: "engine 1".to_owned(), simd: "wide".to_owned() };
+    let snapshot = small(1).with("epoch", 7);
+    let mut manager = manager(dir.path(), 2);
+    for (step, numerics) in [(1, None), (2, Some(numerics))] {
+        let snapshot = match &numerics {
+            Some(numerics) => snapshot.clone().with_numerics(numerics.clone()),
+            None => snapshot.clone(),
+        };
+        let saved = manager.save(step, &snapshot).unwrap();
+        assert_eq!(entries(saved.serial.path()), ["manifest.json", "params"]);
+        let manifest = saved.serial.manifest().unwrap();
+        assert_eq!((manifest.step, manifest.container), (step, Container::Combined));
+        assert_eq!((manifest.numerics, &manifest.metadata["epoch"]), (numerics, &7.into()));
+        let names: Vec<&str> = manifest.variables.iter().map(|var| var.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!((manifest.programs.main, manifest.programs.startup), (None, None));
+        assert!(manifest.random.is_empty() && manifest.schedule.is_empty());
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_found_when_it_is_loaded() {
+    let dir = tempfile::tempdir().unwrap();
+    let serial = manager(dir.path(), 1).save(1, &small(1)).unwrap().serial;
+    for name in ["params", "manifest.json"] {
+        let path = serial.path().join(name);
+        let whole = std::fs::read(&path).unwrap();
+        for at in (0..whole.len()).step_by(whole.len() / 97 + 1) {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << (at % 8);
+            std::fs::write(&path, &flipped).unwrap();
+            assert!(load(&serial).is_err(), "{name}, byte {at}");
+            let found = serial.verify(&Progress::default());
+            assert!(found.is_err() || found.is_ok_and(|found| !found.is_empty()), "{name}, {at}");
+        }
+        std::fs::write(&path, &whole).unwrap();
+    }
+    load(&serial).unwrap();
+}
+
+#[test]
+fn a_serial_of_the_first_version_is_read_without_its_program() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/serials");
+    let serial = Serial::find(golden, None).unwrap();
+    assert_eq!(serial.verify(&Progress::default()).unwrap(), [""; 0]);
+    let manifest = serial.manifest().unwrap();
+    assert!(manifest.has_loader() && manifest.numerics.is_some());
+    let names: Vec<String> = manifest.variables.iter().map(|var| var.name.clone()).collect();
+    let loaded: Vec<String> = load(&serial).unwrap().into_iter().map(|it| it.name).collect();
+    assert_eq!((loaded.len(), loaded), (12, names));
+}
+
+/// The loader of a program of which nothing is known here.
+#[derive(Debug)]
+struct Opaque(Vec<&'static str>);
+
+impl Loader for Opaque {
+    fn files(&self, container: Container) -> Result<Vec<(String, Blob)>, BoxError> {
+        if container == Container::Safetensors {
+            return Err("no operator loads it".into());
+        }
+        let file = |name: &&str| ((*name).to_owned(), Blob::memory(name.as_bytes().to_vec()));
+        Ok(self.0.iter().map(file).collect())
+    }
+}
+
+#[test]
+fn the_loader_of_a_program_is_kept_and_sealed_whatever_it_is() {
+    let of_program = |files: &[&'static str]| {
+        let programs = Programs { main: Some("0".repeat(64)), startup: None };
+        let (random, schedule) = (vec!["a".to_owned()], vec!["b".to_owned()]);
+        let loader = Arc::new(Opaque(files.to_vec()));
+        small(1).with_origin(Origin { programs, random, schedule, loader })
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let snapshot = of_program(&["program", "parts/0"]);
+    let saved = manager(dir.path(), 1).save(1, &snapshot).unwrap();
+    let manifest = saved.serial.manifest().unwrap();
+    let files: Vec<&str> = manifest.files.iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(files, ["params", "loader/program", "loader/parts/0"]);
+    assert_eq!(
+        (manifest.random.as_slice(), manifest.schedule.as_slice()),
+        (&["a".to_owned()][..], &["b".to_owned()][..])
+    );
+    let program = saved.serial.file(&manifest, "loader/program").unwrap();
+    assert_eq!(program.read().unwrap().as_ref(), b"program");
+
+    let path = saved.serial.path().join("loader/program");
+    std::fs::write(&path, "proGram").unwrap();
+    let manifest = saved.serial.manifest().unwrap();
+    assert!(saved.serial.file(&manifest, "loader/program").unwrap().read().is_err());
+    let found = saved.serial.verify(&Progress::default()).unwrap();
+    assert!(found.len() == 1 && found[0].contains("`loader/program`"), "{found:?}");
+    // Tensors need no program.
+    assert_eq!(load(&saved.serial).unwrap().len(), 2);
+
+    let error = of(Container::Safetensors, dir.path()).save(2, &snapshot).unwrap_err();
+    assert_eq!(error.to_string(), "no operator loads it");
+    assert_eq!(steps(dir.path()), [1]);
 }

@@ -37,7 +37,7 @@ fn of_format(error: &lodstone::FormatError) -> Option<String> {
         F::Store(S::Escapes { why: Escape::SymbolicLink | Escape::HardLink, .. }) => {
             "--follow-links, if you trust where it leads".to_owned()
         }
-        F::Store(S::Damaged { .. } | S::Resized { .. }) | F::Seal { .. } => {
+        F::Store(S::Damaged { .. } | S::Resized { .. } | S::Unusable { .. }) => {
             "`lodstone verify` says all that is damaged; `--no-verify` reads it nevertheless; \
              `lodstone seal --replace` seals it as it is now"
                 .to_owned()

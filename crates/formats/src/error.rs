@@ -84,14 +84,6 @@ pub enum Error {
         /// What it cannot hold, with its name.
         what: String,
     },
-    /// A seal that cannot be relied on.
-    #[error("the seal `{}` cannot be used: {what}", path.display())]
-    Seal {
-        /// The seal.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
     /// A file that is in no seal, of a model that is sealed.
     #[error("`{}` is not in the seal, and the model is sealed", path.display())]
     Unsealed {

@@ -32,5 +32,5 @@ pub use options::{ExternalData, Holds, OpenOptions, WriteOptions};
 pub use registry::{FORMATS, named};
 pub use scan::{Effort, Pickles, pickles};
 pub use seal::places::{ModelDir, Place, Sealed, Seals, check_sealed, places};
-pub use seal::{Seal, SealedFile, SealedModel, TensorRanges, called};
+pub use seal::{Seal, SealedFile, SealedModel, TensorRanges, called, check_names};
 pub use staged::{Staged, Written};

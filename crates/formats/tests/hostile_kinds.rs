@@ -18,7 +18,7 @@ use generate::formats::GENERATORS;
 use generate::{Answer, Hostile, MALFORMED, PATHS};
 use lodstone_formats::{Error, FORMATS, OpenOptions, WriteOptions, named};
 use lodstone_model::{DType, Model, Parameter, Tensor};
-use lodstone_store::{Blob, Error as StoreError, Location};
+use lodstone_store::{Blob, Error as StoreError, Flaw, Location};
 use support::counting::{Counting, peak_of};
 use support::subjects::SUBJECTS;
 
@@ -167,13 +167,14 @@ fn kind_of(error: &Error) -> &'static str {
             StoreError::Escapes { .. } => "Escapes",
             StoreError::Damaged { .. } => "Damaged",
             StoreError::Resized { .. } => "Resized",
+            StoreError::Unusable { flaw: Flaw::Json(_), .. } => "Json",
+            StoreError::Unusable { .. } => "Seal",
             _ => "another of the store",
         },
         Error::Json { .. } => "Json",
         Error::NoModel { .. } => "NoModel",
         Error::Mismatch { .. } => "Mismatch",
         Error::Unsupported { .. } => "Unsupported",
-        Error::Seal { .. } => "Seal",
         _ => "another",
     }
 }

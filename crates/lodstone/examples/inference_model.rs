@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 
 use digits::{Failure, network, recognized, train};
-use lodstone::checkpoint::{CheckpointOptions, get_checkpoint_loader, make_checkpoint};
+use lodstone::paddle::checkpoint::{CheckpointOptions, get_checkpoint_loader, make_checkpoint};
 use lodstone::paddle::executor::{Dirs, Executor, Scope};
 use lodstone::paddle::program::optimizer::{Adam, Optimizer};
 use lodstone::paddle::program::{Form, inference, load_program, save_program};

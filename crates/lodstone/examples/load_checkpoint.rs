@@ -11,7 +11,7 @@ mod digits;
 use std::path::Path;
 
 use digits::{Failure, train};
-use lodstone::checkpoint::get_checkpoint_loader;
+use lodstone::paddle::checkpoint::get_checkpoint_loader;
 use lodstone::paddle::executor::{Dirs, Executor, Scope};
 use lodstone::paddle::program::load_program;
 

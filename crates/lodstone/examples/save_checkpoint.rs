@@ -12,7 +12,7 @@ mod digits;
 use std::path::Path;
 
 use digits::{Failure, network, train};
-use lodstone::checkpoint::{CheckpointOptions, make_checkpoint};
+use lodstone::paddle::checkpoint::{CheckpointOptions, make_checkpoint};
 use lodstone::paddle::executor::{Dirs, Executor, Scope};
 use lodstone::paddle::program::optimizer::{Adam, Optimizer};
 use lodstone::paddle::program::{Form, layers, save_program};

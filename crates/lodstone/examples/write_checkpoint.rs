@@ -12,10 +12,11 @@
 
 use std::path::Path;
 
-use lodstone::checkpoint::{
-    CheckpointOptions, Contents, Manager, ManagerOptions, get_checkpoint_loader, make_checkpoint,
+use lodstone::checkpoint::{Manager, ManagerOptions};
+use lodstone::paddle::checkpoint::{
+    CheckpointOptions, Contents, get_checkpoint_loader, make_checkpoint,
 };
-use lodstone::paddle::executor::{Dirs, Executor, Prepared, Scope};
+use lodstone::paddle::executor::{Dirs, Executor, Prepared, RANDOM_STATE, Scope};
 use lodstone::paddle::program::layers::{self, Fc};
 use lodstone::paddle::program::optimizer::{Adam, Optimizer};
 use lodstone::paddle::program::{Form, Network, save_program};
@@ -104,7 +105,7 @@ fn feed() -> Result<Vec<Parameter>, Failure> {
 
 /// All tensors of a scope but the state of our random numbers, which no other framework has.
 fn values(scope: &Scope) -> Vec<Parameter> {
-    let names = scope.names().filter(|name| *name != lodstone::checkpoint::RANDOM_STATE);
+    let names = scope.names().filter(|name| *name != RANDOM_STATE);
     let values = names.filter_map(|name| Some((name, scope.tensor(name)?)));
     values
         .map(|(name, tensor)| Parameter { name: name.to_owned(), tensor: tensor.clone() })

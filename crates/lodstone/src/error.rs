@@ -82,10 +82,13 @@ pub enum Error {
     #[cfg(feature = "runtime")]
     #[error(transparent)]
     Run(#[from] lodstone_paddle::executor::Error),
-    /// A checkpoint that cannot be made or restored.
-    #[cfg(feature = "runtime")]
+    /// A checkpoint that cannot be saved or read, or is damaged.
     #[error(transparent)]
     Checkpoint(#[from] lodstone_checkpoint::Error),
+    /// A checkpoint that cannot be made from a program or restored into one.
+    #[cfg(feature = "runtime")]
+    #[error(transparent)]
+    Restore(lodstone_paddle::checkpoint::Error),
     /// Something that the model does not have.
     #[error("{0}")]
     Absent(String),
@@ -94,6 +97,16 @@ pub enum Error {
 impl From<lodstone_store::Error> for Error {
     fn from(error: lodstone_store::Error) -> Self {
         Self::Format(error.into())
+    }
+}
+
+#[cfg(feature = "runtime")]
+impl From<lodstone_paddle::checkpoint::Error> for Error {
+    fn from(error: lodstone_paddle::checkpoint::Error) -> Self {
+        match error {
+            lodstone_paddle::checkpoint::Error::Serial(error) => Self::Checkpoint(error),
+            error => Self::Restore(error),
+        }
     }
 }
 

@@ -32,6 +32,7 @@ mod run;
 mod save;
 mod scan;
 mod seal;
+mod serial;
 mod shapes;
 mod sparse;
 #[cfg(feature = "runtime")]
@@ -55,7 +56,6 @@ pub use inspect::{
     ValueInfo, inspect,
 };
 pub use layers::{Layer, Layers, layers};
-#[cfg(feature = "runtime")]
 pub use lodstone_checkpoint as checkpoint;
 pub use lodstone_formats::safetensors::code as safetensors_dtype;
 pub use lodstone_formats::{
@@ -80,6 +80,7 @@ pub use run::{Inputs, RunOptions, dirs_beside, run};
 pub use save::Save;
 pub use scan::{Danger, DangerKind, Scan, ScanOptions, Unknown, Verdict, scan};
 pub use seal::{Sealing, seal};
+pub use serial::{open_serial, verify_serial};
 #[cfg(feature = "runtime")]
 pub use train::{SampleOptions, TrainOptions, Training, open_program, open_training};
 pub use verify::{Defect, DefectKind, Verification, verify};

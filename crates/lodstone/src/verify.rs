@@ -433,11 +433,12 @@ fn kind_of(path: &Location, error: &FormatError) -> Option<DefectKind> {
     Some(match error {
         FormatError::Store(error) => match error {
             StoreError::Malformed { .. } | StoreError::OutOfRange { .. } => DefectKind::Structure,
-            StoreError::Damaged { .. } | StoreError::Resized { .. } => DefectKind::Seal,
+            StoreError::Damaged { .. }
+            | StoreError::Resized { .. }
+            | StoreError::Unusable { .. } => DefectKind::Seal,
             _ => return None,
         },
         FormatError::Mismatch { .. } | FormatError::Json { .. } => DefectKind::Structure,
-        FormatError::Seal { .. } => DefectKind::Seal,
         // A part of the model, rather than the model.
         FormatError::NoModel { path: absent, .. } if absent != path.path() => DefectKind::Missing,
         _ => return None,

@@ -13,7 +13,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use cases::models;
-use lodstone::checkpoint::{Container, Contents, Manager, ManagerOptions};
+use lodstone::checkpoint::{Container, Manager, ManagerOptions};
+use lodstone::paddle::checkpoint::Contents;
 use lodstone::paddle::executor::Scope;
 use lodstone::{
     ConvertOptions, DType, ExternalData, FORMATS, Loss, Model, OpenOptions, Programs, Target,

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use lodstone::checkpoint::{Container, Error, ManagerOptions, Saved, Serial, Snapshot, serials};
+use lodstone::paddle::checkpoint::numerics;
 use lodstone::{Blob, Parameter};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
-use crate::errors::raise_checkpoint;
+use crate::errors::{raise, raise_checkpoint};
 use crate::model::{Model, json};
 use crate::tensor::Tensor;
 use crate::work::run;
@@ -89,7 +90,7 @@ impl Manager {
                 // Arrays may be written to while they are saved.
                 tensors.iter_mut().try_for_each(own)?;
             }
-            let snapshot = Snapshot::of_tensors(tensors)?;
+            let snapshot = Snapshot::of_tensors(tensors)?.with_numerics(numerics());
             let snapshot =
                 facts.into_iter().fold(snapshot, |it, (key, value)| it.with(&key, value));
             match background {
@@ -141,10 +142,8 @@ pub(crate) fn checkpoint_load(
     directory: PathBuf,
     step: Option<u64>,
 ) -> PyResult<Model> {
-    let opened = py.detach(|| Serial::find(&directory, step)?.tensors());
-    let parameters = opened.map_err(|error| raise_checkpoint(py, error))?;
-    let format = "checkpoint".to_owned();
-    Ok(Model::new(lodstone::Model { format, parameters, ..lodstone::Model::default() }))
+    let opened = py.detach(|| lodstone::open_serial(&Serial::find(&directory, step)?));
+    opened.map(Model::new).map_err(|error| raise(py, error))
 }
 
 #[pyfunction]
@@ -164,7 +163,7 @@ pub(crate) fn checkpoint_verify(
     step: Option<u64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<String>> {
-    let work = |progress: &_| Serial::find(&directory, step)?.verify(progress);
+    let work = |progress: &_| lodstone::verify_serial(&Serial::find(&directory, step)?, progress);
     let found = run(py, progress.as_ref(), work)?;
-    found.map_err(|error| raise_checkpoint(py, error))
+    found.map_err(|error| raise(py, error))
 }

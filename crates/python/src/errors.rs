@@ -9,6 +9,9 @@ use pyo3::prelude::*;
 
 /// The exception of an error.
 pub(crate) fn raise(py: Python<'_>, error: Error) -> PyErr {
+    if let Error::Checkpoint(error) = error {
+        return raise_checkpoint(py, error);
+    }
     exception(py, &error).unwrap_or_else(|broken| broken)
 }
 
@@ -23,7 +26,6 @@ pub(crate) fn raise_checkpoint(py: Python<'_>, error: CheckpointError) -> PyErr 
     let known = match error {
         CheckpointError::Store(error) => return raise_store(py, error),
         CheckpointError::Format(error) => return raise(py, error.into()),
-        CheckpointError::Manifest { path, .. } => named(py, "DamagedError", &message, Some(&path)),
         CheckpointError::Absent { path, .. } => named(py, "NoModelError", &message, Some(&path)),
         _ => named(py, "UnsupportedError", &message, None),
     };
@@ -48,6 +50,7 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             return Ok(PyErr::from_value(value));
         }
         Error::ChangedMeanwhile(path) => return named(py, "LodstoneError", &message, Some(path)),
+        Error::Restore(_) => return named(py, "DamagedError", &message, None),
         _ => return named(py, "UnsupportedError", &message, None),
     };
     match format.cause() {
@@ -57,7 +60,6 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             named(py, "UnknownFormatError", &message, Some(path))
         }
         FormatError::Mismatch { path, .. }
-        | FormatError::Seal { path, .. }
         | FormatError::Unsealed { path }
         | FormatError::Json { path, .. } => named(py, "DamagedError", &message, Some(path)),
         _ => named(py, "UnsupportedError", &message, None),
@@ -77,9 +79,9 @@ fn store(py: Python<'_>, error: &StoreError, message: &str) -> PyResult<PyErr> {
         | StoreError::OutOfRange { origin: path, .. } => {
             named(py, "DamagedError", message, Some(Path::new(path)))
         }
-        StoreError::Damaged { path, .. } | StoreError::Resized { path, .. } => {
-            named(py, "DamagedError", message, Some(path))
-        }
+        StoreError::Damaged { path, .. }
+        | StoreError::Resized { path, .. }
+        | StoreError::Unusable { path, .. } => named(py, "DamagedError", message, Some(path)),
         StoreError::Limit { origin, .. } => {
             named(py, "UnsupportedError", message, Some(Path::new(origin)))
         }

@@ -11,7 +11,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::blob::{CHUNK, to_usize};
 use crate::memory::Memory;
-use crate::{Blob, Error, Progress, Result, SourceFile, parallel};
+use crate::{Blob, CheckedJson, Error, Progress, Result, SourceFile, parallel};
 
 /// Most bytes under one checksum.
 pub const PIECE: u64 = 16 << 20;
@@ -20,10 +20,17 @@ pub const PIECE: u64 = 16 << 20;
 /// model: no listing has it.
 pub const SEAL: &str = "lodstone.seal";
 
-/// Largest seal, in bytes. A part of a file takes 200 bytes and the name of a tensor, so that this is
-/// half a million tensors; the largest models have a third of that. In memory a seal takes up to five times
-/// its size while it is read (short as it may be said), and three times afterwards.
-pub const LARGEST_SEAL: u64 = 128 << 20;
+/// The file of a seal.
+///
+/// A part of a file takes 200 bytes and the name of a tensor, so 128 MiB are half a million tensors; the largest models
+/// have a third of that. Reading a seal takes up to five times its size in memory, and keeping it three times.
+pub const SEAL_FILE: CheckedJson = CheckedJson {
+    kind: "seal",
+    name: SEAL,
+    max_len: 128 << 20,
+    before: "\"self\": \"",
+    after: "\"}\n",
+};
 
 /// The checksum of bytes: CRC-64/NVME, which finds every change of a single bit, every burst of up
 /// to 64 bits, and misses one in 2⁶⁴ of all others.

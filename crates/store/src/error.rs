@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::Flaw;
+
 /// The result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -132,6 +134,16 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong with it.
         what: String,
+    },
+    /// A file that holds its own checksum, a seal or a manifest, and cannot be relied on.
+    #[error("the {kind} `{}` cannot be used: {flaw}", path.display())]
+    Unusable {
+        /// The kind of file: `seal`.
+        kind: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        flaw: Flaw,
     },
     /// Several files would replace others in a store that replaces single files only.
     #[error(

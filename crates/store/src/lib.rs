@@ -12,6 +12,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod blob;
+mod checked_json;
 mod checks;
 mod commit;
 mod cursor;
@@ -33,7 +34,8 @@ mod step;
 mod store;
 
 pub use blob::{Blob, Derive, Identity};
-pub use checks::{Checks, Checksum, Damage, LARGEST_SEAL, PIECE, Part, SEAL, checksum, crc32_of};
+pub use checked_json::{CheckedJson, Flaw, Schema};
+pub use checks::{Checks, Checksum, Damage, PIECE, Part, SEAL, SEAL_FILE, checksum, crc32_of};
 pub use commit::{Commit, WriterLock};
 pub use cursor::Cursor;
 pub use dir::Dir;

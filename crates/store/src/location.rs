@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::checks::SEAL;
 use crate::names::is_hidden;
-use crate::{Entry, Progress, Recovery, Result, Stamp, Store};
+use crate::{Commit, Entry, Progress, Recovery, Result, Stamp, Store};
 
 /// A path in a [`Store`]; cheap to clone.
 ///
@@ -159,6 +159,18 @@ impl Location {
     pub fn seal_directories(&self) -> Vec<(Self, PathBuf)> {
         let found = self.store.seal_directories(&self.path);
         found.into_iter().map(|(root, way)| (self.at(root), way)).collect()
+    }
+
+    /// Makes the directory, and those above it that are missing.
+    ///
+    /// # Errors
+    /// If one of them cannot be made.
+    pub fn create_dir(&self) -> Result<()> {
+        let is_missing = |dir: &Self| !dir.path().as_os_str().is_empty() && !dir.is_dir();
+        let above = std::iter::successors(Some(self.clone()), Self::parent);
+        let missing: Vec<Self> = above.take_while(is_missing).collect();
+        let mut outermost_first = missing.into_iter().rev();
+        outermost_first.try_for_each(|dir| Commit::directory(dir, Progress::default())?.publish())
     }
 
     /// Removes the directory with all that is in it: readers find all of it or nothing.

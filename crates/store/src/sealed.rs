@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::checks::{LARGEST_SEAL, SEAL};
+use crate::checks::{SEAL, SEAL_FILE};
 use crate::names::parent_of;
-use crate::{Blob, Error, Location, Result, Store};
+use crate::{Error, Location, Result, Store};
 
 /// The part of a seal that says what it is of.
 #[derive(Deserialize)]
@@ -66,11 +66,7 @@ impl<'a> Sealed<'a> {
 }
 
 fn read(seal: &Location) -> Result<HashSet<String>> {
-    let blob = Blob::open(seal, false)?;
-    if blob.len() > LARGEST_SEAL {
-        return Err(blob.over_limit(0, format!("at most {LARGEST_SEAL} bytes of a seal")));
-    }
-    let bytes = blob.read()?;
+    let bytes = SEAL_FILE.read_bytes(seal)?;
     let parsed: Seal = serde_json::from_slice(&bytes)
         .map_err(|error| Error::Unreadable { path: seal.to_path_buf(), what: error.to_string() })?;
     Ok(parsed.models.into_iter().flat_map(|model| model.files).map(|file| file.name).collect())

@@ -1,158 +1,14 @@
-//! A network that is small and has all that makes it hard to go on: dropout, Adam, a schedule, an order of data.
+//! Managers and tensors that tests share.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+pub(crate) mod saver;
+
 use std::path::Path;
 
-use lodstone_checkpoint::{Container, Contents, Manager, ManagerOptions, Serial, Snapshot, latest};
-use lodstone_formats::{OpenOptions, numpy};
-use lodstone_model::{DType, Model, Parameter, Tensor};
-use lodstone_paddle::executor::{Dirs, Executor, Prepared, Scope};
-use lodstone_paddle::program::layers::{self, Conv2d, Fc, Pooling};
-use lodstone_paddle::program::optimizer::{Adam, Optimizer};
-use lodstone_paddle::program::{Network, Variable};
-use lodstone_store::{Blob, Location};
-
-/// Images that are learned from at once.
-const BATCH: u64 = 16;
-
-/// What a saver calls the state of the order of its data.
-const ORDER: &str = "order";
-
-/// A network for images of digits, trained by Adam at a rate that falls: its programs, what it predicts, its loss.
-pub(crate) fn digits() -> (Network, Variable, Variable) {
-    let (mut net, shares, loss) = forward();
-    let rate = layers::exponential_decay(&mut net, 0.01, 20, 0.9, false).unwrap();
-    Optimizer::new(Adam::default(), &rate).minimize(&mut net, &loss).unwrap();
-    (net, shares, loss)
-}
-
-/// The same before anything trains it.
-pub(crate) fn forward() -> (Network, Variable, Variable) {
-    let mut net = Network::new();
-    let image = layers::data(&mut net, "image", &[None, Some(1), Some(8), Some(8)], DType::Float32);
-    let label = layers::data(&mut net, "label", &[None, Some(1)], DType::Int64);
-    let conv = Conv2d { padding: [1, 1], bias: None, ..Conv2d::new(4, 3) };
-    let x = layers::conv2d(&mut net, &image, &conv).unwrap();
-    let x = layers::batch_norm(&mut net, &x, false).unwrap();
-    let x = layers::relu(&mut net, &x).unwrap();
-    let x = layers::pool2d(&mut net, &x, Pooling::Max, [2, 2], [2, 2], [0, 0]).unwrap();
-    let x = layers::dropout(&mut net, &x, 0.3, false).unwrap();
-    let logits = layers::fc(&mut net, &x, &Fc::new(10)).unwrap();
-    let shares = layers::softmax(&mut net, &logits).unwrap();
-    let loss = layers::softmax_with_cross_entropy(&mut net, &logits, &label).unwrap();
-    let loss = layers::mean(&mut net, &loss).unwrap();
-    (net, shares, loss)
-}
-
-/// A scope in which the startup program has run.
-pub(crate) fn started(net: &Network) -> Scope {
-    let mut scope = Scope::default();
-    Executor::default().run(&net.startup, &mut scope, &[], &[], &Dirs::default()).unwrap();
-    scope
-}
-
-/// The digits, and an order that they are learned in.
-pub(crate) struct Data {
-    images: Tensor,
-    labels: Tensor,
-    /// What the order goes on from.
-    pub(crate) order: u64,
-}
-
-impl Data {
-    pub(crate) fn new() -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/digits/train.npz");
-        let mut model: Model =
-            (numpy::NPZ.read)(&Location::from(&path), &OpenOptions::default()).unwrap();
-        model.load().unwrap();
-        let tensor = |name| model.parameter(name).unwrap().clone();
-        Self { images: tensor("image"), labels: tensor("label"), order: 1 }
-    }
-
-    /// The next images and their labels, drawn by a congruential generator.
-    pub(crate) fn next(&mut self) -> Vec<(&'static str, Tensor)> {
-        let rows: Vec<u64> = (0..BATCH).map(|_| self.draw() % self.images.shape[0]).collect();
-        vec![("image", rows_of(&self.images, &rows)), ("label", rows_of(&self.labels, &rows))]
-    }
-
-    fn draw(&mut self) -> u64 {
-        self.order = self.order.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        self.order >> 33
-    }
-}
-
-fn rows_of(tensor: &Tensor, rows: &[u64]) -> Tensor {
-    let bytes = tensor.data.bytes().unwrap();
-    let size = bytes.len() / usize::try_from(tensor.shape[0]).unwrap();
-    let row = |row: &u64| &bytes[usize::try_from(*row).unwrap() * size..][..size];
-    let made: Vec<u8> = rows.iter().flat_map(row).copied().collect();
-    let mut shape = tensor.shape.clone();
-    shape[0] = rows.len() as u64;
-    Tensor::dense(tensor.dtype, shape, Blob::memory(made))
-}
-
-/// Training that goes on from the latest serial of a directory.
-pub(crate) struct Training {
-    pub(crate) net: Network,
-    pub(crate) scope: Scope,
-    pub(crate) data: Data,
-    pub(crate) step: u64,
-    pub(crate) contents: Contents,
-    run: Prepared,
-}
-
-impl Training {
-    pub(crate) fn begin() -> Self {
-        let (net, _, loss) = digits();
-        let run = Prepared::new(&net.main, &[loss.name()]).unwrap();
-        let contents = Contents::of(&net.main, &net.startup, None).unwrap();
-        let scope = started(&net);
-        Self { net, scope, data: Data::new(), step: 0, contents, run }
-    }
-
-    pub(crate) fn resume(dir: &Path) -> Self {
-        match latest(dir).unwrap() {
-            Some(serial) => Self::of(&serial),
-            None => Self::begin(),
-        }
-    }
-
-    pub(crate) fn of(serial: &Serial) -> Self {
-        let mut training = Self { scope: Scope::default(), ..Self::begin() };
-        let restored = serial.restore(&mut training.scope).unwrap();
-        training.step = restored.step;
-        training.data.order = restored.metadata[ORDER].as_u64().unwrap();
-        training
-    }
-
-    pub(crate) fn step(&mut self) {
-        let feed = self.data.next();
-        self.run.run(&mut self.scope, &feed, &Dirs::default()).unwrap();
-        self.step += 1;
-    }
-
-    pub(crate) fn until(&mut self, step: u64) {
-        while self.step < step {
-            self.step();
-        }
-    }
-
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        self.contents.snapshot(&self.scope).unwrap().with(ORDER, self.data.order)
-    }
-
-    /// All that it has learned and all that it needs to go on, as bytes.
-    pub(crate) fn state(&self) -> Vec<(String, Vec<u8>)> {
-        state(&self.scope)
-    }
-}
-
-/// All tensors of a scope.
-pub(crate) fn state(scope: &Scope) -> Vec<(String, Vec<u8>)> {
-    let bytes = |name: &str| scope.tensor(name).unwrap().data.bytes().unwrap().to_vec();
-    scope.names().map(|name| (name.to_owned(), bytes(name))).collect()
-}
+use lodstone_checkpoint::{Container, Manager, ManagerOptions};
+use lodstone_model::{DType, Kind, Lod, Parameter, Tensor};
+use lodstone_store::Blob;
 
 pub(crate) fn manager(dir: &Path, keep: usize) -> Manager {
     Manager::open(dir, ManagerOptions::default().with_keep(Some(keep))).unwrap()
@@ -179,6 +35,42 @@ pub(crate) fn bytes(name: &str, len: usize, seed: u64) -> Parameter {
     let made: Vec<u8> = next.flatten().take(len).collect();
     let tensor = Tensor::dense(DType::Uint8, vec![len as u64], Blob::memory(made));
     Parameter { name: name.to_owned(), tensor }
+}
+
+/// Tensors of no program, of every kind that a container can hold.
+pub(crate) fn plain_tensors() -> Vec<(Container, Vec<Parameter>)> {
+    let table = Tensor {
+        kind: Kind::SelectedRows { rows: Blob::memory(vec![1, 0, 0, 0, 0, 0, 0, 0]), height: 9 },
+        ..Tensor::dense(DType::Float32, vec![1, 2], Blob::memory(vec![7; 8]))
+    };
+    let grouped = Tensor {
+        lod: Lod(vec![vec![0, 1, 3]]),
+        ..Tensor::dense(DType::Int64, vec![3], Blob::memory(vec![5; 24]))
+    };
+    let none = Tensor::dense(DType::Float16, vec![0, 4], Blob::default());
+    let named = |(name, tensor): (&str, Tensor)| Parameter { name: name.to_owned(), tensor };
+    let odd: Vec<_> = [("t", table), ("layer/g", grouped), ("none", none)].map(named).into();
+    vec![
+        (Container::Combined, odd.clone()),
+        (Container::Each, odd.clone()),
+        (Container::Sized, odd),
+        (Container::Safetensors, vec![bytes("z", 5, 1), bytes("a", 20_000_000, 2)]),
+        (Container::Combined, Vec::new()),
+        (Container::Safetensors, Vec::new()),
+    ]
+}
+
+/// Fails unless a tensor is the wanted one, to the last byte.
+pub(crate) fn assert_same(found: &Tensor, wanted: &Parameter, container: Container) {
+    let Parameter { name, tensor } = wanted;
+    assert_eq!(
+        (found.dtype, &found.shape, &found.lod),
+        (tensor.dtype, &tensor.shape, &tensor.lod),
+        "{container:?} {name}"
+    );
+    for (found, wanted) in found.blobs().zip(tensor.blobs()) {
+        assert_eq!(found.bytes().unwrap(), wanted.bytes().unwrap(), "{container:?} {name}");
+    }
 }
 
 /// Names of all that is in a directory, hidden or not, sorted.

@@ -12,25 +12,11 @@ mod faults;
 use std::path::Path;
 use std::time::Duration;
 
-use child::{EVERY, Ended, KEEP, STEPS, Saver, content, saver};
-use common::{Training, entries};
-use lodstone_checkpoint::{Serial, latest, serials};
+use child::{KEEP, content, saver};
+use common::entries;
+use common::saver::{Ended, Saver, kills, random};
+use lodstone_checkpoint::serials;
 use lodstone_store::Progress;
-
-/// How many savers are killed at random; CONTRIBUTING.md says when to set it.
-const KILLS: &str = "LODSTONE_KILLS";
-
-fn kills(usual: u64) -> u64 {
-    std::env::var(KILLS).map_or(usual, |asked| asked.parse().unwrap())
-}
-
-/// The next of numbers that look random and are the same in each run (xorshift64).
-fn random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
 
 /// Fails unless all that is visible is whole and what was saved; gives the latest step.
 fn check(dir: &Path, ended: &Ended) -> Option<u64> {
@@ -99,39 +85,4 @@ fn a_saver_may_be_killed_at_any_step() {
         }
     }
     assert_eq!(hidden(dir), [""; 0]);
-}
-
-#[test]
-fn training_that_is_killed_and_resumed_ends_as_if_it_had_never_stopped() {
-    let mut whole = Training::begin();
-    whole.until(STEPS);
-    let (dir, mut state) = (tempfile::tempdir().unwrap(), 424_242);
-    let (dir, kills) = (dir.path(), kills(50));
-    let (mut killed, mut resumed) = (0, 0);
-    loop {
-        // Each has another number of threads than the one before.
-        let mut command = saver("train", 0, dir);
-        command.env("RAYON_NUM_THREADS", (1 + killed % 4).to_string());
-        let saver = Saver::begin(command);
-        if killed == kills {
-            assert!(saver.end().done);
-            break;
-        }
-        std::thread::sleep(Duration::from_micros(random(&mut state) % 250_000));
-        let ended = saver.kill();
-        killed += 1;
-        if let Some(serial) = latest(dir).unwrap() {
-            assert_eq!(serial.verify(&Progress::default()).unwrap(), [""; 0], "{ended:?}");
-            resumed += 1;
-            if serial.step == STEPS {
-                // It had ended: the next begins from an earlier one, or anew.
-                for serial in serials(dir).unwrap().iter().skip(usize::from(killed % 2 == 0)) {
-                    std::fs::remove_dir_all(serial.path()).unwrap();
-                }
-            }
-        }
-    }
-    assert!(resumed * 2 > kills, "{resumed} of {kills} resumed");
-    let serial = Serial::named(dir, STEPS - STEPS % EVERY).unwrap();
-    assert_eq!(Training::of(&serial).state(), whole.state());
 }

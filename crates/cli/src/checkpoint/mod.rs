@@ -5,9 +5,9 @@ pub(crate) mod args;
 use std::io::Write;
 
 use lodstone::checkpoint::{
-    Error, Manager, ManagerOptions, Manifest, SavedVariable, Serial, serials,
+    Error as CheckpointError, Manager, ManagerOptions, Manifest, SavedVariable, Serial, serials,
 };
-use lodstone::{ConvertOptions, Model, Progress, Target, WriteOptions};
+use lodstone::{ConvertOptions, Error, Progress, StoreError, Target, WriteOptions};
 use serde::Serialize;
 
 use crate::say::{self, count, plain, size};
@@ -122,7 +122,9 @@ fn describe(manifest: &Manifest, path: &str, out: &mut impl Write) -> std::io::R
     let variables = count(manifest.variables.len(), "variable");
     writeln!(out, "{}: step {}", plain(path), manifest.step)?;
     writeln!(out, "  {variables}, {}", size(manifest.nbytes()))?;
-    writeln!(out, "  computed by {}", plain(&manifest.numerics.to_string()))?;
+    if let Some(numerics) = &manifest.numerics {
+        writeln!(out, "  computed by {}", plain(&numerics.to_string()))?;
+    }
     for (what, names) in [("random", &manifest.random), ("schedule", &manifest.schedule)] {
         if !names.is_empty() {
             writeln!(out, "  {what}: {}", plain(&names.join(", ")))?;
@@ -151,9 +153,8 @@ fn verify(arguments: &Show) -> Result<bool, Failure> {
     let progress = Progress::default();
     progress::cancel_when_asked(&progress)?;
     let verified = |serial: &Serial| {
-        let findings = match serial.verify(&progress) {
-            // A manifest that cannot be used is damage, too.
-            Err(error @ (Error::Manifest { .. } | Error::Absent { .. })) => vec![error.to_string()],
+        let findings = match lodstone::verify_serial(serial, &progress) {
+            Err(Error::Checkpoint(error)) if is_damage(&error) => vec![error.to_string()],
             found => found?,
         };
         let (step, path, whole) = (serial.step, path_of(serial), findings.is_empty());
@@ -179,6 +180,14 @@ fn verify(arguments: &Show) -> Result<bool, Failure> {
     Ok(whole)
 }
 
+/// Whether a serial that cannot be verified is damaged: its manifest cannot be used, or files of it are missing.
+fn is_damage(error: &CheckpointError) -> bool {
+    matches!(
+        error,
+        CheckpointError::Absent { .. } | CheckpointError::Store(StoreError::Unusable { .. })
+    )
+}
+
 fn prune(arguments: &Prune) -> Result<(), Failure> {
     // Making it would be no help to who misspelled it.
     serials(at(&arguments.directory)?)?;
@@ -194,7 +203,7 @@ fn prune(arguments: &Prune) -> Result<(), Failure> {
 
 fn restore(arguments: &Restore) -> Result<(), Failure> {
     let serial = Serial::find(at(&arguments.directory)?, arguments.step)?;
-    let model = Model { parameters: serial.tensors()?, ..Model::default() };
+    let model = lodstone::open_serial(&serial)?;
     let (total, progress) = (model.nbytes(), Progress::default());
     let options = ConvertOptions::default()
         .with_to(arguments.to.clone().map(Target::Format))

@@ -9,7 +9,7 @@
 //! | `checksum` | `CRC-64/NVME`, the algorithm of all of them, written as 16 hexadecimal digits |
 //! | `piece` | 16777216: most bytes under one checksum |
 //! | `models` | the models, each with its `format` and its `files` |
-//! | `self` | the checksum of all bytes before the line that it is on |
+//! | `self` | the checksum of all bytes before its line, as in every [`CheckedJson`] |
 //!
 //! A file has a `name` (relative to the directory, `/` between parts), a `size` in bytes, and
 //! `parts` that make up all of it, end to end: each with `offset`, `size`, `checksums` (one a piece)
@@ -22,24 +22,23 @@ pub(crate) mod places;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lodstone_model::{Model, Parameter};
 use lodstone_store::{
-    Blob, Checks, Checksum, LARGEST_SEAL, Location, Output, PIECE, Part, Progress, SEAL,
-    check_relative, checksum, plain,
+    Blob, CheckedJson, Checks, Error as StoreError, Flaw, Location, Output, PIECE, Part, Progress,
+    SEAL, SEAL_FILE, Schema, check_relative, plain,
 };
 use serde::de::{SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// What the models in a directory were when they were sealed.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Seal {
-    schema: u32,
+    schema: Schema<1>,
     checksum: String,
     piece: u64,
     /// The models, in the order in which they were sealed.
@@ -84,15 +83,6 @@ struct Stretch {
     checksums: Vec<Sum>,
 }
 
-/// A [`Seal`] as it is written, but for its last line.
-#[derive(Serialize)]
-struct SealText<'a> {
-    schema: u32,
-    checksum: &'a str,
-    piece: u64,
-    models: &'a [SealedModel],
-}
-
 /// A [`SealedFile`] as it is written.
 #[derive(Serialize)]
 struct FileText<'a> {
@@ -117,70 +107,41 @@ struct Each<'a, T>(&'a [T]);
 /// A checksum as it is written: 16 hexadecimal digits.
 struct Sum(u64);
 
-const SCHEMA: u32 = 1;
 const ALGORITHM: &str = "CRC-64/NVME";
 
-/// What is after the models: the line of the checksum of everything before it.
-fn last_line(sum: u64) -> String {
-    format!("\"self\": \"{sum:016x}\"}}\n")
+impl Default for Seal {
+    /// The seal of no models.
+    fn default() -> Self {
+        let (schema, checksum, models) = (Schema, ALGORITHM.to_owned(), Vec::new());
+        Self { schema, checksum, piece: PIECE, models }
+    }
 }
 
 impl Seal {
-    /// Reads the seal of a directory; nothing if it has none.
+    /// Reads the seal of a directory; `None` if it has none.
     ///
     /// # Errors
-    /// If it cannot be read, or looked for; if it is larger than 128 MiB, or is not what was written.
+    /// If it cannot be read or [used](StoreError::Unusable), or is larger than 128 MiB.
     pub fn load(directory: &Location) -> Result<Option<Self>> {
-        let path = directory.join(SEAL);
-        if !path.is_there()? {
+        if !directory.join(SEAL).is_there()? {
             return Ok(None);
         }
-        let fail =
-            |what: &str| Err(Error::Seal { path: path.to_path_buf(), what: what.to_owned() });
-        let blob = Blob::open(&path, false)?;
-        if blob.len() > LARGEST_SEAL {
-            return Err(blob
-                .over_limit(0, format!("at most {LARGEST_SEAL} bytes of a seal"))
-                .into());
+        let seal: Self = SEAL_FILE.read(directory)?;
+        if (seal.checksum.as_str(), seal.piece) != (ALGORITHM, PIECE) {
+            let what = format!("expected {ALGORITHM} checksums of {PIECE} bytes each");
+            return Err(SEAL_FILE.contradiction(directory, what).into());
         }
-        let bytes = blob.read()?;
-        let length = last_line(0).len();
-        let Some((body, last)) = bytes.split_at_checked(bytes.len().saturating_sub(length)) else {
-            return fail("it is damaged");
-        };
-        if last != last_line(checksum(body)).as_bytes() {
-            return fail("it is damaged: its own checksum is another");
-        }
-        let seal: Self = serde_json::from_slice(&bytes)
-            .map_err(|source| Error::Json { path: path.to_path_buf(), source })?;
-        if (seal.schema, seal.checksum.as_str(), seal.piece) != (SCHEMA, ALGORITHM, PIECE) {
-            return fail("it is of another version than this one");
-        }
-        let mut names = HashSet::new();
-        for file in seal.models.iter().flat_map(|model| &model.files) {
-            check_relative(&file.name)?;
-            // Of two that say different things, one would be believed here and the other there.
-            if plain(&file.name) != file.name {
-                return fail(&format!("`{}` is another name of a file", file.name));
-            }
-            if !names.insert(&file.name) {
-                return fail(&format!("it has `{}` twice", file.name));
-            }
-        }
+        let files = seal.models.iter().flat_map(|model| &model.files);
+        check_names(files, &SEAL_FILE, directory)?;
         Ok(Some(seal))
     }
 
     /// Writes the file.
     ///
     /// # Errors
-    /// What writing gives, or if it would be larger than one that is read.
+    /// What writing returns, or if it would be larger than one that is read.
     pub fn write(&self, out: &mut Output) -> Result<()> {
-        let models = &self.models;
-        let text = SealText { schema: SCHEMA, checksum: ALGORITHM, piece: PIECE, models };
-        let mut buffered = BufWriter::new(Body { out, held: Vec::new(), sum: Checksum::default() });
-        let written = serde_json::to_writer_pretty(&mut buffered, &text).map_err(io::Error::from);
-        let body = written.and_then(|()| Ok(buffered.into_inner()?));
-        body.map_err(own_error)?.end()
+        Ok(SEAL_FILE.write(out, self)?)
     }
 
     /// The file of that name, if it was sealed.
@@ -209,52 +170,28 @@ impl Seal {
     }
 }
 
-/// The models, on their way into a file.
-struct Body<'a> {
-    out: &'a mut Output,
-    /// What may be the end of the object, which the last line takes the place of.
-    held: Vec<u8>,
-    sum: Checksum,
-}
-
-/// The end of an object.
-const CLOSE: &[u8] = b"\n}";
-
-impl Body<'_> {
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.out.position() + bytes.len() as u64 > LARGEST_SEAL {
-            let what =
-                format!("it would have more than the {LARGEST_SEAL} bytes that a seal may have");
-            return Err(Error::Seal { path: SEAL.into(), what });
+/// Fails unless the files that a seal or manifest in `directory` lists have one name each, which stays in the directory.
+///
+/// # Errors
+/// [`StoreError::Escapes`], or [`StoreError::Unusable`]: of two files of one name, one reader would trust the first, another
+/// the second.
+pub fn check_names<'a>(
+    files: impl IntoIterator<Item = &'a SealedFile>,
+    kind: &CheckedJson,
+    directory: &Location,
+) -> Result<(), StoreError> {
+    let mut names = HashSet::new();
+    for SealedFile { name, .. } in files {
+        check_relative(name)?;
+        if plain(name) != *name {
+            let what = format!("it lists a file by another name: `{name}`");
+            return Err(kind.contradiction(directory, what));
         }
-        self.sum.update(bytes);
-        Ok(self.out.put(bytes)?)
+        if !names.insert(name) {
+            return Err(kind.contradiction(directory, format!("it has `{name}` twice")));
+        }
     }
-
-    fn end(mut self) -> Result<()> {
-        self.put(b",\n")?;
-        self.put(last_line(self.sum.value()).as_bytes())
-    }
-}
-
-impl io::Write for Body<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.held.extend_from_slice(bytes);
-        let kept = self.held.split_off(self.held.len().saturating_sub(CLOSE.len()));
-        let ready = std::mem::replace(&mut self.held, kept);
-        self.put(&ready).map_err(io::Error::other)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// The error that stopped something from being written.
-fn own_error(error: io::Error) -> Error {
-    let other = |error: io::Error| Error::Seal { path: SEAL.into(), what: error.to_string() };
-    error.downcast().unwrap_or_else(other)
+    Ok(())
 }
 
 impl SealedModel {
@@ -332,7 +269,10 @@ impl SealedFile {
         stretch(file.len(), None);
         let parts = Part::all_of(file, stretches, progress)?;
         let checks = whole(&name, parts);
-        let checks = checks.map_err(|what| Error::Seal { path: name.clone().into(), what })?;
+        let checks = checks.map_err(|what| {
+            let (path, flaw) = (name.clone().into(), Flaw::Contradiction(what));
+            StoreError::Unusable { kind: SEAL_FILE.kind, path, flaw }
+        })?;
         Ok(Self { name, checks: Arc::new(checks) })
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lodstone::checkpoint::{Container, Contents, Manager, ManagerOptions, Serial, Snapshot};
+use lodstone::checkpoint::{Container, Manager, ManagerOptions, Serial, Snapshot};
+use lodstone::paddle::checkpoint::{Contents, restore as restored};
 use lodstone::paddle::executor::{Dirs, Prepared, Scope};
 use lodstone::paddle::program::{Network, Operator, Variable};
 use lodstone::{DType, Dim, Model, Parameter, Tensor, TensorType, ValueType, Var};
@@ -126,7 +127,7 @@ fn restore(files: &Files) -> Duration {
     let serial = Serial::named(files.at(RESTORED), 1).expect("a serial");
     timed(|| {
         let mut scope = Scope::default();
-        serial.restore(&mut scope).expect("whole");
+        restored(&serial, &mut scope).expect("whole");
         scope
     })
 }

@@ -6,10 +6,11 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lodstone_checkpoint::{Contents, RestoreOptions, Restored, Serial, Snapshot};
+use lodstone_checkpoint::{Serial, Snapshot};
 use lodstone_formats::paddle::stream::{self, Layout};
 use lodstone_formats::{OpenOptions, paddle::program};
 use lodstone_model::{DType, Model, Program, Programs, Tensor, TensorType, ValueType, Var, some};
+use lodstone_paddle::checkpoint::{Contents, RestoreOptions, Restored, restore_for};
 use lodstone_paddle::executor::{Dirs, Executor, Prepared, RANDOM_STATE, Scope};
 use lodstone_paddle::program::{Network, loss};
 use lodstone_schema::Finding;
@@ -268,7 +269,7 @@ fn resume(
     let renamed = names.filter_map(|name| options.renames.of(&name).map(|new| (name, new)));
     let how =
         RestoreOptions::default().with_partial(options.partial).with_renames(renamed.collect());
-    let restored = serial.restore_for(program, scope, &how)?;
+    let restored = restore_for(serial, program, scope, &how)?;
     let (now, then) = (said(options.samples), restored.metadata.get(SAMPLES));
     match then.filter(|then| **then != now) {
         Some(then) => {

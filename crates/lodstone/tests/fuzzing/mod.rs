@@ -10,12 +10,13 @@ use std::fs;
 use std::path::Path;
 
 use lodstone::Location;
-use lodstone::checkpoint::{RestoreOptions, Serial};
+use lodstone::checkpoint::Serial;
+use lodstone::paddle::checkpoint::{RestoreOptions, restore, restore_for};
 use lodstone::paddle::executor::Scope;
 use lodstone::{
     Blob, ConvertOptions, Dialect, DiffOptions, Error, FORMATS, InspectOptions, Kind, Loss, Model,
     OpenOptions, Parameter, Program, Progress, ScanOptions, Target as To, convert, diff, inspect,
-    open_with, scan, verify, write_text,
+    open_with, scan, verify, verify_serial, write_text,
 };
 use lodstone_formats::{Effort, Format, encoding::pickle, named, pickles};
 use lodstone_model::Limits;
@@ -342,14 +343,14 @@ const RESTORED: u64 = 16 << 20;
 /// A checkpoint is whole and comes back, or it is refused and nothing of it does.
 fn use_checkpoint(directory: &Path, bytes: usize) {
     let Ok(serial) = Serial::find(directory, None) else { return };
-    let says_enough = |error: lodstone::checkpoint::Error| says_enough(&error.into());
-    let found = bounded("verify", bytes, || serial.verify(&Progress::default()));
+    let says_enough = |error: Error| says_enough(&error);
+    let found = bounded("verify", bytes, || verify_serial(&serial, &Progress::default()));
     // A file that nobody needs may be away.
     let is_away = |damage: &String| damage.ends_with("is not there");
     let is_whole = found.as_ref().is_ok_and(|found| found.iter().all(is_away));
     found.err().map(says_enough);
     let mut scope = Scope::default().with_memory(RESTORED);
-    match bounded("restore", bytes, || serial.restore(&mut scope)) {
+    match bounded("restore", bytes, || Ok(restore(&serial, &mut scope)?)) {
         Ok(_) => assert!(is_whole),
         Err(error) => {
             says_enough(error);
@@ -358,7 +359,7 @@ fn use_checkpoint(directory: &Path, bytes: usize) {
     }
     let none = Program::new(Dialect::Paddle);
     let partial = RestoreOptions::default().with_partial(true);
-    bounded("fit", bytes, || serial.restore_for(&none, &mut scope, &partial))
+    bounded("fit", bytes, || Ok(restore_for(&serial, &none, &mut scope, &partial)?))
         .err()
         .map(says_enough);
 }

@@ -1,13 +1,11 @@
 //! Checkpoints that PaddlePaddle saved, restored into a scope as checkpoints. What is in the files is what the suites
 //! of their formats compare with PaddlePaddle's own account of them.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
-
 use std::path::{Path, PathBuf};
 
-use lodstone_checkpoint::{Error, RestoreOptions, is_checkpointed, restore_models};
 use lodstone_formats::{OpenOptions, paddle, paddle::pickle, paddle::program};
 use lodstone_model::{DType, Limits, Model, Program};
+use lodstone_paddle::checkpoint::{Error, RestoreOptions, is_checkpointed, restore_models};
 use lodstone_paddle::executor::Scope;
 use lodstone_paddle::program::layers::{self, Fc};
 use lodstone_paddle::program::optimizer::{Adam, Optimizer};

@@ -1,22 +1,23 @@
-//! Loaders: what is left of a startup program, and loads behind it.
+//! Loaders: what remains of a startup program, followed by operators that load.
 
 use std::collections::{BTreeSet, HashSet};
 
+use lodstone_checkpoint::{Container, LOADER};
 use lodstone_model::{Block, Op, Program, Var};
-use lodstone_paddle::program::{LoadOptions, Network, Variable, load, load_program};
 use lodstone_schema::paddle::is_saved;
 use lodstone_store::Location;
 
-use crate::error::{Error, Result};
+use crate::checkpoint::error::{Error, Result};
+use crate::program::{LoadOptions, Network, Placement, Variable, load, load_program};
 
-/// The directory of the loader in that of its checkpoint.
-pub const LOADER: &str = "loader";
+/// The file of the loader in its directory.
+pub(super) const FILE: &str = "__model__";
 
-/// Whether a checkpoint has the variable if nobody says more: it outlives runs, holds a value, and is no gradient
-/// (`w@GRAD`) and no share of one trainer or server (`w.trainer_1`, `w.block0`).
+/// Whether checkpoints contain a variable by default: it persists, holds a value, and is neither a gradient (`w@GRAD`) nor
+/// the share of one trainer or server (`w.trainer_1`, `w.block0`).
 ///
-/// PaddlePaddle 0.12 (`_is_checkpoint_var`) looks for these words anywhere, and so loses what somebody calls
-/// `stage.block1.w_0`; here they end a name.
+/// PaddlePaddle 0.12 (`_is_checkpoint_var`) looks for these words anywhere, and so loses `stage.block1.w_0`; here they
+/// end a name.
 pub fn is_checkpointed(var: &Var) -> bool {
     let is_share = |word: &str| {
         let number = var.name.rsplit_once(word).map(|(_, number)| number);
@@ -26,12 +27,12 @@ pub fn is_checkpointed(var: &Var) -> bool {
     is_saved(var) && !passes
 }
 
-/// The program that fills variables: the operators of the startup program that fill others, in their order, then
-/// operators that load these. A load is behind every initialiser, so that it always wins.
+/// Builds the program that loads `vars`: the operators of the startup program that initialise other variables, in their
+/// order, then operators that load. Loads follow all initializers, so that they win.
 ///
-/// Names of files are relative to the directory that the loader is run in. Without a startup program it loads, and
-/// does nothing else. A subset of the variables in a merged file is loaded by the names of all its records:
-/// [`saved_records`](lodstone_paddle::program::saved_records) of the program that saves it.
+/// Names of files are relative to the directory that the loader is run in. Without a startup program the loader only
+/// loads. A subset of the variables in a merged file is loaded by the names of all its records:
+/// [`saved_records`](crate::program::saved_records) of the program that saves it.
 ///
 /// # Errors
 /// If a variable does not outlive runs, or its file would lie elsewhere; if the order of records in a merged file is
@@ -55,8 +56,8 @@ pub fn build_checkpoint_loader(
     Ok(loader)
 }
 
-/// The loader of the checkpoint in a directory: one that [`make_checkpoint`](crate::make_checkpoint) wrote, or a
-/// serial. It is run with that directory to load from.
+/// Reads the loader of the checkpoint in a directory, which [`make_checkpoint`](crate::checkpoint::make_checkpoint) wrote
+/// or which is a serial. It is run with that directory to load from.
 ///
 /// # Errors
 /// If there is none, or it is damaged.
@@ -64,7 +65,7 @@ pub fn get_checkpoint_loader(dir: impl Into<Location>) -> Result<Program> {
     Ok(load_program(dir.into().join(LOADER))?)
 }
 
-/// Fails if a loader leaves a variable of the main program without a value that a checkpoint is to have.
+/// Fails if a loader leaves a [checkpointed](is_checkpointed) variable of the main program without a value.
 ///
 /// # Errors
 /// [`Error::Incomplete`] with the names of all of them.
@@ -78,23 +79,34 @@ pub fn check_loader(loader: &Program, main: &Program) -> Result<()> {
     }
 }
 
-/// Fails if a loader has a loop: who restores a checkpoint runs a program that he has not seen.
-pub(crate) fn check_ends(loader: &Program) -> Result<()> {
+/// Fails if a loader has a loop: restoring runs a program from a file, which has to end.
+pub(super) fn check_ends(loader: &Program) -> Result<()> {
     match loader.ops().any(|op| op.kind == "while") {
         true => Err(Error::Loop),
         false => Ok(()),
     }
 }
 
-/// Takes the operators that load out of a loader.
-pub(crate) fn without_loads(loader: &mut Program) {
+/// Where operators load variables in a container from; `None` if none can.
+pub(super) fn placement(container: Container) -> Option<Placement> {
+    let file = container.file().map(str::to_owned);
+    match container {
+        Container::Combined => file.map(Placement::Combined),
+        Container::Sized => file.map(Placement::Merged),
+        Container::Each => Some(Placement::Each),
+        Container::Safetensors => None,
+    }
+}
+
+/// Removes the operators that load from a loader.
+pub(super) fn remove_loads(loader: &mut Program) {
     for block in &mut loader.blocks {
         block.ops.retain(|op| !matches!(op.kind.as_str(), "load" | "load_combine"));
     }
 }
 
 /// A program of no operators.
-pub(crate) fn empty() -> Program {
+pub(super) fn empty() -> Program {
     Network::new().main
 }
 

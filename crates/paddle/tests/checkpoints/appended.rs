@@ -1,24 +1,21 @@
 //! Checkpoints that the program that trains saves by itself, and the loaders that go with them.
 
-#![expect(clippy::disallowed_methods, reason = "looks with its own eyes")]
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
-
-mod common;
-
 use std::path::Path;
 
-use common::{Data, digits, entries, forward, started, state};
-use lodstone_checkpoint::{
+use lodstone_model::{Program, Var};
+use lodstone_paddle::checkpoint::{
     CheckpointOptions, Error, build_checkpoint_loader, check_loader, get_checkpoint_loader,
     is_checkpointed, make_checkpoint,
 };
-use lodstone_model::{Program, Var};
 use lodstone_paddle::executor::{Dirs, Executor, Prepared, Scope};
 use lodstone_paddle::program::layers::{self, Fc};
 use lodstone_paddle::program::optimizer::{Optimizer, Sgd};
 use lodstone_paddle::program::{
     LoadOptions, Network, Placement, Variable, for_test, inference, saved_records, stale_saves,
 };
+
+use crate::common::entries;
+use crate::training::{Data, digits, forward, started, state};
 
 /// Runs a program that trains so many times.
 fn train(main: &Program, scope: &mut Scope, data: &mut Data, steps: u64, dir: &Path) {

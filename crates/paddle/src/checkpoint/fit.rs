@@ -1,23 +1,23 @@
-//! Variables of a checkpoint, and those of the program that goes on with them.
+//! Compares the variables of a checkpoint with those that a program declares.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use lodstone_model::{Parameter, Program, Tensor, TensorType, Var};
-use lodstone_paddle::executor::RANDOM_STATE;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::error::{Error, Result, listed};
-use crate::loader::is_checkpointed;
+use crate::checkpoint::error::{Error, Result, listed};
+use crate::checkpoint::loader::is_checkpointed;
+use crate::executor::RANDOM_STATE;
 
 /// How a checkpoint is restored into a program.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RestoreOptions {
-    /// Whether what fits is loaded where not all does.
+    /// Whether to load the variables that fit if others do not [default: no].
     pub partial: bool,
-    /// Names of variables of the checkpoint, and what the program calls them.
+    /// Names in the checkpoint, and those in the program [default: the same].
     pub renames: BTreeMap<String, String>,
 }
 
@@ -26,21 +26,21 @@ lodstone_model::with_fields!(RestoreOptions {
     with_renames(renames: BTreeMap<String, String>),
 });
 
-/// What a restore did.
+/// The result of a restore.
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Restored {
-    /// How many steps had been done.
+    /// The number of steps done.
     pub step: u64,
     /// The variables that were loaded, sorted.
     pub loaded: Vec<String>,
-    /// The variables that begin again, as the startup program says, sorted.
+    /// The variables that were initialised, sorted.
     pub initialised: Vec<String>,
-    /// What was left out because it does not fit; only where that was allowed.
+    /// The variables that do not fit and were left out; empty unless the restore was partial.
     pub mismatch: Mismatch,
-    /// What is no longer promised.
+    /// Reasons why results may differ from those of an uninterrupted run.
     pub warnings: Vec<String>,
-    /// What the user added to the checkpoint.
+    /// The user's entries in the manifest.
     pub metadata: BTreeMap<String, Value>,
 }
 
@@ -100,7 +100,7 @@ impl fmt::Display for Misfit {
 ///
 /// # Errors
 /// If a name that is to be changed is not there, or two tensors would have the same.
-pub(crate) fn rename(
+pub(super) fn rename(
     tensors: Vec<Parameter>,
     renames: &BTreeMap<String, String>,
 ) -> Result<Vec<Parameter>> {
@@ -123,7 +123,7 @@ pub(crate) fn rename(
 
 /// The tensors that fit the variables of a program, and what does not fit. Variables that are `known` to be filled
 /// by something else are not missing.
-pub(crate) fn split(
+pub(super) fn split(
     tensors: Vec<Parameter>,
     main: &Program,
     known: impl Fn(&str) -> bool,

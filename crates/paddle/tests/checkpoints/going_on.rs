@@ -1,13 +1,11 @@
 //! Training goes on from checkpoints of PaddlePaddle with the losses that it had there
-//! (`golden/make_paddle_checkpoints.py`).
-
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+//! (`../golden/make_paddle_checkpoints.py`).
 
 use std::path::{Path, PathBuf};
 
-use lodstone_checkpoint::{RestoreOptions, restore_models};
 use lodstone_formats::{OpenOptions, paddle, paddle::pickle};
 use lodstone_model::{DType, Limits, Model, Program, Tensor};
+use lodstone_paddle::checkpoint::{RestoreOptions, restore_models};
 use lodstone_paddle::executor::{Dirs, Prepared, Scope};
 use lodstone_paddle::program::layers::{self, Fc};
 use lodstone_paddle::program::optimizer::{Adam, Momentum, Optimizer};
@@ -20,16 +18,24 @@ const TOLERANCE: f64 = 1e-5;
 
 /// What each release recorded, and which checkpoints there are of it.
 const RELEASES: &[(&str, &str, &[&str])] = &[
-    ("1.8.5", include_str!("golden/paddle/1.8.5.json"), &["program", "variables", "combined"]),
+    (
+        "1.8.5",
+        include_str!("../golden/paddle_checkpoints/1.8.5.json"),
+        &["program", "variables", "combined"],
+    ),
     (
         "2.6.2",
-        include_str!("golden/paddle/2.6.2.json"),
+        include_str!("../golden/paddle_checkpoints/2.6.2.json"),
         &["program", "variables", "combined", "adam", "momentum"],
     ),
-    ("3.3.1", include_str!("golden/paddle/3.3.1.json"), &["program", "adam", "momentum"]),
+    (
+        "3.3.1",
+        include_str!("../golden/paddle_checkpoints/3.3.1.json"),
+        &["program", "adam", "momentum"],
+    ),
     (
         "3.3.1-old-program",
-        include_str!("golden/paddle/3.3.1-old-program.json"),
+        include_str!("../golden/paddle_checkpoints/3.3.1-old-program.json"),
         &["program", "variables", "combined"],
     ),
 ];
@@ -53,7 +59,7 @@ struct Case {
 }
 
 fn golden(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/paddle").join(path)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/paddle_checkpoints").join(path)
 }
 
 fn open(release: &str, path: &str) -> Model {

@@ -1,16 +1,13 @@
 //! Checkpoints that are restored into programs: those that they were saved from, and others.
 
-#![expect(clippy::disallowed_methods, reason = "looks with its own eyes")]
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
-
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{CONTAINERS, Training, digits, forward, manager, of, started, state};
-use lodstone_checkpoint::{Contents, Error, RestoreOptions};
 use lodstone_model::Dim;
+use lodstone_paddle::checkpoint::{Contents, Error, RestoreOptions, restore, restore_for};
 use lodstone_paddle::executor::Scope;
+
+use crate::common::{CONTAINERS, manager, of};
+use crate::training::{Training, digits, forward, started, state};
 
 #[test]
 fn all_that_does_not_fit_is_told_at_once() {
@@ -28,7 +25,7 @@ fn all_that_does_not_fit_is_told_at_once() {
 
     let mut scope = Scope::default();
     let options = RestoreOptions::default();
-    let refused = saved.serial.restore_for(&net.main, &mut scope, &options);
+    let refused = restore_for(&saved.serial, &net.main, &mut scope, &options);
     let Err(Error::Mismatch(mismatch)) = refused else { panic!("{refused:?}") };
     assert_eq!(mismatch.missing, ["bias"]);
     assert_eq!(mismatch.extra, ["@LR_DECAY_COUNTER@", "fc_0.b_0"]);
@@ -43,7 +40,7 @@ fn all_that_does_not_fit_is_told_at_once() {
     // What fits is loaded, and a name is another by a map.
     let renames = BTreeMap::from([("fc_0.b_0".to_owned(), "bias".to_owned())]);
     let options = RestoreOptions::default().with_partial(true).with_renames(renames);
-    let restored = saved.serial.restore_for(&net.main, &mut scope, &options).unwrap();
+    let restored = restore_for(&saved.serial, &net.main, &mut scope, &options).unwrap();
     assert_eq!(restored.mismatch.missing, [""; 0]);
     assert_eq!(restored.mismatch.extra, ["@LR_DECAY_COUNTER@"]);
     assert_eq!(restored.mismatch.misshapen, mismatch.misshapen);
@@ -53,7 +50,7 @@ fn all_that_does_not_fit_is_told_at_once() {
 
     let renames = BTreeMap::from([("absent".to_owned(), "bias".to_owned())]);
     let options = options.with_renames(renames);
-    let error = saved.serial.restore_for(&net.main, &mut scope, &options).unwrap_err();
+    let error = restore_for(&saved.serial, &net.main, &mut scope, &options).unwrap_err();
     assert!(error.to_string().contains("`absent`"), "{error}");
 }
 
@@ -65,7 +62,7 @@ fn a_restore_for_the_same_program_is_the_same() {
     let saved = manager(dir.path(), 1).save(3, &training.snapshot()).unwrap();
     let mut scope = Scope::default();
     let options = RestoreOptions::default();
-    let restored = saved.serial.restore_for(&training.net.main, &mut scope, &options).unwrap();
+    let restored = restore_for(&saved.serial, &training.net.main, &mut scope, &options).unwrap();
     assert_eq!((restored.step, restored.warnings.as_slice()), (3, &[][..]));
     assert_eq!(state(&scope), training.state());
 }
@@ -83,10 +80,10 @@ fn what_is_not_saved_begins_again() {
         for whole in [true, false] {
             let mut again = Scope::default();
             let restored = match whole {
-                true => saved.serial.restore(&mut again),
+                true => restore(&saved.serial, &mut again),
                 false => {
                     let options = RestoreOptions::default();
-                    saved.serial.restore_for(&net.main, &mut again, &options)
+                    restore_for(&saved.serial, &net.main, &mut again, &options)
                 }
             };
             let restored = restored.unwrap();
@@ -105,7 +102,7 @@ fn what_infers_takes_its_weights_out_of_a_checkpoint_of_training() {
     let saved = manager(dir.path(), 1).save(2, &training.snapshot()).unwrap();
     let (net, ..) = forward();
     let (mut scope, options) = (Scope::default(), RestoreOptions::default().with_partial(true));
-    let restored = saved.serial.restore_for(&net.main, &mut scope, &options).unwrap();
+    let restored = restore_for(&saved.serial, &net.main, &mut scope, &options).unwrap();
     assert_eq!(restored.mismatch.missing, [""; 0]);
     assert!(!restored.mismatch.extra.is_empty());
     for name in scope.names() {

@@ -13,16 +13,16 @@
 use std::collections::BTreeMap;
 
 use lodstone_model::{DType, Model, Parameter, Program, Tensor};
-use lodstone_paddle::executor::Scope;
-use lodstone_paddle::program::layers::COUNTER;
 use lodstone_schema::paddle::saved;
 use lodstone_store::Blob;
 use serde_json::Value;
 
-use crate::error::{Error, Result};
-use crate::fit::{self, RestoreOptions, Restored};
-use crate::loader::is_checkpointed;
-use crate::serial::loaded;
+use crate::checkpoint::error::{Error, Result};
+use crate::checkpoint::fit::{self, RestoreOptions, Restored};
+use crate::checkpoint::loader::is_checkpointed;
+use crate::checkpoint::restore::loaded;
+use crate::executor::Scope;
+use crate::program::layers::COUNTER;
 
 /// Names of structured parameters to those of variables, in a pickle of `state_dict()`.
 const TABLE: &str = "StructuredToParameterName@@";

@@ -1,26 +1,26 @@
-//! Operators that save, behind those that train.
+//! Operators that save a checkpoint, appended to those that train.
 
+use lodstone_checkpoint::LOADER;
 use lodstone_model::{AttributeValue, Block, DType, Dim, Holder, Op, Program, TensorType, Var};
-use lodstone_paddle::executor::{RANDOM_STATE, draws};
-use lodstone_paddle::program::{
+use lodstone_schema::paddle::with_stop_gradient;
+use lodstone_store::Location;
+
+use crate::checkpoint::contents::random_state;
+use crate::checkpoint::error::{Error, Result, internal};
+use crate::checkpoint::loader::{build_checkpoint_loader, check_loader, is_checkpointed};
+use crate::executor::{RANDOM_STATE, draws};
+use crate::program::{
     Form, LoadOptions, OPTIMIZES, Operator, Placement, SaveOptions, Variable, save, save_program,
     set_role,
 };
-use lodstone_schema::paddle::with_stop_gradient;
-use lodstone_store::{Commit, Location, Progress};
 
-use crate::container::PARAMS;
-use crate::contents::random_state;
-use crate::error::{Error, Result, internal};
-use crate::loader::{LOADER, build_checkpoint_loader, check_loader, is_checkpointed};
-
-/// How operators save a checkpoint.
+/// When operators save a checkpoint, and to which files.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CheckpointOptions {
-    /// After how many runs of the program each time; 1 for every run.
+    /// Save after every N runs of the program [default: 1].
     pub every: u64,
-    /// Which files the variables are in.
+    /// The files of the variables [default: one file, `params`].
     pub placement: Placement,
 }
 
@@ -36,23 +36,26 @@ impl Default for CheckpointOptions {
     }
 }
 
-/// What the counter of runs is called.
+/// The file of all variables.
+const PARAMS: &str = "params";
+
+/// The name of the counter of runs, before its number.
 const COUNTER: &str = "checkpoint_counter";
 
 /// Appends operators to the main program that save its variables, and writes the loader of that checkpoint into a
-/// directory, which may not exist yet. Both programs are run with that directory to save to and to load from.
+/// directory, which need not exist. Run both programs with that directory to save to and to load from.
 ///
-/// Variables are those that [outlive runs](is_checkpointed) and that the predicate says yes to; those that it says
-/// no to begin again as the startup program says. Called behind an optimizer it saves what training resumes with,
-/// called before it, what infers. Runs are counted in a variable that is saved too, so that a run that is resumed
-/// saves when the other would have. All operators are standard ones, which PaddlePaddle 2.6.2 runs.
+/// The operators save the variables that [persist](is_checkpointed) and match the predicate [default: all]; the loader
+/// initialises the others. Called after an optimizer was appended, this saves everything that training resumes from;
+/// called before, the variables of inference. Runs are counted in a variable that is saved too, so a resumed run saves
+/// at the same steps. All operators are standard ones, which PaddlePaddle 2.6.2 runs.
 ///
-/// Where the main program draws random numbers, both programs get a variable for their [state](RANDOM_STATE), so that
-/// they go on too: the startup program begins it with 0 and 0, seed and counter, before it draws.
+/// If the main program draws random numbers, both programs get a variable for their [state](RANDOM_STATE), which the
+/// startup program sets to 0 and 0, seed and counter, before it draws.
 ///
 /// # Errors
-/// [`Error::Incomplete`](crate::Error::Incomplete) if there is a variable that is neither saved nor begins with the
-/// startup program; if the loader cannot be written. Both programs are then as they were.
+/// [`Error::Incomplete`] if a variable is neither saved nor initialised by the startup program; if the loader cannot be
+/// written. Both programs are unchanged then.
 pub fn make_checkpoint(
     dir: impl Into<Location>,
     predicate: Option<&dyn Fn(&Var) -> bool>,
@@ -83,30 +86,18 @@ pub fn make_checkpoint(
     saves.iter_mut().for_each(behind_training);
     first(&mut trained)?.ops.extend(saves);
     let dir = dir.into();
-    make_dir(&dir)?;
+    dir.create_dir()?;
     save_program(&loader, dir.join(LOADER), Form::Binary)?;
     (*startup, *main) = (begun, trained);
     Ok(())
 }
 
-/// Makes a directory, and those above it.
-pub(crate) fn make_dir(dir: &Location) -> Result<()> {
-    let is_missing = |dir: &Location| !dir.path().as_os_str().is_empty() && !dir.is_dir();
-    let above = std::iter::successors(Some(dir.clone()), Location::parent);
-    let missing: Vec<Location> = above.take_while(is_missing).collect();
-    for dir in missing.into_iter().rev() {
-        Commit::directory(dir, Progress::default())?.publish()?;
-    }
-    Ok(())
-}
-
-/// Says that an operator is one of those that only training has: who takes from a program what infers leaves them
-/// behind.
+/// Marks an operator as part of training, which inference programs drop.
 fn behind_training(op: &mut Op) {
     set_role(op, OPTIMIZES);
 }
 
-/// Declares a variable that counts runs, and lets the startup program begin it with 0.
+/// Declares a variable that counts runs, which the startup program sets to 0.
 fn counter(startup: &mut Program, main: &mut Program) -> Result<Variable> {
     let is_free = |name: &String| main.vars().all(|var| var.name != *name);
     let name = (0..).map(|number| format!("{COUNTER}_{number}")).find(is_free);
@@ -120,7 +111,7 @@ fn counter(startup: &mut Program, main: &mut Program) -> Result<Variable> {
     Ok(counter)
 }
 
-/// Declares the state of random numbers, if the main program draws any, and lets the startup program begin with it.
+/// Declares the state of random numbers if the main program draws any; the startup program initialises it first.
 fn keep_random(startup: &mut Program, main: &mut Program) -> Result<()> {
     if !main.ops().any(draws) || main.vars().any(|var| var.name == RANDOM_STATE) {
         return Ok(());
@@ -133,7 +124,7 @@ fn keep_random(startup: &mut Program, main: &mut Program) -> Result<()> {
     Ok(())
 }
 
-/// Operators that run others every so many runs.
+/// Operators that run `inner` in every `every`-th run.
 fn guarded(
     main: &mut Program,
     mut inner: Vec<Op>,
@@ -148,7 +139,8 @@ fn guarded(
         declare(main, var, dtype, false)?;
     }
     declare(main, &due, DType::Bool, false)?;
-    let index = i32::try_from(main.blocks.len()).unwrap_or(i32::MAX);
+    let index = i32::try_from(main.blocks.len());
+    let index = index.map_err(|_| internal("a program has more blocks than it can number"))?;
     let (name, value) = (scope.name().to_owned(), Holder::StepScopes.into());
     first(main)?.vars.push(Var { name, value, ..Var::default() });
     main.blocks.push(Block { index, parent: 0, ops: inner, ..Block::default() });
@@ -177,7 +169,7 @@ fn guarded(
     ])
 }
 
-/// A whole number, as often as the extents say.
+/// An operator that fills `out` with an integer.
 fn constant(value: u64, shape: &[i64], out: &Variable) -> Result<Op> {
     #[expect(clippy::cast_precision_loss, reason = "the text beside it is exact")]
     let single = value as f32;

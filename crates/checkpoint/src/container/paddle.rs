@@ -1,0 +1,97 @@
+//! Variables as records of PaddlePaddle, which its operators `load` and `load_combine` read.
+
+use std::slice;
+
+use lodstone_formats::paddle::stream::{self, Expect, Layout};
+use lodstone_formats::{Error as FormatError, Result as FormatResult};
+use lodstone_model::{Limits, Parameter, Tensor};
+use lodstone_store::{Blob, Commit, Output, plain};
+
+use crate::error::Result;
+use crate::manifest::SavedVariable;
+
+/// The file of all records.
+pub(super) const FILE: &str = "params";
+
+/// The alignment of elements, in bytes.
+const ALIGNMENT: u64 = 64;
+
+/// Writes all tensors into one file; in a `sized` one each record follows its size.
+pub(super) fn write_all(
+    commit: &mut Commit,
+    tensors: &[Parameter],
+    sized: bool,
+) -> Result<Vec<String>> {
+    commit.write::<FormatError>(FILE, |out| {
+        tensors.iter().try_for_each(|parameter| write_record(out, parameter, sized))
+    })?;
+    Ok(vec![FILE.to_owned()])
+}
+
+/// Writes each tensor into a file of its name.
+pub(super) fn write_each(commit: &mut Commit, tensors: &[Parameter]) -> Result<Vec<String>> {
+    for parameter in tensors {
+        commit.write(&parameter.name, |out| write_record(out, parameter, false))?;
+    }
+    Ok(tensors.iter().map(|tensor| plain(&tensor.name)).collect())
+}
+
+fn write_record(out: &mut Output, parameter: &Parameter, sized: bool) -> FormatResult<()> {
+    let layout = Layout { sized, align: ALIGNMENT, ..Layout::default() };
+    stream::write_record(out, &parameter.name, &parameter.tensor, layout)
+}
+
+/// Opens all tensors of one file.
+pub(super) fn read_all(
+    variables: &[SavedVariable],
+    open: impl Fn(&str) -> Result<Blob>,
+) -> Result<Vec<Parameter>> {
+    let blob = open(FILE)?;
+    if blob.is_empty() {
+        return Ok(named(&blob, variables, Vec::new())?);
+    }
+    Ok(read_records(&blob, variables)?)
+}
+
+/// Opens tensors of which each has a file of its name.
+pub(super) fn read_each(
+    variables: &[SavedVariable],
+    open: impl Fn(&str) -> Result<Blob>,
+) -> Result<Vec<Parameter>> {
+    let mut tensors = Vec::with_capacity(variables.len());
+    for variable in variables {
+        let blob = open(&plain(&variable.name))?;
+        tensors.extend(read_records(&blob, slice::from_ref(variable))?);
+    }
+    Ok(tensors)
+}
+
+fn read_records(blob: &Blob, variables: &[SavedVariable]) -> FormatResult<Vec<Parameter>> {
+    let expects: Vec<Expect> = variables.iter().map(expect).collect();
+    let (_, tensors) = stream::read(blob, &expects, &Limits::default())?;
+    named(blob, variables, tensors)
+}
+
+/// The kind of record of a variable, which not all records name themselves.
+fn expect(variable: &SavedVariable) -> Expect {
+    match variable.kind.as_str() {
+        "dense" => Expect::Tensor,
+        "selected_rows" => Expect::SelectedRows,
+        "vocab" => Expect::Vocabulary,
+        _ => Expect::Anything,
+    }
+}
+
+/// Records with the names that the manifest has for them.
+fn named(
+    blob: &Blob,
+    variables: &[SavedVariable],
+    tensors: Vec<Tensor>,
+) -> FormatResult<Vec<Parameter>> {
+    if variables.len() != tensors.len() {
+        let expected = format!("{} tensors, as the manifest says", variables.len());
+        return Err(blob.malformed(0, expected, tensors.len().to_string()).into());
+    }
+    let pairs = variables.iter().zip(tensors);
+    Ok(pairs.map(|(variable, tensor)| super::parameter(variable, tensor)).collect())
+}

@@ -1,0 +1,42 @@
+//! Variables in one safetensors file.
+
+use std::collections::BTreeMap;
+
+use lodstone_formats::{Error as FormatError, safetensors};
+use lodstone_model::{Limits, Parameter, Tensor};
+use lodstone_store::{Blob, Commit};
+
+use crate::error::Result;
+use crate::manifest::SavedVariable;
+
+/// The file.
+pub(super) const FILE: &str = "params.safetensors";
+
+pub(super) fn write(commit: &mut Commit, tensors: &[Parameter]) -> Result<Vec<String>> {
+    commit.write::<FormatError>(FILE, |out| safetensors::write_to(out, tensors))?;
+    Ok(vec![FILE.to_owned()])
+}
+
+/// Opens the tensors of the file, in the order of the manifest.
+pub(super) fn read(
+    variables: &[SavedVariable],
+    open: impl Fn(&str) -> Result<Blob>,
+) -> Result<Vec<Parameter>> {
+    let blob = open(FILE)?;
+    let model = safetensors::read_blob(&blob, &Limits::default())?;
+    let mut tensors: BTreeMap<String, Tensor> =
+        model.parameters.into_iter().map(|it| (it.name, it.tensor)).collect();
+    let take = |variable: &SavedVariable| {
+        let name = &variable.name;
+        let absent = || blob.malformed(0, format!("a tensor `{name}`"), "none");
+        Ok(super::parameter(variable, tensors.remove(name).ok_or_else(absent)?))
+    };
+    let parameters = variables.iter().map(take).collect::<Result<_>>()?;
+    match tensors.into_keys().next() {
+        None => Ok(parameters),
+        Some(name) => {
+            let found = format!("`{name}`, which it does not name");
+            Err(blob.malformed(0, "the tensors that the manifest names", found).into())
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What is saved: tensors by name, and what a framework adds to them.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use lodstone_model::Parameter;
+use lodstone_store::Blob;
+use serde_json::Value;
+
+use crate::container::Container;
+use crate::error::{Error, Result};
+use crate::manifest::{Numerics, Programs};
+
+/// The values of variables at one moment. A snapshot shares their bytes with whoever changes the variables next, so
+/// taking one copies nothing.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Sorted by name.
+    pub(crate) tensors: Vec<Parameter>,
+    pub(crate) numerics: Option<Numerics>,
+    pub(crate) origin: Option<Origin>,
+    pub(crate) metadata: BTreeMap<String, Value>,
+}
+
+/// The program that the variables of a snapshot belong to.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// Its hashes.
+    pub programs: Programs,
+    /// The variables that are the state of random numbers.
+    pub random: Vec<String>,
+    /// The variables that learning rates are computed from.
+    pub schedule: Vec<String>,
+    /// Makes the program that restores the variables.
+    pub loader: Arc<dyn Loader>,
+}
+
+/// Any error, of a framework.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Makes the program that restores the variables of a serial.
+pub trait Loader: fmt::Debug + Send + Sync {
+    /// The program's files, at least one, for variables in this container: names below [`LOADER`](crate::LOADER), and
+    /// bytes.
+    ///
+    /// # Errors
+    /// If there is no such program.
+    fn files(&self, container: Container) -> Result<Vec<(String, Blob)>, BoxError>;
+}
+
+impl Snapshot {
+    /// A snapshot of tensors, which belong to no program.
+    ///
+    /// # Errors
+    /// If one has no name, or two have the same.
+    pub fn of_tensors(tensors: impl IntoIterator<Item = Parameter>) -> Result<Self> {
+        let mut tensors: Vec<Parameter> = tensors.into_iter().collect();
+        tensors.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut names = HashSet::new();
+        for Parameter { name, .. } in &tensors {
+            let what = match (name.is_empty(), names.insert(name)) {
+                (true, _) => "it has no name",
+                (false, false) => "two tensors have this name",
+                (false, true) => continue,
+            };
+            return Err(Error::Variable { name: name.clone(), what });
+        }
+        Ok(Self { tensors, numerics: None, origin: None, metadata: BTreeMap::new() })
+    }
+
+    /// The tensors, sorted by name.
+    pub fn tensors(&self) -> &[Parameter] {
+        &self.tensors
+    }
+
+    /// Adds an entry to the manifest's metadata: the epoch, the position in the data, a score.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.metadata.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Records what computed the values [default: not recorded].
+    #[must_use]
+    pub fn with_numerics(mut self, numerics: Numerics) -> Self {
+        self.numerics = Some(numerics);
+        self
+    }
+
+    /// Records the program that the variables belong to [default: none].
+    #[must_use]
+    pub fn with_origin(mut self, origin: Origin) -> Self {
+        self.origin = Some(origin);
+        self
+    }
+}
