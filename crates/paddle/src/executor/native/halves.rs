@@ -11,9 +11,7 @@ use super::{Outcome, Run, input, output};
 use crate::executor::plan::Step;
 use crate::executor::run::Frame;
 
-pub(super) fn of(kind: &str, op: &Op) -> Option<Run> {
-    (kind == "cast" && half(op).is_some()).then_some(cast)
-}
+pub(super) const OPERATORS: &[(&str, Run)] = &[("cast", cast)];
 
 /// What makes a number of half precision of the bits of single precision.
 type Cut = fn(u32) -> u16;
