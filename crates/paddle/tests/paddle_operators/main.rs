@@ -1,8 +1,9 @@
 //! Single operators compute what PaddlePaddle 2.6.2 computed.
 //!
 //! `golden/make_paddle_operators.py` says what a case is and recorded them, `golden/make_paddle_gradients.py` those of
-//! gradients, and `golden/make_paddle_sequences.py` those of sequences and rows, with their gradients. Element types,
-//! extents, LoD, integers and truth values are the same; numbers with fractions are as close as [`TOLERANCE`] says.
+//! gradients, `golden/make_paddle_sequences.py` those of sequences and rows, with their gradients, and
+//! `golden/make_paddle_lods.py` those of inputs of different LoD. Element types, extents, LoD, integers and truth values
+//! are the same; numbers with fractions are as close as [`TOLERANCE`] says.
 
 #![expect(clippy::disallowed_methods, reason = "reads its recordings")]
 #![expect(
@@ -22,7 +23,7 @@ use lodstone_model::{DType, Kind, Tensor};
 use lodstone_paddle::executor::{Dirs, Executor, Scope};
 use serde_json::Value as Json;
 
-use recorded::{GRADIENTS, OPERATORS, Recorded, SEQUENCES, program, recorded};
+use recorded::{GRADIENTS, LODS, OPERATORS, Recorded, SEQUENCES, program, recorded};
 
 /// How far a number may be from the recorded one: relative to it, and at all.
 const TOLERANCE: (f64, f64) = (1e-5, 1e-6);
@@ -121,6 +122,11 @@ fn every_gradient_is_what_paddlepaddle_computed() {
 #[test]
 fn sequences_and_rows_become_what_paddlepaddle_computed() {
     check_all(SEQUENCES, 450);
+}
+
+#[test]
+fn results_have_the_lod_that_paddlepaddle_gave() {
+    check_all(LODS, 90);
 }
 
 /// Fails if a case of a folder fails, or there are no more than `least`.

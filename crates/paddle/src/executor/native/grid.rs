@@ -2,7 +2,7 @@
 //!
 //! Source of truth: the kernels of PaddlePaddle 2.6.2 for processors, and results that they gave.
 
-use lodstone_model::{AttributeValue, Lod, Op};
+use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::paddle::attribute;
 
 use super::sequences::{at, at_mut, made, numbers, part, part_mut, singles, zeros};
@@ -108,7 +108,8 @@ fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     if examples != batch {
         return Err(format!("expected places in {examples} pictures, found {batch}").into());
     }
-    let (shape, places) = (x.shape.clone(), grid.shape.clone());
+    let of_x_like = (x.shape.clone(), x.lod.clone());
+    let of_grid_like = (grid.shape.clone(), grid.lod.clone());
     let (x, grid) = (singles(x)?, singles(grid)?);
     let (picture, points) = (rows.saturating_mul(columns), high.saturating_mul(wide));
     let planes = examples.saturating_mul(channels);
@@ -144,9 +145,11 @@ fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         let made = [across * across_slope, down * down_slope];
         part_mut(&mut of_grid, number, 2)?.iter_mut().zip(made).for_each(|(to, made)| *to = made);
     }
-    for (slot, values, shape) in [("X@GRAD", of_x, shape), ("Grid@GRAD", of_grid, places)] {
+    for (slot, values, (shape, lod)) in
+        [("X@GRAD", of_x, of_x_like), ("Grid@GRAD", of_grid, of_grid_like)]
+    {
         if let Ok(slot) = output(step, slot) {
-            frame.make(slot, made(&values, shape, Lod::default()))?;
+            frame.make(slot, made(&values, shape, lod))?;
         }
     }
     Ok(())
