@@ -247,6 +247,7 @@ impl SharedLod {
 }
 
 #[cfg(test)]
+#[expect(clippy::panic, reason = "tests fail so")]
 mod tests {
     use super::*;
 

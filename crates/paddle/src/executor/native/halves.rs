@@ -4,6 +4,7 @@
 
 use lodstone_engine::{Dense, Threads};
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_schema::paddle::codes;
 use lodstone_store::Blob;
 
@@ -27,7 +28,8 @@ fn half(op: &Op) -> Option<(DType, Cut)> {
 }
 
 fn cast(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
-    let (dtype, cut) = half(op).ok_or("expected half precision")?;
+    let not_half = || Finding::internal("`cast` is native only if it makes half precision");
+    let (dtype, cut) = half(op).ok_or_else(not_half)?;
     let tensor = frame.tensor(input(step, "X")?)?;
     let elements = tensor.shape.iter().product::<u64>();
     // On their way they are of single precision.
