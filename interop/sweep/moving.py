@@ -236,11 +236,6 @@ def triangle(r, kind):
     return Call({"X": x}, {"diagonal": r.int(-6, 6), "lower": r.flag()})
 
 
-@calls("assign")
-def assign(r, kind):
-    return Call({"X": r.numbers(r.shape(0), any_type(r))})
-
-
 @calls("shape", "size")
 def extents(r, kind):
     return Call({"Input": r.numbers(r.shape(0), r.type())})

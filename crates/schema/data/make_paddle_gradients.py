@@ -1,13 +1,14 @@
-"""Writes `paddle_gradients.tsv`, beside this script: the gradient operators of the installed PaddlePaddle.
+"""Writes the gradients of `paddle_operators.tsv`, beside this script: the gradient operators of the installed
+PaddlePaddle.
 
     python make_paddle_gradients.py
 
-Run with 2.6.2, whose conventions new programs follow. One line a forward operator: the operator, its gradient
-operator, the input slots of that and what they hold (`Slot=X` a slot of the forward operator, `Slot=Out@GRAD` its
-gradient), the output slots in the same way, and the attributes: `*` for those of the forward operator, else
-`name=value` with JSON or, behind `$`, another attribute of the forward operator (`-$`: with the other sign), and `-` for none. A slot
-behind `each:` is one whose variables have an operator each; one before `?name=text` is there if that attribute is
-that. Source: the makers of gradients, `core.get_grad_op_desc()`.
+Run with 2.6.2, whose conventions new programs follow. Last in the row of an operator are its gradient operator, the input
+slots of that and what they hold (`Slot=X` a slot of the forward operator, `Slot=Out@GRAD` its gradient), the output slots
+in the same way, and the attributes: `*` for those of the forward operator, else `name=value` with JSON or, behind `$`,
+another attribute of the forward operator (`-$`: with the other sign), and `-` for none. A slot behind `each:` is one whose
+variables have an operator each; one before `?name=text` is there if that attribute is that. A gradient operator that no
+registry has gets a row with its slots. Source: the makers of gradients, `core.get_grad_op_desc()`.
 """
 import json
 import os
@@ -15,7 +16,10 @@ import os
 import paddle
 from paddle.base import core, framework
 
-TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "paddle_gradients.tsv")
+import paddle_table
+
+# What the gradient of an operator is that is made of those of a block.
+BLOCK = ["block"]
 # Attributes that every operator has.
 EVERYWHERE = {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device", "with_quant_attr"}
 # What tells whether all attributes are those of the forward operator.
@@ -117,17 +121,36 @@ def apart(proto):
     return json.loads(told) if told else False
 
 
+def add_slots(known, pairs, forward, is_optional):
+    """Adds the slots that `pairs` name to `known`, with the marks of the slots of the forward operator."""
+    sources = {**forward.inputs, **forward.outputs}
+    for pair in pairs.split():
+        if pair.startswith("each:"):
+            continue
+        pair, _, only = pair.partition("?")
+        slot, _, source = pair.partition("=")
+        marks = known.get(slot, "") + sources.get(source.removesuffix("@GRAD"), "")
+        optional = "?" if is_optional or only or "?" in marks else ""
+        known[slot] = optional + ("*" if "*" in marks else "")
+
+
 def main():
-    lines, failed = [], []
+    rows, failed = paddle_table.read(), []
+    for row in rows.values():
+        if row.gradient != BLOCK:
+            row.gradient = ["-"]
     for name, proto in sorted(framework.OpProtoHolder.instance().op_proto_map.items()):
         told = apart(proto)
         if told is False:
             failed.append(name)
         elif told:
-            lines.append(told)
-    with open(TABLE, "w") as table:
-        table.writelines("\t".join(line) + "\n" for line in lines)
-    print(len(lines), "gradients; not asked:", " ".join(failed))
+            kind, inputs, outputs, _ = rows[name].gradient = list(told[1:])
+            gradient = rows.setdefault(kind, paddle_table.Row())
+            if not gradient.releases:
+                add_slots(gradient.inputs, inputs, rows[name], False)
+                add_slots(gradient.outputs, outputs, rows[name], True)
+    paddle_table.write(rows)
+    print("not asked:", " ".join(failed))
 
 
 if __name__ == "__main__":

@@ -5,14 +5,13 @@
 Run once with each release (1.8.5, 2.6.2, 3.3.1); the order does not matter. The registry of a
 release is what `core.get_all_op_protos()` gives.
 
-One line an operator: its name, the releases that have it, its input slots, its output slots. A slot
-is followed by `?` if it may be absent and by `*` if it may hold several variables, in any release.
+Adds its releases, its input slots and its output slots to the row of each operator. A slot is followed by `?` if it may
+be absent and by `*` if it may hold several variables, in any release. What else is in a row stays as it is; that of a
+new operator has to be decided.
 """
-import os
-
 import paddle
 
-TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "paddle_operators.tsv")
+import paddle_table
 
 
 def registry():
@@ -36,35 +35,14 @@ def merge_slots(known, slots):
         known[slot.name] = optional + several
 
 
-def parse_slots(text):
-    names = {}
-    for word in text.split():
-        name = word.rstrip("?*")
-        names[name] = word[len(name):]
-    return names
-
-
-def print_slots(slots):
-    return " ".join(name + marks for name, marks in slots.items())
-
-
 def main():
-    operators = {}
-    if os.path.exists(TABLE):
-        with open(TABLE) as table:
-            for line in table.read().splitlines():
-                name, releases, inputs, outputs = line.split("\t")
-                operators[name] = (set(releases.split()), parse_slots(inputs), parse_slots(outputs))
+    rows = paddle_table.read()
     for proto in registry():
-        releases, inputs, outputs = operators.setdefault(proto.type, (set(), {}, {}))
-        releases.add(paddle.__version__)
-        merge_slots(inputs, proto.inputs)
-        merge_slots(outputs, proto.outputs)
-    with open(TABLE, "w") as table:
-        for name, (releases, inputs, outputs) in sorted(operators.items()):
-            columns = [name, " ".join(sorted(releases)), print_slots(inputs), print_slots(outputs)]
-            table.write("\t".join(columns) + "\n")
-    print(len(operators), "operators")
+        row = rows.setdefault(proto.type, paddle_table.Row())
+        row.releases.add(paddle.__version__)
+        merge_slots(row.inputs, proto.inputs)
+        merge_slots(row.outputs, proto.outputs)
+    paddle_table.write(rows)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ use lodstone_model::{
     ValueType, Var,
 };
 use lodstone_schema::paddle::{
-    CALLSTACK, CONVENTIONS, interface, operator, saved, set_need_check_feed, unknown_operators,
+    CALLSTACK, CONVENTIONS, Choice, interface, operator, saved, set_need_check_feed,
+    unknown_operators,
 };
 
 fn var(name: &str, value: impl Into<ValueType>, persistable: bool) -> Var {
@@ -41,6 +42,32 @@ fn the_registry_knows_slots_and_releases() {
     assert!(conv2d.inputs[2].optional && !conv2d.inputs[0].optional);
     assert!(operator("sum").expect("an operator").inputs[0].several);
     assert!(operator("no_such_operator").is_none());
+}
+
+#[test]
+fn attributes_decide_what_computes_an_operator() {
+    let choice = |kind: &str, given: Option<(&str, AttributeValue)>| {
+        let made = op(kind, ("X", "x"), ("Out", "y"), None);
+        let attribute = |(name, value): (&str, _)| Attribute { name: name.to_owned(), value };
+        let attributes = given.into_iter().map(attribute).collect();
+        operator(kind)?.computation.choose(&Op { attributes, ..made })
+    };
+    let flag = |name| Some((name, AttributeValue::Bool(true)));
+    let order = |order| Some(("porder", AttributeValue::Float(order)));
+    assert_eq!(choice("relu", None), Some(Choice::Lowered));
+    assert_eq!(choice("while", None), Some(Choice::Native));
+    assert_eq!(choice("sum", None), Some(Choice::NativeIfSparse));
+    assert_eq!(choice("dropout", None), Some(Choice::Native));
+    assert_eq!(choice("dropout", flag("is_test")), Some(Choice::Lowered));
+    assert_eq!(choice("lookup_table_grad", None), Some(Choice::Lowered));
+    assert_eq!(choice("lookup_table_grad", flag("is_sparse")), Some(Choice::Native));
+    assert_eq!(choice("cast", Some(("out_dtype", AttributeValue::Int(4)))), Some(Choice::Native));
+    assert_eq!(choice("cast", Some(("out_dtype", AttributeValue::Int(5)))), Some(Choice::Lowered));
+    assert_eq!(choice("reduce_max", None), Some(Choice::NativeIfNan));
+    assert_eq!(choice("p_norm", None), Some(Choice::Lowered));
+    assert_eq!(choice("p_norm", order(f32::NEG_INFINITY)), Some(Choice::NativeIfNan));
+    assert_eq!(choice("go", None), None);
+    assert_eq!(choice("no_such_operator", None), None);
 }
 
 #[test]

@@ -5,7 +5,9 @@
 //! needs. What ONNX has no words for are operators of [`DOMAIN`], which the runtime has and export names.
 //!
 //! LoD never reaches an operator: a rule of sequences asks for the offsets of a level as an input of its
-//! own, and [`lod_source`] says what becomes of the LoD of the inputs.
+//! own, and the operator's row in the schema declares what LoD its outputs have.
+//!
+//! There is a rule for each operator whose row declares one, and no other.
 //!
 //! Source of truth: the kernels of PaddlePaddle 2.6.2, and results that it gave.
 
@@ -16,7 +18,6 @@ mod elementwise;
 mod gradients;
 mod indexing;
 mod linear;
-mod lod;
 mod loss;
 mod make;
 mod native;
@@ -27,7 +28,6 @@ mod reduce;
 mod reshape;
 mod vision;
 
-pub use lod::lod_source;
 pub use native::native_outputs;
 
 use std::collections::{HashMap, HashSet};
@@ -75,11 +75,6 @@ pub fn kinds() -> Vec<&'static str> {
     let mut kinds: Vec<&str> = RULES.keys().copied().collect();
     kinds.sort_unstable();
     kinds
-}
-
-/// Whether an operator can be said in ONNX's.
-pub fn is_known(kind: &str) -> bool {
-    RULES.contains_key(kind)
 }
 
 /// What is known of the variables that an operator reads.
@@ -203,5 +198,24 @@ fn check_size(output: &Output) -> Result<(), Finding> {
             output.variable, output.slot
         )
         .into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use lodstone_schema::paddle::operators;
+
+    use super::*;
+
+    #[test]
+    fn there_is_one_rule_for_each_row_that_declares_one() {
+        let families = FAMILIES.iter().chain(gradients::FAMILIES).copied();
+        let rules: Vec<&str> = families.flatten().map(|(kind, _)| *kind).collect();
+        let declared = operators().filter(|row| row.computation.is_lowered()).map(|row| row.kind);
+        let declared: BTreeSet<&str> = declared.collect();
+        assert_eq!(rules.iter().copied().collect::<BTreeSet<_>>(), declared);
+        assert_eq!(rules.len(), declared.len(), "an operator has two rules");
     }
 }

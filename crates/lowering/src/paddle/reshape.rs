@@ -6,10 +6,6 @@ use super::operator::{Operator, Outcome, Rule};
 use crate::onnx::{Value, int};
 
 pub(super) const RULES: &[(&str, Rule)] = &[
-    ("assign", |op| {
-        let x = op.input("X")?;
-        op.put("Out", &x)
-    }),
     ("cast", cast),
     ("concat", concat),
     ("expand_v2", expand),

@@ -21,6 +21,16 @@ pub(crate) fn not_finite(tensor: &Tensor) -> Result<Option<String>, Finding> {
     Ok(found.map(told))
 }
 
+/// Whether an element is NaN.
+pub(crate) fn has_nan(tensor: &Tensor) -> Result<bool, Finding> {
+    let bytes = tensor.data.bytes().map_err(|error| error.to_string())?;
+    Ok(match tensor.dtype {
+        DType::Float32 => bytes.as_chunks().0.iter().any(|it| f32::from_le_bytes(*it).is_nan()),
+        DType::Float64 => bytes.as_chunks().0.iter().any(|it| f64::from_le_bytes(*it).is_nan()),
+        _ => false,
+    })
+}
+
 fn first<const N: usize>(elements: &[[u8; N]], read: fn([u8; N]) -> f64) -> Option<(usize, f64)> {
     let mut values = elements.iter().map(|bytes| read(*bytes)).enumerate();
     values.find(|(_, value)| !value.is_finite())

@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lodstone_engine::{Mode, Plan, Value};
-use lodstone_lowering::paddle::{self, Given, lod_source};
-use lodstone_model::{DType, Dim, Op, Tensor};
+use lodstone_lowering::paddle::{self, Given};
+use lodstone_model::{DType, Dim, Lod, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
+use lodstone_schema::paddle::{LodRule, Operator, SharedLod};
 use lodstone_store::Blob;
 
 use crate::executor::plan::{Slot, Step};
@@ -20,9 +21,14 @@ use crate::executor::run::Frame;
 /// The largest number of types that an operator is kept for.
 const MAX_KEPT: usize = 64;
 
-/// Plans of an operator by the types of its inputs.
-#[derive(Debug, Default)]
-pub(crate) struct Lowered(Mutex<HashMap<Key, Arc<Compiled>>>);
+/// An operator that the engine computes.
+#[derive(Debug)]
+pub(crate) struct Lowered {
+    /// The LoD of its outputs.
+    lod: &'static SharedLod,
+    /// Plans by the types of its inputs.
+    kept: Mutex<HashMap<Key, Arc<Compiled>>>,
+}
 
 /// The types of the variables that an operator reads, in their order; nothing for one without a tensor.
 type Key = Vec<Option<(DType, Vec<u64>)>>;
@@ -49,8 +55,66 @@ struct Written {
     /// Its number among the outputs of the plan.
     number: usize,
     slot: Slot,
-    /// The variable whose LoD it has, if it has as many rows.
-    sequences: Option<Slot>,
+    lod: Source,
+}
+
+/// Where the LoD of an output comes from.
+#[derive(Debug)]
+enum Source {
+    Nothing,
+    /// A variable, if it has as many rows as the output.
+    Shared(Slot),
+    /// Variables whose rows the output has, one after the other.
+    Joined(Vec<Slot>),
+}
+
+impl Source {
+    /// The source of the variable at a place in an output slot.
+    fn of(lod: &SharedLod, step: &Step, output: &str, place: usize) -> Self {
+        let Some(share) = lod.source(output) else { return Self::Nothing };
+        let sources = step.inputs(share.input);
+        if share.joins {
+            return Self::Joined(sources.iter().copied().flatten().collect());
+        }
+        let source = sources.get(place).or(sources.first()).copied().flatten();
+        source.map_or(Self::Nothing, Self::Shared)
+    }
+
+    /// The LoD of an output of so many rows.
+    fn lod(&self, frame: &Frame<'_>, rows: Option<u64>) -> Lod {
+        match self {
+            Self::Nothing => Lod::default(),
+            Self::Shared(slot) => {
+                let like = frame.tensor(*slot).ok();
+                let like = like.filter(|like| like.shape.first().copied() == rows);
+                like.map_or_else(Lod::default, |like| like.lod.clone())
+            }
+            Self::Joined(slots) => {
+                let tensors: Vec<&Tensor> =
+                    slots.iter().filter_map(|slot| frame.tensor(*slot).ok()).collect();
+                joined(&tensors, rows).unwrap_or_default()
+            }
+        }
+    }
+}
+
+/// The LoD of tensors that lie side by side, or one after the other; `None` if it has none.
+fn joined(tensors: &[&Tensor], rows: Option<u64>) -> Option<Lod> {
+    let (first, rest) = tensors.split_first()?;
+    if first.shape.first().copied() == rows {
+        return Some(first.lod.clone());
+    }
+    let mut lod = first.lod.clone();
+    for tensor in rest {
+        if tensor.lod.0.len() != lod.0.len() {
+            return None;
+        }
+        for (level, more) in lod.0.iter_mut().zip(&tensor.lod.0) {
+            let end = *level.last()?;
+            level.extend(more.iter().skip(1).map(|offset| end + offset));
+        }
+    }
+    Some(lod).filter(|lod| rows.is_some_and(|rows| lod.check(rows).is_ok()))
 }
 
 /// The variables of a frame, as a lowering sees them.
@@ -89,6 +153,19 @@ impl Given for Seen<'_> {
 }
 
 impl Lowered {
+    /// An operator of a row.
+    ///
+    /// # Errors
+    /// If the row does not declare which LoD outputs share, which is a defect.
+    pub(crate) fn new(row: &'static Operator) -> Result<Self, Finding> {
+        match &row.lod {
+            LodRule::Shared(lod) => Ok(Self { lod, kept: Mutex::default() }),
+            LodRule::Computed | LodRule::Unknown => {
+                Err(Finding::internal(format!("`{}` is lowered and has no LoD rule", row.kind)))
+            }
+        }
+    }
+
     /// Computes an operator.
     pub(crate) fn run(&self, frame: &mut Frame<'_>, step: &Step, op: &Op) -> Result<(), Finding> {
         let compiled = self.compiled(frame, step, op)?;
@@ -104,14 +181,14 @@ impl Lowered {
             let tensor = step.slot(name).and_then(|slot| frame.tensor(slot).ok());
             key.push(tensor.map(|tensor| (tensor.dtype, tensor.shape.clone())));
         }
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&key) {
             return Ok(Arc::clone(known));
         }
         let seen = Seen { frame, step, looked: Cell::new(false) };
         let lowered = paddle::lower_op(op, frame.release(), &seen)?;
         frame.reserve(lowered.bytes)?;
-        let compiled = Arc::new(Compiled::new(lowered, op, step, frame)?);
+        let compiled = Arc::new(Compiled::new(lowered, self.lod, step, frame)?);
         if !seen.looked.get() {
             let mut kept = lock();
             if kept.len() >= MAX_KEPT {
@@ -135,7 +212,7 @@ fn within(error: lodstone_engine::Error) -> Finding {
 impl Compiled {
     fn new(
         lowered: paddle::Lowered,
-        op: &Op,
+        lod: &SharedLod,
         step: &Step,
         frame: &Frame<'_>,
     ) -> Result<Self, Finding> {
@@ -158,9 +235,10 @@ impl Compiled {
             let number = block.outputs.iter().position(|name| *name == output.value);
             let number = number.ok_or_else(|| Finding::internal("an output is not computed"))?;
             let slot = step.slot(&output.variable).ok_or("it writes no variable")?;
-            let sequences = lod_source(op, &output.slot);
-            let sequences = sequences.and_then(|slot| step.inputs(slot).first().copied().flatten());
-            outputs.push(Written { number, slot, sequences });
+            let place = step.outputs(&output.slot).iter().position(|other| *other == Some(slot));
+            let place = place.ok_or_else(|| Finding::internal("an output has no place"))?;
+            let lod = Source::of(lod, step, &output.slot, place);
+            outputs.push(Written { number, slot, lod });
         }
         let inputs = block.inputs.iter().map(input).collect::<Result<_, _>>()?;
         Ok(Self { plan: plan.map_err(within)?, inputs, outputs })
@@ -174,11 +252,7 @@ impl Compiled {
             let value = made.get(output.number);
             let value = value.ok_or_else(|| Finding::internal("an output is not there"))?;
             let mut tensor = value.tensor()?;
-            let sequences = output.sequences.and_then(|slot| frame.tensor(slot).ok());
-            if let Some(like) = sequences.filter(|like| like.shape.first() == tensor.shape.first())
-            {
-                tensor.lod = like.lod.clone();
-            }
+            tensor.lod = output.lod.lod(frame, tensor.shape.first().copied());
             Ok((output.slot, tensor))
         };
         self.outputs.iter().map(take).collect()

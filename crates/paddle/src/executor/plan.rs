@@ -4,15 +4,14 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use lodstone_formats::paddle::stream::Expect;
-use lodstone_lowering::paddle as lowering;
 use lodstone_model::{Dialect, Op, Program};
 use lodstone_schema::Finding;
-use lodstone_schema::paddle::{EMPTY, forward_block};
+use lodstone_schema::paddle::{Choice, EMPTY, Operator, forward_block, operator};
 
 use crate::executor::error::{Error, Place, Result};
 use crate::executor::files;
 use crate::executor::lowered::Lowered;
-use crate::executor::native::{self, RANDOM_STATE, Run, TryRun};
+use crate::executor::native::{self, RANDOM_STATE, Run};
 
 /// Most blocks that may lie in each other.
 const DEEPEST: usize = 64;
@@ -78,18 +77,39 @@ pub(crate) enum Does {
     /// Natively.
     Native(Run),
     /// Natively if it reads anything else than tensors with all their elements; by operators of ONNX otherwise.
-    Either(Run, Lowered),
-    /// Natively where it can be, because of what elements are; by operators of ONNX otherwise.
-    Odd(TryRun, Lowered),
+    NativeIfSparse(Run, Lowered),
+    /// Natively if it reads NaN; by operators of ONNX otherwise.
+    NativeIfNan(Run, Lowered),
     /// By operators of ONNX.
     Lowered(Lowered),
+}
+
+impl Does {
+    /// How the row of an operator declares it.
+    fn of(op: &Op) -> std::result::Result<Self, Finding> {
+        let (row, choice) = choice(op).ok_or_else(|| Finding::internal("nothing computes it"))?;
+        let native = || native::function(row.kind);
+        Ok(match choice {
+            Choice::Native => Self::Native(native()?),
+            Choice::NativeIfSparse => Self::NativeIfSparse(native()?, Lowered::new(row)?),
+            Choice::NativeIfNan => Self::NativeIfNan(native()?, Lowered::new(row)?),
+            Choice::Lowered => Self::Lowered(Lowered::new(row)?),
+        })
+    }
+}
+
+/// The row of an operator, and what computes it, if anything does.
+fn choice(op: &Op) -> Option<(&'static Operator, Choice)> {
+    let row = operator(&op.kind)?;
+    Some((row, row.computation.choose(op)?))
 }
 
 impl std::fmt::Debug for Does {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Native(_) => "native",
-            Self::Either(..) | Self::Odd(..) => "native or lowered",
+            Self::NativeIfSparse(..) => "native if sparse",
+            Self::NativeIfNan(..) => "native if NaN",
             Self::Lowered(_) => "lowered",
         })
     }
@@ -247,16 +267,8 @@ impl Plan {
                     named.push((name.to_owned(), slot));
                 }
             }
-            let lowered = Lowered::default();
-            let does = if let Some(run) = native::of(&op.kind, op) {
-                Does::Native(run)
-            } else if let Some(run) = native::of_others(&op.kind) {
-                Does::Either(run, lowered)
-            } else if let Some(run) = native::of_odd(&op.kind, op) {
-                Does::Odd(run, lowered)
-            } else {
-                Does::Lowered(lowered)
-            };
+            let does = Does::of(op)
+                .map_err(|finding| Error::Operator { place: place.clone(), finding })?;
             let block = op.blocks().next().and_then(|block| usize::try_from(block).ok());
             let last = Vec::new();
             let publishes = None;
@@ -384,11 +396,8 @@ pub(crate) fn op_of<'p>(program: &'p Program, place: &Place) -> Option<&'p Op> {
 
 /// Fails with all operators that nothing computes.
 fn check_known(program: &Program) -> Result<()> {
-    let unknown: BTreeSet<String> = program
-        .ops()
-        .filter(|op| native::of(&op.kind, op).is_none() && !lowering::is_known(&op.kind))
-        .map(|op| op.kind.clone())
-        .collect();
+    let unknown: BTreeSet<String> =
+        program.ops().filter(|op| choice(op).is_none()).map(|op| op.kind.clone()).collect();
     if unknown.is_empty() { Ok(()) } else { Err(Error::Unknown(unknown.into_iter().collect())) }
 }
 

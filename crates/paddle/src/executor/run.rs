@@ -9,7 +9,7 @@ use lodstone_schema::{Code, Finding};
 
 use crate::executor::error::{Error, Result};
 use crate::executor::files::{Dirs, Files};
-use crate::executor::finite::not_finite;
+use crate::executor::finite::{has_nan, not_finite};
 use crate::executor::native::{RANDOM_STATE, Random};
 use crate::executor::plan::{Does, Plan, Slot, Step, op_of};
 use crate::executor::scope::Scope;
@@ -372,14 +372,13 @@ impl Frame<'_> {
         let random = self.random;
         let outcome = match &step.does {
             Does::Native(run) => run(self, step, op),
-            Does::Either(run, _) if !self.reads_dense(step) => run(self, step, op),
-            Does::Odd(run, lowered) => run(self, step, op).and_then(|did| match did {
-                true => Ok(()),
-                false => lowered.run(self, step, op).map_err(Failure::Here),
-            }),
-            Does::Either(_, lowered) | Does::Lowered(lowered) => {
-                lowered.run(self, step, op).map_err(Failure::Here)
+            Does::NativeIfSparse(run, _) if !self.reads_dense(step) => run(self, step, op),
+            Does::NativeIfNan(run, _) if self.reads_nan(step).map_err(failed)? => {
+                run(self, step, op)
             }
+            Does::NativeIfSparse(_, lowered)
+            | Does::NativeIfNan(_, lowered)
+            | Does::Lowered(lowered) => lowered.run(self, step, op).map_err(Failure::Here),
         };
         match outcome {
             Ok(()) => {}
@@ -417,6 +416,16 @@ impl Frame<'_> {
             Err(_) => true,
         };
         step.reads().all(is_dense)
+    }
+
+    /// Whether an element of a tensor that an operator reads is NaN.
+    fn reads_nan(&self, step: &Step) -> std::result::Result<bool, Finding> {
+        for tensor in step.reads().filter_map(|slot| self.tensor(slot).ok()) {
+            if has_nan(tensor)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Fails if an operator that has run gave numbers that are not finite.

@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 
-use lodstone_lowering::paddle::{Given, lod_source, lower_op, native_outputs};
+use lodstone_lowering::paddle::{Given, lower_op, native_outputs};
 use lodstone_model::{
     AttributeValue, Block, DType, Dialect, Dim, Holder, Op, Program, Topology, Var,
 };
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
-use lodstone_schema::paddle::{set_stop_gradient, stop_gradient, with_stop_gradient};
+use lodstone_schema::paddle::{
+    LodRule, operator, set_stop_gradient, stop_gradient, with_stop_gradient,
+};
 
 use crate::program::error::{self, Error, Result, variable};
 use crate::program::initializers::Initializer;
@@ -296,9 +298,6 @@ impl Network {
                 return error::operator(&op.kind, what);
             }
         }
-        let output = op.outputs.first().map_or("", |operand| &operand.slot);
-        let level = lod_source(&op, output).and_then(|slot| op.input(slot).first());
-        let level = level.and_then(|name| self.level(name)).unwrap_or(0);
         let stops = op.reads().all(|name| self.stops(name));
         for (name, mut info) in told {
             if self.known.contains_key(&name) {
@@ -306,7 +305,7 @@ impl Network {
                 continue;
             }
             if let Some(tensor) = info.value.tensor_type_mut() {
-                tensor.lod_level = tensor.lod_level.max(level);
+                tensor.lod_level = tensor.lod_level.max(self.shared_level(&op, &name));
             }
             let stop_gradient = stops && info.value != Holder::StepScopes.into();
             let value = written(&info.value);
@@ -364,8 +363,16 @@ impl Network {
         Ok(out)
     }
 
-    fn level(&self, name: &str) -> Option<u32> {
-        Some(self.known.get(name)?.info.value.tensor_type()?.lod_level)
+    /// The number of LoD levels that a variable shares with one that its operator reads; 0 if it shares none.
+    fn shared_level(&self, op: &Op, name: &str) -> u32 {
+        let level = || {
+            let LodRule::Shared(shared) = &operator(&op.kind)?.lod else { return None };
+            let written =
+                op.outputs.iter().find(|operand| operand.args.iter().any(|it| it == name))?;
+            let source = op.input(shared.source(&written.slot)?.input).first()?;
+            Some(self.known.get(source)?.info.value.tensor_type()?.lod_level)
+        };
+        level().unwrap_or(0)
     }
 
     fn outputs(&self, op: &Op) -> Result<Vec<(String, ValueInfo)>> {

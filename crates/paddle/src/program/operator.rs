@@ -71,7 +71,7 @@ impl Operator {
     pub fn finish(mut self) -> Result<Op> {
         let kind = self.op.kind.clone();
         let wrong = |what: String| error::operator(&kind, what);
-        let Some(known) = operator(&kind) else {
+        let Some(known) = operator(&kind).filter(|row| !row.releases.is_empty()) else {
             return wrong("PaddlePaddle has no such operator".to_owned());
         };
         for (operands, slots) in

@@ -1,8 +1,9 @@
 //! Single operators compute what PaddlePaddle 2.6.2 computed.
 //!
 //! `golden/make_paddle_operators.py` says what a case is and recorded them, `golden/make_paddle_gradients.py` those of
-//! gradients, and `golden/make_paddle_sequences.py` those of sequences and rows, with their gradients. Element types,
-//! extents, LoD, integers and truth values are the same; numbers with fractions are as close as [`TOLERANCE`] says.
+//! gradients, `golden/make_paddle_sequences.py` those of sequences and rows, with their gradients, and
+//! `golden/make_paddle_lods.py` those of inputs of different LoD. Element types, extents, LoD, integers and truth values
+//! are the same; numbers with fractions are as close as [`TOLERANCE`] says.
 
 #![expect(clippy::disallowed_methods, reason = "reads its recordings")]
 #![expect(
@@ -18,11 +19,12 @@ mod hostile;
 mod optimizers;
 mod recorded;
 
-use lodstone_model::{DType, Kind, Tensor};
+use lodstone_model::{DType, Kind, Lod, Op, Tensor};
 use lodstone_paddle::executor::{Dirs, Executor, Scope};
+use lodstone_schema::paddle::{LodRule, operator};
 use serde_json::Value as Json;
 
-use recorded::{GRADIENTS, OPERATORS, Recorded, SEQUENCES, program, recorded};
+use recorded::{GRADIENTS, LODS, OPERATORS, Recorded, SEQUENCES, Tensors, program, recorded};
 
 /// How far a number may be from the recorded one: relative to it, and at all.
 const TOLERANCE: (f64, f64) = (1e-5, 1e-6);
@@ -121,6 +123,43 @@ fn every_gradient_is_what_paddlepaddle_computed() {
 #[test]
 fn sequences_and_rows_become_what_paddlepaddle_computed() {
     check_all(SEQUENCES, 450);
+}
+
+#[test]
+fn results_have_the_lod_that_paddlepaddle_gave() {
+    check_all(LODS, 90);
+}
+
+#[test]
+fn rows_declare_the_lod_that_paddlepaddle_gave() {
+    let mut count = 0;
+    for folder in [OPERATORS, GRADIENTS, SEQUENCES, LODS] {
+        let recorded = recorded(folder);
+        for case in &recorded.cases {
+            let (op, feed, wanted) = recorded.case(case);
+            for (name, tensor) in &wanted {
+                let Some(declared) = declared_lod(&op, &feed, name, tensor.shape.first()) else {
+                    continue;
+                };
+                assert_eq!(declared, tensor.lod, "`{name}` of {}", case["name"]);
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 2000, "compared {count}");
+}
+
+/// The LoD that the row of an operator declares for a result of so many rows, if it shares that of one variable.
+fn declared_lod(op: &Op, feed: &Tensors<'_>, name: &str, rows: Option<&u64>) -> Option<Lod> {
+    let LodRule::Shared(shared) = &operator(&op.kind)?.lod else { return None };
+    let written = op.outputs.iter().find(|operand| operand.args.iter().any(|arg| arg == name))?;
+    let Some(share) = shared.source(&written.slot) else { return Some(Lod::default()) };
+    let place = written.args.iter().position(|arg| arg == name)?;
+    let sources = op.input(share.input);
+    let source = sources.get(place).or(sources.first()).filter(|_| !share.joins)?;
+    let (_, source) = feed.iter().find(|(fed, _)| fed == source)?;
+    let same = source.shape.first() == rows;
+    Some(if same { source.lod.clone() } else { Lod::default() })
 }
 
 /// Fails if a case of a folder fails, or there are no more than `least`.

@@ -27,6 +27,8 @@ pub(crate) struct Recorded {
 pub(crate) const OPERATORS: &str = "paddle_operators";
 pub(crate) const GRADIENTS: &str = "paddle_gradients";
 pub(crate) const SEQUENCES: &str = "paddle_sequences";
+/// LoD of results of operators and gradients whose inputs have different ones.
+pub(crate) const LODS: &str = "paddle_lods";
 
 /// Reads all of a folder.
 pub(crate) fn recorded(folder: &str) -> Recorded {

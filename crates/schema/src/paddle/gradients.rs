@@ -1,11 +1,8 @@
 //! The gradient operators of PaddlePaddle's operators: what they read, write and are told.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
 use lodstone_model::{Attribute, AttributeValue, Op, Operand};
 
-use super::attribute;
+use super::{attribute, operator};
 
 /// What PaddlePaddle puts behind the name of a variable to call its gradient.
 pub const GRAD: &str = "@GRAD";
@@ -13,15 +10,29 @@ pub const GRAD: &str = "@GRAD";
 /// What PaddlePaddle calls a gradient that nobody wants.
 pub const EMPTY: &str = "@EMPTY@";
 
+/// What stands before the slot whose variables have a gradient operator each.
+const EACH: &str = "each:";
+
 /// The name of the gradient of a variable.
 pub fn gradient_of(variable: &str) -> String {
     format!("{variable}{GRAD}")
 }
 
-/// How the gradient operator of an operator is made.
+/// How the gradient of an operator is made.
 #[derive(Debug)]
-struct Gradient {
-    kind: &'static str,
+pub(super) enum Gradient {
+    /// It has none.
+    None,
+    /// Out of the gradients of the block that it runs.
+    Block,
+    /// By an operator.
+    Operator(Maker),
+}
+
+/// How a gradient operator is made.
+#[derive(Debug)]
+pub(super) struct Maker {
+    pub(super) kind: &'static str,
     inputs: Vec<Slot>,
     outputs: Vec<Slot>,
     /// The slot of the operator whose variables have a gradient operator each.
@@ -49,72 +60,114 @@ enum From {
     Negative(&'static str),
     /// A number.
     Number(f32),
+    /// A truth value.
+    Flag(bool),
+    /// A text.
+    Text(&'static str),
 }
 
-static GRADIENTS: LazyLock<HashMap<&str, Gradient>> = LazyLock::new(|| {
-    include_str!("../../data/paddle_gradients.tsv").lines().filter_map(parse).collect()
-});
+impl Gradient {
+    /// The last columns of a row: the kind, the input slots and what fills them (`X=X`, `Out@GRAD=Out@GRAD`, with
+    /// `?name=text` where an attribute decides), the output slots (behind `each:X` if each variable of `X` has an
+    /// operator), and the attributes (`*` for those of the operator, else `name=1.0`,
+    /// `name=true`, `name="text"`, `name=$other`, `name=-$other`).
+    pub(super) fn parse(mut columns: impl Iterator<Item = &'static str>) -> Option<Self> {
+        Some(match columns.next()? {
+            "-" => Self::None,
+            "block" => Self::Block,
+            kind => Self::Operator(Maker::parse(kind, columns)?),
+        })
+    }
+}
 
-fn parse(line: &'static str) -> Option<(&'static str, Gradient)> {
-    let mut columns = line.split('\t');
-    let mut column = || columns.next();
-    let (operator, kind, inputs, outputs) = (column()?, column()?, column()?, column()?);
-    let attributes = column()?;
-    let slots = |text: &'static str| {
-        let slot = |pair: &'static str| {
-            let (pair, only) = match pair.split_once('?') {
-                Some((pair, only)) => (pair, only.split_once('=')),
-                None => (pair, None),
-            };
-            let (name, source) = pair.split_once('=')?;
-            let is_gradient = source.ends_with(GRAD);
-            let source = source.strip_suffix(GRAD).unwrap_or(source);
-            Some(Slot { name, source, is_gradient, only })
+impl Slot {
+    fn parse(text: &'static str) -> Option<Self> {
+        let (pair, only) = match text.split_once('?') {
+            Some((pair, only)) => (pair, Some(only.split_once('=')?)),
+            None => (text, None),
         };
-        text.split(' ').filter_map(slot).collect()
-    };
-    let each = outputs.split(' ').find_map(|part| part.strip_prefix("each:"));
-    let from = |pair: &'static str| {
-        let (name, value) = pair.split_once('=')?;
-        let from = match (value.strip_prefix('$'), value.strip_prefix("-$")) {
-            (Some(other), _) => From::Attribute(other),
-            (None, Some(other)) => From::Negative(other),
-            (None, None) => From::Number(value.parse().ok()?),
-        };
-        Some((name, from))
-    };
-    let attributes = (attributes != "*").then(|| attributes.split(' ').filter_map(from).collect());
-    let (inputs, outputs) = (slots(inputs), slots(outputs));
-    Some((operator, Gradient { kind, inputs, outputs, each, attributes }))
+        let (name, source) = pair.split_once('=')?;
+        let is_gradient = source.ends_with(GRAD);
+        let source = source.strip_suffix(GRAD).unwrap_or(source);
+        Some(Self { name, source, is_gradient, only })
+    }
+}
+
+impl From {
+    fn parse(text: &'static str) -> Option<Self> {
+        if let Some(other) = text.strip_prefix('$') {
+            return Some(Self::Attribute(other));
+        }
+        if let Some(other) = text.strip_prefix("-$") {
+            return Some(Self::Negative(other));
+        }
+        if let Some(text) = text.strip_prefix('"') {
+            return Some(Self::Text(text.strip_suffix('"')?));
+        }
+        Some(match text {
+            "true" => Self::Flag(true),
+            "false" => Self::Flag(false),
+            number => Self::Number(number.parse().ok()?),
+        })
+    }
 }
 
 /// Whether an operator has gradients.
 pub fn has_gradient(kind: &str) -> bool {
-    GRADIENTS.contains_key(kind) || WITH_BLOCKS.contains(&kind)
+    operator(kind).is_some_and(|row| !matches!(row.gradient, Gradient::None))
 }
-
-/// Operators that run blocks and have gradients, which are made of those of the blocks.
-const WITH_BLOCKS: &[&str] = &["conditional_block", "recurrent", "while"];
 
 /// The operators that compute the gradients of an operator; none if it has no gradients. `is_wanted` says of which of
 /// the variables that it reads gradients are wanted.
 ///
 /// Source of truth: the makers of gradients of PaddlePaddle 2.6.2.
 pub fn gradient_ops(op: &Op, is_wanted: impl Fn(&str) -> bool) -> Vec<Op> {
-    let Some(gradient) = GRADIENTS.get(op.kind.as_str()) else { return Vec::new() };
-    let Some(each) = gradient.each else { return vec![gradient.op(op, &is_wanted)] };
+    let Some(Gradient::Operator(maker)) = operator(&op.kind).map(|row| &row.gradient) else {
+        return Vec::new();
+    };
+    let Some(each) = maker.each else { return vec![maker.op(op, &is_wanted)] };
     let one = |name: &String| {
         let only = |operand: &Operand| match operand.slot == each {
             true => Operand { args: vec![name.clone()], ..operand.clone() },
             false => operand.clone(),
         };
         let op = Op { inputs: op.inputs.iter().map(only).collect(), ..op.clone() };
-        gradient.op(&op, &is_wanted)
+        maker.op(&op, &is_wanted)
     };
     op.input(each).iter().map(one).collect()
 }
 
-impl Gradient {
+impl Maker {
+    fn parse(kind: &'static str, mut columns: impl Iterator<Item = &'static str>) -> Option<Self> {
+        let (inputs, outputs, attributes) = (columns.next()?, columns.next()?, columns.next()?);
+        let slots = |text: &'static str| -> Option<Vec<Slot>> {
+            text.split(' ').filter(|word| !word.starts_with(EACH)).map(Slot::parse).collect()
+        };
+        let each = outputs.split(' ').find_map(|word| word.strip_prefix(EACH));
+        let from = |pair: &'static str| {
+            let (name, value) = pair.split_once('=')?;
+            Some((name, From::parse(value)?))
+        };
+        let attributes = match attributes {
+            "*" => None,
+            "-" => Some(Vec::new()),
+            pairs => Some(pairs.split(' ').map(from).collect::<Option<_>>()?),
+        };
+        Some(Self { kind, inputs: slots(inputs)?, outputs: slots(outputs)?, each, attributes })
+    }
+
+    /// The input slots of the gradient operator, and the slots of the operator that fill them.
+    #[cfg(test)]
+    pub(super) fn reads(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.inputs.iter().map(|slot| (slot.name, slot.source))
+    }
+
+    /// Its output slots, and the slots of the operator that name what is in them.
+    #[cfg(test)]
+    pub(super) fn writes(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.outputs.iter().map(|slot| (slot.name, slot.source))
+    }
+
     fn op(&self, op: &Op, is_wanted: &impl Fn(&str) -> bool) -> Op {
         let of = |slot: &Slot| match op.input(slot.source) {
             [] => op.output(slot.source),
@@ -167,6 +220,8 @@ impl Gradient {
                     _ => return None,
                 },
                 From::Number(number) => AttributeValue::Float(*number),
+                From::Flag(flag) => AttributeValue::Bool(*flag),
+                From::Text(text) => AttributeValue::String((*text).into()),
             };
             Some(Attribute { name: (*name).to_owned(), value })
         };
@@ -193,7 +248,6 @@ mod tests {
 
     #[test]
     fn gradients_are_those_of_the_table() {
-        assert!(GRADIENTS.len() > 300);
         let mul = op("mul", &[("X", &["x"]), ("Y", &["w"])], &[("Out", &["y"])]);
         let made = gradient_ops(&mul, |name| name == "w");
         assert_eq!(made.len(), 1);

@@ -12,21 +12,24 @@
 mod attributes;
 pub mod codes;
 mod gradients;
+mod operators;
 mod reserved;
 
 pub use attributes::{Parameter, attribute, attributes};
 pub use gradients::{EMPTY, GRAD, gradient_of, gradient_ops, has_gradient};
+pub use operators::{
+    Choice, Computation, LodRule, Operator, Share, SharedLod, Slot, operator, operators,
+};
 pub use reserved::{
     forward_block, is_target, need_check_feed, set_forward_block, set_is_target,
     set_need_check_feed, set_stop_gradient, stop_gradient, with_stop_gradient,
 };
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::LazyLock;
+use std::collections::{BTreeMap, HashSet};
 
 use lodstone_model::{AttributeValue, Holder, Op, Program, ValueType, Var};
 
-use crate::{Conventions, Findings, Interface, conventions, risk};
+use crate::{Conventions, Findings, Interface, conventions};
 
 /// The attribute in which PaddlePaddle keeps where an operator was made.
 pub const CALLSTACK: &str = "op_callstack";
@@ -43,7 +46,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     runtime_domains: &[],
     check: |_, _| Findings::default(),
     infer: |_| None,
-    risk: risk::of_paddle,
+    risk: |kind| operator(kind)?.risk,
     variable_of: |parameter| parameter,
     parameters: |program| wanted(program).into_iter().map(|var| var.name.clone()).collect(),
     source: Some(CALLSTACK),
@@ -57,50 +60,6 @@ fn version(version: i64) -> String {
         return version.to_string();
     }
     format!("{}.{}.{}", version / 1_000_000, version / 1000 % 1000, version % 1000)
-}
-
-/// What PaddlePaddle's registries say about an operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Operator {
-    /// Releases that have it.
-    pub releases: Vec<&'static str>,
-    /// Input slots in the order of the registry.
-    pub inputs: Vec<Slot>,
-    /// Output slots in the order of the registry.
-    pub outputs: Vec<Slot>,
-}
-
-/// A slot of an operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slot {
-    /// Its name: `Filter`.
-    pub name: &'static str,
-    /// Whether it may be absent.
-    pub optional: bool,
-    /// Whether it may hold several variables.
-    pub several: bool,
-}
-
-/// What PaddlePaddle knows about the operator `name`; `None` if no release has it.
-pub fn operator(name: &str) -> Option<&'static Operator> {
-    static OPERATORS: LazyLock<HashMap<&str, Operator>> = LazyLock::new(|| {
-        include_str!("../../data/paddle_operators.tsv").lines().map(parse).collect()
-    });
-    OPERATORS.get(name)
-}
-
-fn parse(line: &'static str) -> (&'static str, Operator) {
-    let mut columns = line.split('\t');
-    let name = columns.next().unwrap_or_default();
-    let releases = columns.next().unwrap_or_default().split(' ').collect();
-    let mut slots = || columns.next().unwrap_or_default().split_whitespace().map(slot).collect();
-    let (inputs, outputs) = (slots(), slots());
-    (name, Operator { releases, inputs, outputs })
-}
-
-fn slot(word: &'static str) -> Slot {
-    let name = word.trim_end_matches(['?', '*']);
-    Slot { name, optional: word.contains('?'), several: word.contains('*') }
 }
 
 /// Whether PaddlePaddle saves the value of a variable with a model.
@@ -178,9 +137,9 @@ pub fn interface(program: &Program) -> Interface<'_> {
 /// Operators that no release of PaddlePaddle has, each once, sorted. Gradients are not in the
 /// registries: they are known if what they are the gradient of is.
 pub fn unknown_operators(program: &Program) -> Vec<(&str, &str)> {
+    let is_registered = |kind: &str| operator(kind).is_some_and(|row| !row.releases.is_empty());
     conventions::unknown_operators(program, |_, kind| {
         // `relu_grad`, `relu_grad_grad`; `cross_entropy_grad2` is that of `cross_entropy2`.
-        let forward = kind.replace("_grad", "");
-        operator(kind).is_some() || operator(&forward).is_some()
+        is_registered(kind) || is_registered(&kind.replace("_grad", ""))
     })
 }

@@ -1,6 +1,7 @@
 //! What comes in and goes out, what is run when, and arrays of tensors.
 
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use super::sums::zeros_like;
@@ -12,21 +13,19 @@ use crate::executor::value::Value;
 /// Most tensors of an array.
 const LONGEST: usize = 1 << 20;
 
-pub(super) fn of(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "assign" => assign,
-        "feed" => feed,
-        // What is fetched stays until the end, where it is taken.
-        "fetch" | "fetch_v2" => |frame, step, _| Ok(frame.value(input(step, "X")?).map(drop)?),
-        "increment" => increment,
-        "lod_array_length" => array_length,
-        "read_from_array" => read_from_array,
-        "select_input" => select_input,
-        "select_output" => select_output,
-        "write_to_array" => write_to_array,
-        _ => return None,
-    })
-}
+pub(super) const OPERATORS: &[(&str, Run)] = &[
+    ("assign", assign),
+    ("feed", feed),
+    // What is fetched stays until the end, where it is taken.
+    ("fetch", |frame, step, _| Ok(frame.value(input(step, "X")?).map(drop)?)),
+    ("fetch_v2", |frame, step, _| Ok(frame.value(input(step, "X")?).map(drop)?)),
+    ("increment", increment),
+    ("lod_array_length", array_length),
+    ("read_from_array", read_from_array),
+    ("select_input", select_input),
+    ("select_output", select_output),
+    ("write_to_array", write_to_array),
+];
 
 /// It is there already: who runs the program has put it there.
 fn feed(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
@@ -100,7 +99,8 @@ fn increment(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
             return Err(format!("expected one number, found {dtype}{:?}", tensor.shape).into());
         }
     };
-    let made = Tensor::dense(tensor.dtype, tensor.shape.clone(), Blob::memory(more));
+    let mut made = Tensor::dense(tensor.dtype, tensor.shape.clone(), Blob::memory(more));
+    made.lod = tensor.lod.clone();
     frame.set(to, Value::Tensor(made))?;
     Ok(())
 }
@@ -117,9 +117,8 @@ fn write_to_array(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     if array.len() <= place {
         array.resize_with(place + 1, || None);
     }
-    if let Some(member) = array.get_mut(place) {
-        *member = Some(tensor);
-    }
+    let lost = || Finding::internal(format!("the array has no place {place}"));
+    *array.get_mut(place).ok_or_else(lost)? = Some(tensor);
     frame.set(slot, Value::Array(array))?;
     Ok(())
 }

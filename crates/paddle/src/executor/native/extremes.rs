@@ -7,21 +7,20 @@
 
 use lodstone_engine::Dense;
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_schema::paddle::attribute;
 use lodstone_store::Blob;
 
-use super::{Outcome, TryRun, input, output};
+use super::sequences::at;
+use super::{Outcome, Run, input, output};
 use crate::executor::plan::Step;
 use crate::executor::run::Frame;
 
-pub(super) fn of(kind: &str, op: &Op) -> Option<TryRun> {
-    match kind {
-        "reduce_max" => Some(|frame, step, op| reduce(frame, step, op, true)),
-        "reduce_min" => Some(|frame, step, op| reduce(frame, step, op, false)),
-        "p_norm" if order(op).is_infinite() => Some(norm),
-        _ => None,
-    }
-}
+pub(super) const OPERATORS: &[(&str, Run)] = &[
+    ("p_norm", norm),
+    ("reduce_max", |frame, step, op| reduce(frame, step, op, true)),
+    ("reduce_min", |frame, step, op| reduce(frame, step, op, false)),
+];
 
 fn order(op: &Op) -> f32 {
     match attribute(op, "porder") {
@@ -34,25 +33,16 @@ fn flag(op: &Op, name: &str) -> bool {
     matches!(attribute(op, name), Some(AttributeValue::Bool(true)))
 }
 
-/// The elements of a tensor if some of them are no numbers.
-fn odd(frame: &Frame<'_>, tensor: &Tensor) -> Outcome<Option<Vec<f64>>> {
-    let bytes = tensor.data.bytes()?;
-    let is_odd = match tensor.dtype {
-        DType::Float32 => bytes.as_chunks().0.iter().any(|it| f32::from_le_bytes(*it).is_nan()),
-        DType::Float64 => bytes.as_chunks().0.iter().any(|it| f64::from_le_bytes(*it).is_nan()),
-        _ => false,
-    };
-    if !is_odd {
-        return Ok(None);
-    }
+/// The elements of a tensor.
+fn elements(frame: &Frame<'_>, tensor: &Tensor) -> Outcome<Vec<f64>> {
     let elements = tensor.shape.iter().product::<u64>();
     frame.reserve(elements.saturating_mul(16))?;
-    Ok(Some(Dense::of(tensor)?.to_f64()?))
+    Ok(Dense::of(tensor)?.to_f64()?)
 }
 
-fn reduce(frame: &mut Frame<'_>, step: &Step, op: &Op, greatest: bool) -> Outcome<bool> {
+fn reduce(frame: &mut Frame<'_>, step: &Step, op: &Op, greatest: bool) -> Outcome {
     let tensor = frame.tensor(input(step, "X")?)?;
-    let Some(values) = odd(frame, tensor)? else { return Ok(false) };
+    let values = elements(frame, tensor)?;
     let rank = tensor.shape.len();
     let axes: Vec<i64> = match attribute(op, "dim") {
         Some(AttributeValue::Ints(axes)) => axes.iter().copied().map(i64::from).collect(),
@@ -63,7 +53,7 @@ fn reduce(frame: &mut Frame<'_>, step: &Step, op: &Op, greatest: bool) -> Outcom
     let is_whole = flag(op, "reduce_all") || axes.is_empty() || axes.len() == rank;
     let found = match is_whole {
         true => vec![whole(&values, lanes(tensor.dtype), greatest)],
-        false => partial(&values, &tensor.shape, &axes, greatest),
+        false => partial(&values, &tensor.shape, &axes, greatest)?,
     };
     let is_reduced = |axis: usize| is_whole || axes.contains(&axis);
     let shape = reduced(&tensor.shape, is_reduced, flag(op, "keep_dim"));
@@ -71,9 +61,9 @@ fn reduce(frame: &mut Frame<'_>, step: &Step, op: &Op, greatest: bool) -> Outcom
 }
 
 /// The greatest or the least size along an axis, or of all elements.
-fn norm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome<bool> {
+fn norm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let tensor = frame.tensor(input(step, "X")?)?;
-    let Some(mut values) = odd(frame, tensor)? else { return Ok(false) };
+    let mut values = elements(frame, tensor)?;
     values.iter_mut().for_each(|value| *value = value.abs());
     let greatest = order(op) > 0.0;
     let rank = tensor.shape.len();
@@ -84,7 +74,7 @@ fn norm(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome<bool> {
     let (axes, is_vector) = (places(&[axis], rank)?, flag(op, "asvector"));
     let found = match is_vector {
         true => vec![one_by_one(values.into_iter(), greatest)],
-        false => partial(&values, &tensor.shape, &axes, greatest),
+        false => partial(&values, &tensor.shape, &axes, greatest)?,
     };
     let is_reduced = |axis: usize| is_vector || axes.contains(&axis);
     let shape = reduced(&tensor.shape, is_reduced, flag(op, "keepdim"));
@@ -139,35 +129,34 @@ fn whole(values: &[f64], lanes: usize, greatest: bool) -> f64 {
     if rest.is_nan() { rest } else { taken(rest, front, greatest) }
 }
 
-/// Along some axes: the last of them goes the slowest.
-fn partial(values: &[f64], shape: &[u64], axes: &[usize], greatest: bool) -> Vec<f64> {
+/// Along some axes, which ascend: the last of them goes the slowest.
+fn partial(
+    values: &[f64],
+    shape: &[u64],
+    axes: &[usize],
+    greatest: bool,
+) -> Result<Vec<f64>, Finding> {
     let extents: Vec<usize> =
         shape.iter().map(|dim| usize::try_from(*dim).unwrap_or(usize::MAX)).collect();
-    let mut strides = vec![1_usize; extents.len()];
-    for axis in (1..extents.len()).rev() {
-        let (Some(dim), Some(stride)) = (extents.get(axis), strides.get(axis)) else { continue };
-        let stride = dim.saturating_mul(*stride);
-        if let Some(before) = strides.get_mut(axis - 1) {
-            *before = stride;
-        }
-    }
-    let at = |list: &[usize], axis: usize| list.get(axis).copied().unwrap_or(1);
-    let walk = |axes: &[usize]| {
-        // The first of these axes goes the slowest.
-        axes.iter().fold(vec![0_usize], |offsets, axis| {
-            let (dim, stride) = (at(&extents, *axis), at(&strides, *axis));
-            let steps = |offset: usize| (0..dim).map(move |step| offset + step * stride);
-            offsets.into_iter().flat_map(steps).collect()
+    let stride = |axis: usize| extents.iter().skip(axis + 1).product();
+    let lines: Vec<(usize, usize, usize)> =
+        extents.iter().enumerate().map(|(axis, dim)| (axis, *dim, stride(axis))).collect();
+    let rest = offsets(lines.iter().filter(|(axis, ..)| !axes.contains(axis)));
+    let along = offsets(lines.iter().rev().filter(|(axis, ..)| axes.contains(axis)));
+    let extreme = |begin: &usize| {
+        along.iter().try_fold(bottom(greatest), |best, offset| {
+            Ok(taken(best, at(values, begin + offset)?, greatest))
         })
     };
-    let rest: Vec<usize> = (0..extents.len()).filter(|axis| !axes.contains(axis)).collect();
-    let along: Vec<usize> = axes.iter().rev().copied().collect();
-    let along = walk(&along);
-    let extreme = |begin: usize| {
-        let line = along.iter().filter_map(|offset| values.get(begin + offset).copied());
-        one_by_one(line, greatest)
-    };
-    walk(&rest).into_iter().map(extreme).collect()
+    rest.iter().map(extreme).collect()
+}
+
+/// The places of elements along axes, each with its extent and its stride; the first of them goes the slowest.
+fn offsets<'l>(lines: impl Iterator<Item = &'l (usize, usize, usize)>) -> Vec<usize> {
+    lines.fold(vec![0], |offsets, (_, dim, stride)| {
+        let steps = |offset: usize| (0..*dim).map(move |step| offset + step * stride);
+        offsets.into_iter().flat_map(steps).collect()
+    })
 }
 
 fn put(
@@ -176,13 +165,12 @@ fn put(
     dtype: DType,
     shape: Vec<u64>,
     values: &[f64],
-) -> Outcome<bool> {
+) -> Outcome {
     let bytes: Vec<u8> = match dtype {
         #[expect(clippy::cast_possible_truncation, reason = "they were of single precision")]
         DType::Float32 => values.iter().flat_map(|it| (*it as f32).to_le_bytes()).collect(),
         _ => values.iter().flat_map(|it| it.to_le_bytes()).collect(),
     };
     let made = Tensor::dense(dtype, shape, Blob::memory(bytes));
-    frame.make(output(step, "Out")?, made)?;
-    Ok(true)
+    Ok(frame.make(output(step, "Out")?, made)?)
 }

@@ -10,15 +10,12 @@ use super::{Outcome, Run, flag, input, output};
 use crate::executor::plan::{Slot, Step};
 use crate::executor::run::Frame;
 
-pub(super) fn of(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "load" => load,
-        "load_combine" => load_combine,
-        "save" => |frame, step, op| save(frame, step, op, &[Some(input(step, "X")?)]),
-        "save_combine" => |frame, step, op| save(frame, step, op, step.inputs("X")),
-        _ => return None,
-    })
-}
+pub(super) const OPERATORS: &[(&str, Run)] = &[
+    ("load", load),
+    ("load_combine", load_combine),
+    ("save", |frame, step, op| save(frame, step, op, &[Some(input(step, "X")?)])),
+    ("save_combine", |frame, step, op| save(frame, step, op, step.inputs("X"))),
+];
 
 fn path(op: &Op) -> Outcome<String> {
     match op.attribute("file_path") {

@@ -2,17 +2,15 @@
 //!
 //! Source of truth: the kernels of PaddlePaddle 2.6.2 for processors, and results that they gave.
 
-use lodstone_model::{AttributeValue, Lod, Op};
+use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::paddle::attribute;
 
-use super::sequences::{made, numbers, part, part_mut, singles, zeros};
+use super::sequences::{at, at_mut, made, numbers, part, part_mut, singles, zeros};
 use super::{Outcome, Run, input, output};
 use crate::executor::plan::Step;
 use crate::executor::run::Frame;
 
-pub(super) fn of(kind: &str) -> Option<Run> {
-    (kind == "grid_sampler_grad").then_some(gradient)
-}
+pub(super) const OPERATORS: &[(&str, Run)] = &[("grid_sampler_grad", gradient)];
 
 /// What lies around a picture.
 #[derive(Clone, Copy)]
@@ -110,7 +108,8 @@ fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     if examples != batch {
         return Err(format!("expected places in {examples} pictures, found {batch}").into());
     }
-    let (shape, places) = (x.shape.clone(), grid.shape.clone());
+    let of_x_like = (x.shape.clone(), x.lod.clone());
+    let of_grid_like = (grid.shape.clone(), grid.lod.clone());
     let (x, grid) = (singles(x)?, singles(grid)?);
     let (picture, points) = (rows.saturating_mul(columns), high.saturating_mul(wide));
     let planes = examples.saturating_mul(channels);
@@ -128,28 +127,29 @@ fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         };
         let mut moved = [0.0_f32; 2];
         for channel in example * channels..(example + 1) * channels {
-            let counts = part(&given, channel, points).get(point).copied().unwrap_or(0.0);
-            let (seen, sums) = (part(&x, channel, picture), part_mut(&mut of_x, channel, picture));
+            let counts = at(part(&given, channel, points)?, point)?;
+            let (seen, sums) =
+                (part(&x, channel, picture)?, part_mut(&mut of_x, channel, picture)?);
             for (line, line_share, line_slope) in &lines {
                 for (place, share, slope) in &places {
                     let Some((line, place)) = line.zip(*place) else { continue };
                     let place = line * columns + place;
-                    let value = seen.get(place).copied().unwrap_or(0.0);
+                    let value = at(seen, place)?;
                     moved[0] += counts * value * slope * line_share;
                     moved[1] += counts * value * share * line_slope;
-                    if let Some(sum) = sums.get_mut(place) {
-                        *sum += counts * share * line_share;
-                    }
+                    *at_mut(sums, place)? += counts * share * line_share;
                 }
             }
         }
         let [across, down] = moved;
         let made = [across * across_slope, down * down_slope];
-        part_mut(&mut of_grid, number, 2).iter_mut().zip(made).for_each(|(to, made)| *to = made);
+        part_mut(&mut of_grid, number, 2)?.iter_mut().zip(made).for_each(|(to, made)| *to = made);
     }
-    for (slot, values, shape) in [("X@GRAD", of_x, shape), ("Grid@GRAD", of_grid, places)] {
+    for (slot, values, (shape, lod)) in
+        [("X@GRAD", of_x, of_x_like), ("Grid@GRAD", of_grid, of_grid_like)]
+    {
         if let Ok(slot) = output(step, slot) {
-            frame.make(slot, made(&values, shape, Lod::default()))?;
+            frame.make(slot, made(&values, shape, lod))?;
         }
     }
     Ok(())

@@ -4,6 +4,7 @@
 
 use lodstone_engine::{Dense, Threads};
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_schema::paddle::codes;
 use lodstone_store::Blob;
 
@@ -11,9 +12,7 @@ use super::{Outcome, Run, input, output};
 use crate::executor::plan::Step;
 use crate::executor::run::Frame;
 
-pub(super) fn of(kind: &str, op: &Op) -> Option<Run> {
-    (kind == "cast" && half(op).is_some()).then_some(cast)
-}
+pub(super) const OPERATORS: &[(&str, Run)] = &[("cast", cast)];
 
 /// What makes a number of half precision of the bits of single precision.
 type Cut = fn(u32) -> u16;
@@ -29,7 +28,8 @@ fn half(op: &Op) -> Option<(DType, Cut)> {
 }
 
 fn cast(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
-    let (dtype, cut) = half(op).ok_or("expected half precision")?;
+    let not_half = || Finding::internal("`cast` is native only if it makes half precision");
+    let (dtype, cut) = half(op).ok_or_else(not_half)?;
     let tensor = frame.tensor(input(step, "X")?)?;
     let elements = tensor.shape.iter().product::<u64>();
     // On their way they are of single precision.

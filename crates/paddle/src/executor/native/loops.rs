@@ -23,15 +23,13 @@ use crate::executor::value::{Round, Rounds, Value};
 /// Most times that a loop goes round.
 const MOST_ROUNDS: u64 = 1 << 32;
 
-pub(super) fn of(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "conditional_block" | "conditional_block_infer" => conditional_block,
-        "conditional_block_grad" => conditional_gradient,
-        "while" => run_while,
-        "while_grad" => while_gradient,
-        _ => return None,
-    })
-}
+pub(super) const OPERATORS: &[(&str, Run)] = &[
+    ("conditional_block", conditional_block),
+    ("conditional_block_infer", conditional_block),
+    ("conditional_block_grad", conditional_gradient),
+    ("while", run_while),
+    ("while_grad", while_gradient),
+];
 
 /// The variable that keeps what a block leaves, if that is asked for.
 fn left(frame: &Frame<'_>, step: &Step, slot: &str) -> Option<Slot> {

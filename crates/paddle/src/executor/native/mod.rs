@@ -19,6 +19,9 @@ mod sums;
 pub(crate) use random::Random;
 pub use random::{RANDOM_STATE, draws};
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::{Finding, Operand};
@@ -32,35 +35,33 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 /// What an operator does.
 pub(crate) type Run = fn(&mut Frame<'_>, &Step, &Op) -> Outcome;
 
-/// What an operator does where it can; it says whether it did.
-pub(crate) type TryRun = fn(&mut Frame<'_>, &Step, &Op) -> Outcome<bool>;
+/// Families of functions, each a file.
+const FAMILIES: &[&[(&str, Run)]] = &[
+    control::OPERATORS,
+    extremes::OPERATORS,
+    files::OPERATORS,
+    grid::OPERATORS,
+    halves::OPERATORS,
+    loops::OPERATORS,
+    optimizers::OPERATORS,
+    random::OPERATORS,
+    ranks::OPERATORS,
+    recurrent::OPERATORS,
+    rows::OPERATORS,
+    sequences::OPERATORS,
+    sums::OPERATORS,
+];
 
-/// What computes an operator natively, if anything does.
-pub(crate) fn of(kind: &str, op: &Op) -> Option<Run> {
-    control::of(kind)
-        .or_else(|| files::of(kind))
-        .or_else(|| grid::of(kind))
-        .or_else(|| halves::of(kind, op))
-        .or_else(|| loops::of(kind))
-        .or_else(|| optimizers::of(kind))
-        .or_else(|| random::of(kind, op))
-        .or_else(|| ranks::of(kind))
-        .or_else(|| recurrent::of(kind))
-        .or_else(|| rows::of(kind, op))
-        .or_else(|| sequences::of(kind))
-}
+static FUNCTIONS: LazyLock<HashMap<&str, Run>> =
+    LazyLock::new(|| FAMILIES.iter().flat_map(|family| family.iter().copied()).collect());
 
-/// What computes an operator of anything but tensors with all their elements, of which ONNX's operators compute it.
-pub(crate) fn of_others(kind: &str) -> Option<Run> {
-    match kind {
-        "sum" => Some(sums::sum),
-        _ => rows::of_others(kind),
-    }
-}
-
-/// What computes an operator of elements of which some are no numbers, where ONNX's operators do otherwise.
-pub(crate) fn of_odd(kind: &str, op: &Op) -> Option<TryRun> {
-    extremes::of(kind, op)
+/// The native function of a kind of operator.
+///
+/// # Errors
+/// If there is none, which is a defect: the rows of the schema declare which operators have one.
+pub(crate) fn function(kind: &str) -> Result<Run, Finding> {
+    let function = FUNCTIONS.get(kind).copied();
+    function.ok_or_else(|| Finding::internal(format!("`{kind}` has no native function")))
 }
 
 /// The variable of an input slot.
@@ -91,5 +92,24 @@ fn flag(op: &Op, name: &str, otherwise: bool) -> bool {
     match op.attribute(name) {
         Some(AttributeValue::Bool(value)) => *value,
         _ => otherwise,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use lodstone_schema::paddle::operators;
+
+    use super::*;
+
+    #[test]
+    fn there_is_one_function_for_each_row_that_declares_one() {
+        let functions: Vec<&str> =
+            FAMILIES.iter().copied().flatten().map(|(kind, _)| *kind).collect();
+        let declared = operators().filter(|row| row.computation.is_native()).map(|row| row.kind);
+        let declared: BTreeSet<&str> = declared.collect();
+        assert_eq!(functions.iter().copied().collect::<BTreeSet<_>>(), declared);
+        assert_eq!(functions.len(), declared.len(), "an operator has two functions");
     }
 }

@@ -7,7 +7,7 @@
 use lodstone_engine::{Dense, Threads, Value, evaluate};
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::Finding;
-use lodstone_schema::paddle::codes;
+use lodstone_schema::paddle::{Choice, codes, operator};
 use lodstone_store::Blob;
 
 use super::{Outcome, Run, input, output};
@@ -22,22 +22,18 @@ pub const RANDOM_STATE: &str = "@RANDOM_STATE@";
 /// Most elements that are drawn at once.
 const MOST: u64 = 1 << 31;
 
-pub(super) fn of(kind: &str, op: &Op) -> Option<Run> {
-    Some(match kind {
-        "dropout" if !matches!(op.attribute("is_test"), Some(AttributeValue::Bool(true))) => {
-            dropout
-        }
-        "gaussian_random" => |frame, step, op| fill(frame, step, op, gaussian),
-        "randint" => randint,
-        "truncated_gaussian_random" => |frame, step, op| fill(frame, step, op, truncated),
-        "uniform_random" => |frame, step, op| fill(frame, step, op, uniform),
-        _ => return None,
-    })
-}
+pub(super) const OPERATORS: &[(&str, Run)] = &[
+    ("dropout", dropout),
+    ("gaussian_random", |frame, step, op| fill(frame, step, op, gaussian)),
+    ("randint", randint),
+    ("truncated_gaussian_random", |frame, step, op| fill(frame, step, op, truncated)),
+    ("uniform_random", |frame, step, op| fill(frame, step, op, uniform)),
+];
 
 /// Whether an operator draws random numbers.
 pub fn draws(op: &Op) -> bool {
-    of(&op.kind, op).is_some()
+    let is_native = || operator(&op.kind)?.computation.choose(op).map(|it| it == Choice::Native);
+    OPERATORS.iter().any(|(kind, _)| *kind == op.kind) && is_native() == Some(true)
 }
 
 /// A generator that counts.

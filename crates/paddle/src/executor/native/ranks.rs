@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use lodstone_model::{DType, Lod, Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use super::sums::zeros_like;
@@ -15,19 +16,16 @@ use crate::executor::plan::{Slot, Step};
 use crate::executor::run::Frame;
 use crate::executor::value::Value;
 
-pub(super) fn of(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "array_to_lod_tensor" => join,
-        "lod_rank_table" => rank,
-        "lod_tensor_to_array" => split,
-        "max_sequence_len" => longest,
-        "reorder_lod_tensor_by_rank" => reorder,
-        "reorder_lod_tensor_by_rank_grad" => reorder_back,
-        "shrink_rnn_memory" => shrink,
-        "shrink_rnn_memory_grad" => shrink_back,
-        _ => return None,
-    })
-}
+pub(super) const OPERATORS: &[(&str, Run)] = &[
+    ("array_to_lod_tensor", join),
+    ("lod_rank_table", rank),
+    ("lod_tensor_to_array", split),
+    ("max_sequence_len", longest),
+    ("reorder_lod_tensor_by_rank", reorder),
+    ("reorder_lod_tensor_by_rank_grad", reorder_back),
+    ("shrink_rnn_memory", shrink),
+    ("shrink_rnn_memory_grad", shrink_back),
+];
 
 type Ranks = [(usize, usize)];
 
@@ -122,8 +120,9 @@ fn split(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     for at in 0..ranks.first().map_or(0, |(_, length)| *length) {
         let (mut bytes, mut count) = (Vec::new(), 0);
         for (number, _) in ranks.iter().take_while(|(_, length)| *length > at) {
-            let start = sequences.get(*number).map_or(0, |rows| rows.start);
-            bytes.extend_from_slice(rows.row(start + at)?);
+            let sequence = sequences.get(*number);
+            let sequence = sequence.ok_or_else(|| Finding::internal("a rank has no sequence"))?;
+            bytes.extend_from_slice(rows.row(sequence.start + at)?);
             count += 1;
         }
         array.push(Some(frame.charged(rows.with(bytes, count))?));
@@ -148,16 +147,16 @@ fn join(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
         .map(|(place, (number, length))| (*number, place, *length))
         .collect();
     order.sort_unstable();
-    let (mut bytes, mut offsets) = (Vec::new(), vec![0_u64]);
+    let (mut bytes, mut offsets, mut count) = (Vec::new(), vec![0_u64], 0);
     for (_, place, length) in order {
         for at in 0..length {
             let rows = steps.get(at).ok_or_else(|| format!("the array has no step {at}"))?;
             bytes.extend_from_slice(rows.row(place)?);
         }
-        offsets.push(offsets.last().copied().unwrap_or(0) + length as u64);
+        count += length;
+        offsets.push(count as u64);
     }
     let first = steps.first().ok_or("the array has no steps")?;
-    let count = offsets.last().and_then(|count| usize::try_from(*count).ok()).unwrap_or(0);
     let mut made = first.with(bytes, count);
     made.lod = Lod(vec![offsets]);
     Ok(frame.make(output(step, "Out")?, made)?)
@@ -218,15 +217,15 @@ fn moved(frame: &mut Frame<'_>, step: &Step, order: &[usize]) -> Outcome {
         1 => sequences(tensor, 0)?,
         _ => return Err("expected at most one level of LoD".into()),
     };
-    let (mut bytes, mut offsets) = (Vec::new(), vec![0_u64]);
+    let (mut bytes, mut offsets, mut count) = (Vec::new(), vec![0_u64], 0);
     for number in order {
         let piece = pieces.get(*number).cloned().ok_or("it has fewer rows than were ranked")?;
         for row in piece.clone() {
             bytes.extend_from_slice(rows.row(row)?);
         }
-        offsets.push(offsets.last().copied().unwrap_or(0) + piece.len() as u64);
+        count += piece.len();
+        offsets.push(count as u64);
     }
-    let count = offsets.last().and_then(|count| usize::try_from(*count).ok()).unwrap_or(0);
     let mut made = rows.with(bytes, count);
     if !tensor.lod.is_empty() {
         made.lod = Lod(vec![offsets]);

@@ -8,29 +8,20 @@ use lodstone_schema::paddle::attribute;
 use lodstone_store::Blob;
 
 use super::sums::{SomeRows, merged};
-use super::{Outcome, Run, flag, input, output};
+use super::{Outcome, Run, input, output};
 use crate::executor::plan::Step;
 use crate::executor::run::Frame;
 
-pub(super) fn of(kind: &str, op: &Op) -> Option<Run> {
-    Some(match kind {
-        "get_tensor_from_selected_rows" => stored,
-        "lookup_table_grad" | "lookup_table_v2_grad" if flag(op, "is_sparse", false) => looked_up,
-        "merge_selected_rows" => |frame, step, _| put(frame, step, |_, rows| Ok(rows), true),
-        _ => return None,
-    })
-}
-
-/// Those that ONNX's operators compute of tensors with all their elements.
-pub(super) fn of_others(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "clip" => clip,
-        "clip_by_norm" => clip_by_norm,
-        "elementwise_mul" => multiply,
-        "scale" => scale,
-        _ => return None,
-    })
-}
+pub(super) const OPERATORS: &[(&str, Run)] = &[
+    ("clip", clip),
+    ("clip_by_norm", clip_by_norm),
+    ("elementwise_mul", multiply),
+    ("get_tensor_from_selected_rows", stored),
+    ("lookup_table_grad", looked_up),
+    ("lookup_table_v2_grad", looked_up),
+    ("merge_selected_rows", |frame, step, _| put(frame, step, |_, rows| Ok(rows), true)),
+    ("scale", scale),
+];
 
 /// A row for each number that was looked up, in their order: what its result counts. (PaddlePaddle leaves out
 /// `padding_idx` only where it gives all rows.)

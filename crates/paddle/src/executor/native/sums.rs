@@ -9,13 +9,15 @@ use lodstone_model::{DType, Kind, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
-use super::{Outcome, output};
+use super::{Outcome, Run, output};
 use crate::executor::plan::Step;
 use crate::executor::run::Frame;
 use crate::executor::value::Value;
 
+pub(super) const OPERATORS: &[(&str, Run)] = &[("sum", sum)];
+
 /// Adds up all that it reads and that is there.
-pub(super) fn sum(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
+fn sum(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let slots = step.inputs("X").iter().copied().flatten();
     let values: Vec<&Value> = slots.map(|slot| frame.value(slot)).collect::<Result<_, _>>()?;
     let made = total(frame, &values)?;

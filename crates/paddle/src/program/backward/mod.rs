@@ -1,7 +1,7 @@
 //! Gradients of a program: operators that compute them, behind those whose gradients they are.
 //!
 //! What is appended is what PaddlePaddle 2.6.2 appends: the same operators in the same order with the same names.
-//! Source of truth: `base/backward.py` and the makers of gradients (`schema/data/paddle_gradients.tsv`).
+//! Source of truth: `base/backward.py` and the makers of gradients (`schema/data/paddle_operators.tsv`).
 
 mod blocks;
 mod declared;

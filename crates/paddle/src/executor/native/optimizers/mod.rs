@@ -49,18 +49,15 @@ macro_rules! by_type {
     };
 }
 
-pub(super) fn of(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "adagrad" => by_type!(rules::adagrad),
-        "adam" => by_type!(rules::adam),
-        "adamw" => by_type!(rules::adamw),
-        "lamb" => by_type!(rules::lamb),
-        "momentum" => by_type!(rules::momentum),
-        "rmsprop" => by_type!(rules::rmsprop),
-        "sgd" => by_type!(rules::sgd),
-        _ => return None,
-    })
-}
+pub(super) const OPERATORS: &[(&str, Run)] = &[
+    ("adagrad", by_type!(rules::adagrad)),
+    ("adam", by_type!(rules::adam)),
+    ("adamw", by_type!(rules::adamw)),
+    ("lamb", by_type!(rules::lamb)),
+    ("momentum", by_type!(rules::momentum)),
+    ("rmsprop", by_type!(rules::rmsprop)),
+    ("sgd", by_type!(rules::sgd)),
+];
 
 /// An optimizer's operator where it runs.
 struct Call<'c, 'p> {

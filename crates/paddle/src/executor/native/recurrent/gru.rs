@@ -10,10 +10,11 @@
 use lodstone_model::{Lod, Op};
 
 use super::super::sequences::{
-    Rows, add, add_outer, add_product, add_product_back, copy, made, numbers, part, part_mut, zeros,
+    Rows, add, add_outer, add_product, add_product_back, at, copy, made, numbers, part, part_mut,
+    zeros,
 };
 use super::super::{Outcome, flag, input, output};
-use super::{Curve, asked, at, beginning, in_order, keep, places, put_gradient};
+use super::{Curve, asked, beginning, in_order, keep, places, put_gradient};
 use crate::executor::plan::Step;
 use crate::executor::run::Frame;
 
@@ -79,18 +80,18 @@ pub(super) fn gru(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let [mut all_gates, mut all_left, mut all_hiddens] =
         kept.map(|(slot, width)| vec![0.0; slot.map_or(0, |_| total * width)]);
     let (of_gates, of_candidate) = this.weight.split_at(size * 2 * size);
-    let places = places(&rows.sequences, this.reversed);
+    let places = places(&rows.sequences, this.reversed)?;
     for (number, sequence) in rows.sequences.iter().enumerate() {
-        let mut hidden = part(&this.first, number, size).to_vec();
+        let mut hidden = part(&this.first, number, size)?.to_vec();
         for row in in_order(sequence.clone(), this.reversed) {
-            let mut values = rows.row(row).to_vec();
+            let mut values = rows.row(row)?.to_vec();
             add(&mut values, &this.bias);
             let (gates, new) = values.split_at_mut(2 * size);
-            add_product(gates, &hidden, of_gates, 0);
+            add_product(gates, &hidden, of_gates, 0)?;
             gates.iter_mut().for_each(|value| *value = this.gate.at(*value));
             let (update, reset) = gates.split_at(size);
             let left = product(&hidden, reset);
-            add_product(new, &left, of_candidate, 0);
+            add_product(new, &left, of_candidate, 0)?;
             new.iter_mut().for_each(|value| *value = this.candidate.at(*value));
             for ((hidden, update), new) in hidden.iter_mut().zip(update).zip(new.iter()) {
                 *hidden = match this.keeps {
@@ -98,12 +99,11 @@ pub(super) fn gru(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
                     false => (1.0 - update) * *hidden + update * new,
                 };
             }
-            copy(part_mut(&mut hiddens, row, size), &hidden);
-            if let Some(place) = places.get(row) {
-                keep(&mut all_gates, *place, &values);
-                keep(&mut all_left, *place, &left);
-                keep(&mut all_hiddens, *place, &hidden);
-            }
+            copy(part_mut(&mut hiddens, row, size)?, &hidden);
+            let place = at(&places, row)?;
+            keep(&mut all_gates, place, &values)?;
+            keep(&mut all_left, place, &left)?;
+            keep(&mut all_hiddens, place, &hidden)?;
         }
     }
     let shape = |width: usize| vec![total as u64, width as u64];
@@ -131,7 +131,7 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let mut of_first = zeros(frame, this.first.len())?;
     let (of_gates, of_candidate) = this.weight.split_at(size * 2 * size);
     let (gates_slopes, candidate_slopes) = of_weight.split_at_mut(size * 2 * size);
-    let places = places(&rows.sequences, this.reversed);
+    let places = places(&rows.sequences, this.reversed)?;
     for (number, sequence) in rows.sequences.iter().enumerate() {
         // What the hidden state counts by the steps behind.
         let mut later = vec![0.0; size];
@@ -139,41 +139,42 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
         for (at_step, row) in order.iter().enumerate().rev() {
             let before = at_step.checked_sub(1).and_then(|before| order.get(before));
             let hidden = match before {
-                Some(row) => part(&hiddens, *row, size),
-                None => part(&this.first, number, size),
+                Some(row) => part(&hiddens, *row, size)?,
+                None => part(&this.first, number, size)?,
             };
-            let place = places.get(*row).copied().unwrap_or(0);
-            let gates = part(&all_gates, place, 3 * size);
-            let [update, reset, new] = [0, 1, 2].map(|which| part(gates, which, size));
-            add(&mut later, part(&given, *row, size));
-            let slopes = part_mut(&mut of_input, *row, 3 * size);
+            let place = at(&places, *row)?;
+            let gates = part(&all_gates, place, 3 * size)?;
+            let [update, reset, new] =
+                [part(gates, 0, size)?, part(gates, 1, size)?, part(gates, 2, size)?];
+            add(&mut later, part(&given, *row, size)?);
+            let slopes = part_mut(&mut of_input, *row, 3 * size)?;
             let (gate_slopes, new_slopes) = slopes.split_at_mut((2 * size).min(slopes.len()));
             for (place, (slope, new)) in new_slopes.iter_mut().zip(new).enumerate() {
-                let share = this.share(at(update, place));
-                *slope = at(&later, place) * share * this.candidate.slope(*new);
+                let share = this.share(at(update, place)?);
+                *slope = at(&later, place)? * share * this.candidate.slope(*new);
             }
             let mut of_left = vec![0.0; size];
-            add_product_back(&mut of_left, new_slopes, of_candidate, 0);
+            add_product_back(&mut of_left, new_slopes, of_candidate, 0)?;
             for place in 0..size {
-                let (counts, before) = (at(&later, place), at(hidden, place));
-                let (update, reset) = (at(update, place), at(reset, place));
-                let apart = at(new, place) - before;
+                let (counts, before) = (at(&later, place)?, at(hidden, place)?);
+                let (update, reset) = (at(update, place)?, at(reset, place)?);
+                let apart = at(new, place)? - before;
                 let of_update = counts * if this.keeps { -apart } else { apart };
-                let of_reset = at(&of_left, place) * before;
+                let of_reset = at(&of_left, place)? * before;
                 let slopes =
                     [of_update * this.gate.slope(update), of_reset * this.gate.slope(reset)];
                 for (which, slope) in slopes.iter().enumerate() {
-                    copy(part_mut(gate_slopes, which * size + place, 1), &[*slope]);
+                    copy(part_mut(gate_slopes, which * size + place, 1)?, &[*slope]);
                 }
-                let of_before = counts * (1.0 - this.share(update)) + at(&of_left, place) * reset;
-                copy(part_mut(&mut later, place, 1), &[of_before]);
+                let of_before = counts * (1.0 - this.share(update)) + at(&of_left, place)? * reset;
+                copy(part_mut(&mut later, place, 1)?, &[of_before]);
             }
-            add_product_back(&mut later, gate_slopes, of_gates, 0);
-            add_outer(gates_slopes, hidden, gate_slopes, 0);
-            add_outer(candidate_slopes, part(&all_left, place, size), new_slopes, 0);
+            add_product_back(&mut later, gate_slopes, of_gates, 0)?;
+            add_outer(gates_slopes, hidden, gate_slopes, 0)?;
+            add_outer(candidate_slopes, part(&all_left, place, size)?, new_slopes, 0)?;
             add(&mut of_bias, slopes);
         }
-        copy(part_mut(&mut of_first, number, size), &later);
+        copy(part_mut(&mut of_first, number, size)?, &later);
     }
     put_gradient(frame, step, "Input", &of_input)?;
     put_gradient(frame, step, "Weight", &of_weight)?;

@@ -13,21 +13,19 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use lodstone_model::{AttributeValue, Lod, Op};
+use lodstone_schema::Finding;
 
-use super::sequences::{copy, made, numbers, part_mut};
+use super::sequences::{at_mut, copy, made, numbers, part_mut};
 use super::{Outcome, Run, input, output};
 use crate::executor::plan::{Slot, Step};
 use crate::executor::run::Frame;
 
-pub(super) fn of(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "gru" => gru::gru,
-        "gru_grad" => gru::gradient,
-        "lstm" => lstm::lstm,
-        "lstm_grad" => lstm::gradient,
-        _ => return None,
-    })
-}
+pub(super) const OPERATORS: &[(&str, Run)] = &[
+    ("gru", gru::gru),
+    ("gru_grad", gru::gradient),
+    ("lstm", lstm::lstm),
+    ("lstm_grad", lstm::gradient),
+];
 
 /// A function of each number.
 #[derive(Clone, Copy)]
@@ -93,17 +91,12 @@ fn beginning(
     }
 }
 
-/// A number of a list, which callers have checked the length of.
-fn at(values: &[f32], place: usize) -> f32 {
-    debug_assert!(place < values.len(), "there is no number {place}");
-    values.get(place).copied().unwrap_or(0.0)
-}
-
 /// Keeps the numbers of a row among those of all rows; there is no place for them if nobody asks for them.
-fn keep(all: &mut [f32], row: usize, values: &[f32]) {
+fn keep(all: &mut [f32], row: usize, values: &[f32]) -> Result<(), Finding> {
     if !all.is_empty() {
-        copy(part_mut(all, row, values.len()), values);
+        copy(part_mut(all, row, values.len())?, values);
     }
+    Ok(())
 }
 
 /// Rows from the first to the last, or the other way round.
@@ -112,7 +105,7 @@ fn in_order(rows: Range<usize>, reversed: bool) -> Vec<usize> {
 }
 
 /// The place of each row among those of all sequences, step by step.
-fn places(sequences: &[Range<usize>], reversed: bool) -> Vec<usize> {
+fn places(sequences: &[Range<usize>], reversed: bool) -> Result<Vec<usize>, Finding> {
     let mut ranked: Vec<&Range<usize>> = sequences.iter().collect();
     ranked.sort_by_key(|sequence| Reverse(sequence.len()));
     let mut places = vec![0; sequences.last().map_or(0, |last| last.end)];
@@ -120,13 +113,11 @@ fn places(sequences: &[Range<usize>], reversed: bool) -> Vec<usize> {
     for at in 0..ranked.first().map_or(0, |longest| longest.len()) {
         for sequence in ranked.iter().take_while(|sequence| sequence.len() > at) {
             let row = if reversed { sequence.end - 1 - at } else { sequence.start + at };
-            if let Some(place) = places.get_mut(row) {
-                *place = next;
-            }
+            *at_mut(&mut places, row)? = next;
             next += 1;
         }
     }
-    places
+    Ok(places)
 }
 
 /// The variable of an output slot that somebody reads later.

@@ -63,9 +63,9 @@ pub(super) fn convolve(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let mut values = zeros(frame, count.saturating_mul(this.size))?;
     for sequence in &this.rows.sequences {
         for row in sequence.clone() {
-            let sums = part_mut(&mut values, row, this.size);
+            let sums = part_mut(&mut values, row, this.size)?;
             for (other, first) in this.around(sequence, row) {
-                add_product(sums, this.rows.row(other), &this.filter, first);
+                add_product(sums, this.rows.row(other)?, &this.filter, first)?;
             }
         }
     }
@@ -81,11 +81,11 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let mut of_filter = zeros(frame, this.filter.len())?;
     for sequence in &rows.sequences {
         for row in sequence.clone() {
-            let given = part(&given, row, this.size);
+            let given = part(&given, row, this.size)?;
             for (other, first) in this.around(sequence, row) {
-                let sums = part_mut(&mut of_rows, other, rows.width);
-                add_product_back(sums, given, &this.filter, first);
-                add_outer(&mut of_filter, rows.row(other), given, first);
+                let sums = part_mut(&mut of_rows, other, rows.width)?;
+                add_product_back(sums, given, &this.filter, first)?;
+                add_outer(&mut of_filter, rows.row(other)?, given, first)?;
             }
         }
     }

@@ -18,19 +18,16 @@ use super::{Outcome, Run, input};
 use crate::executor::plan::{Slot, Step};
 use crate::executor::run::Frame;
 
-pub(super) fn of(kind: &str) -> Option<Run> {
-    Some(match kind {
-        "sequence_conv" => convolve::convolve,
-        "sequence_conv_grad" => convolve::gradient,
-        "sequence_expand" => expand::expand,
-        "sequence_expand_grad" => expand::gradient,
-        "sequence_pool" => pool::pool,
-        "sequence_pool_grad" => pool::gradient,
-        "sequence_softmax" => softmax::softmax,
-        "sequence_softmax_grad" => softmax::gradient,
-        _ => return None,
-    })
-}
+pub(super) const OPERATORS: &[(&str, Run)] = &[
+    ("sequence_conv", convolve::convolve),
+    ("sequence_conv_grad", convolve::gradient),
+    ("sequence_expand", expand::expand),
+    ("sequence_expand_grad", expand::gradient),
+    ("sequence_pool", pool::pool),
+    ("sequence_pool_grad", pool::gradient),
+    ("sequence_softmax", softmax::softmax),
+    ("sequence_softmax_grad", softmax::gradient),
+];
 
 /// Rows of numbers, grouped into sequences by the last level of their LoD.
 pub(super) struct Rows {
@@ -68,7 +65,7 @@ impl Rows {
     }
 
     /// A row.
-    pub(super) fn row(&self, number: usize) -> &[f32] {
+    pub(super) fn row(&self, number: usize) -> Result<&[f32], Finding> {
         part(&self.values, number, self.width)
     }
 
@@ -138,18 +135,46 @@ pub(super) fn made(values: &[f32], shape: Vec<u64>, lod: Lod) -> Tensor {
     tensor
 }
 
-/// A part of numbers: parts of one size come after each other. Callers have checked how many numbers there are.
-pub(super) fn part(values: &[f32], number: usize, size: usize) -> &[f32] {
+/// A part of numbers: parts of one size come after each other.
+///
+/// # Errors
+/// If there are fewer numbers, which is a defect: callers have checked how many there are.
+pub(super) fn part(values: &[f32], number: usize, size: usize) -> Result<&[f32], Finding> {
     let start = number.saturating_mul(size);
-    debug_assert!(start.saturating_add(size) <= values.len(), "there is no part {number}");
-    values.get(start..start.saturating_add(size)).unwrap_or_default()
+    let part = values.get(start..start.saturating_add(size));
+    part.ok_or_else(|| Finding::internal(format!("there is no part {number} of {size} numbers")))
 }
 
 /// The same, to be changed.
-pub(super) fn part_mut(values: &mut [f32], number: usize, size: usize) -> &mut [f32] {
+///
+/// # Errors
+/// As [`part`].
+pub(super) fn part_mut(
+    values: &mut [f32],
+    number: usize,
+    size: usize,
+) -> Result<&mut [f32], Finding> {
     let start = number.saturating_mul(size);
-    debug_assert!(start.saturating_add(size) <= values.len(), "there is no part {number}");
-    values.get_mut(start..start.saturating_add(size)).unwrap_or_default()
+    let part = values.get_mut(start..start.saturating_add(size));
+    part.ok_or_else(|| Finding::internal(format!("there is no part {number} of {size} numbers")))
+}
+
+/// An element of a list.
+///
+/// # Errors
+/// If there is none, which is a defect: callers have checked the length.
+pub(super) fn at<T: Copy>(values: &[T], place: usize) -> Result<T, Finding> {
+    let value = values.get(place).copied();
+    value.ok_or_else(|| Finding::internal(format!("there is no number {place}")))
+}
+
+/// The same, to be changed.
+///
+/// # Errors
+/// As [`at`].
+pub(super) fn at_mut<T>(values: &mut [T], place: usize) -> Result<&mut T, Finding> {
+    let value = values.get_mut(place);
+    value.ok_or_else(|| Finding::internal(format!("there is no number {place}")))
 }
 
 /// Puts numbers into the place of others.
@@ -168,26 +193,44 @@ pub(super) fn add_times(sums: &mut [f32], values: &[f32], factor: f32) {
 }
 
 /// Adds a row times a matrix, whose rows begin at the one called `first`.
-pub(super) fn add_product(sums: &mut [f32], row: &[f32], matrix: &[f32], first: usize) {
+pub(super) fn add_product(
+    sums: &mut [f32],
+    row: &[f32],
+    matrix: &[f32],
+    first: usize,
+) -> Result<(), Finding> {
     for (number, value) in row.iter().enumerate() {
-        add_times(sums, part(matrix, first + number, sums.len()), *value);
+        add_times(sums, part(matrix, first + number, sums.len())?, *value);
     }
+    Ok(())
 }
 
 /// Adds a row times a turned matrix, whose rows begin at the one called `first`: it goes back from a product to what
 /// was multiplied.
-pub(super) fn add_product_back(sums: &mut [f32], row: &[f32], matrix: &[f32], first: usize) {
+pub(super) fn add_product_back(
+    sums: &mut [f32],
+    row: &[f32],
+    matrix: &[f32],
+    first: usize,
+) -> Result<(), Finding> {
     for (number, sum) in sums.iter_mut().enumerate() {
-        let weights = part(matrix, first + number, row.len());
+        let weights = part(matrix, first + number, row.len())?;
         *sum += row.iter().zip(weights).map(|(value, weight)| value * weight).sum::<f32>();
     }
+    Ok(())
 }
 
 /// Adds to a matrix, from its row called `first` on, each number of a column times a row.
-pub(super) fn add_outer(matrix: &mut [f32], column: &[f32], row: &[f32], first: usize) {
+pub(super) fn add_outer(
+    matrix: &mut [f32],
+    column: &[f32],
+    row: &[f32],
+    first: usize,
+) -> Result<(), Finding> {
     for (number, value) in column.iter().enumerate() {
-        add_times(part_mut(matrix, first + number, row.len()), row, *value);
+        add_times(part_mut(matrix, first + number, row.len())?, row, *value);
     }
+    Ok(())
 }
 
 fn text(op: &Op, name: &str) -> String {

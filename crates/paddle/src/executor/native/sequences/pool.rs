@@ -1,10 +1,11 @@
 //! `sequence_pool`: one row for each sequence, and where it came from.
 
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
+use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use super::super::{Outcome, input, output};
-use super::{Rows, add, copy, made, numbers, part, part_mut, text, zeros};
+use super::{Rows, add, at, at_mut, copy, made, numbers, part, part_mut, text, zeros};
 use crate::executor::plan::Step;
 use crate::executor::run::Frame;
 
@@ -46,19 +47,22 @@ impl Way {
 
 /// For each sequence, and each number of a row, the row that has the largest, the first of equal ones; -1 for those
 /// without rows.
-fn largest(rows: &Rows) -> Vec<i32> {
+fn largest(rows: &Rows) -> Outcome<Vec<i32>> {
     let mut places = Vec::with_capacity(rows.sequences.len() * rows.width);
     for sequence in &rows.sequences {
         for column in 0..rows.width {
-            let at = |row: usize| rows.row(row).get(column).copied().unwrap_or(0.0);
-            let best = sequence.clone().reduce(|best, row| match at(row) > at(best) {
-                true => row,
-                false => best,
-            });
-            places.push(best.map_or(-1, |best| i32::try_from(best).unwrap_or(i32::MAX)));
+            let mut best: Option<(usize, f32)> = None;
+            for row in sequence.clone() {
+                let value = at(rows.row(row)?, column)?;
+                if best.is_none_or(|(_, largest)| value > largest) {
+                    best = Some((row, value));
+                }
+            }
+            let place = best.map_or(Ok(-1), |(row, _)| i32::try_from(row));
+            places.push(place.map_err(|_| "it has too many rows")?);
         }
     }
-    places
+    Ok(places)
 }
 
 /// One row for each sequence; its LoD has one level less.
@@ -70,22 +74,26 @@ pub(super) fn pool(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     };
     let (way, count) = (Way::of(op)?, rows.sequences.len());
     let mut values = zeros(frame, count.saturating_mul(rows.width))?;
-    let places = if way == Way::Largest { largest(&rows) } else { Vec::new() };
+    let places = if way == Way::Largest { largest(&rows)? } else { Vec::new() };
     for (number, sequence) in rows.sequences.iter().enumerate() {
-        let made = part_mut(&mut values, number, rows.width);
+        let made = part_mut(&mut values, number, rows.width)?;
         match way {
             _ if sequence.is_empty() => made.fill(empty),
             Way::Average | Way::Sum | Way::Root => {
-                sequence.clone().for_each(|row| add(made, rows.row(row)));
+                for row in sequence.clone() {
+                    add(made, rows.row(row)?);
+                }
                 made.iter_mut().for_each(|sum| *sum /= way.divisor(sequence.len()));
             }
-            Way::First => copy(made, rows.row(sequence.start)),
-            Way::Last => copy(made, rows.row(sequence.end - 1)),
+            Way::First => copy(made, rows.row(sequence.start)?),
+            Way::Last => copy(made, rows.row(sequence.end - 1)?),
             Way::Largest => {
                 let places = places.iter().skip(number * rows.width);
                 for (column, (made, place)) in made.iter_mut().zip(places).enumerate() {
-                    let row = usize::try_from(*place).unwrap_or(usize::MAX);
-                    *made = rows.row(row).get(column).copied().unwrap_or(0.0);
+                    let row = usize::try_from(*place);
+                    let row =
+                        row.map_err(|_| Finding::internal("a sequence has no largest row"))?;
+                    *made = at(rows.row(row)?, column)?;
                 }
             }
         }
@@ -105,7 +113,7 @@ pub(super) fn pool(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
 
 /// The rows that the forward operator told as the largest, or that are.
 fn told(frame: &Frame<'_>, step: &Step, rows: &Rows) -> Outcome<Vec<i32>> {
-    let Ok(slot) = input(step, "MaxIndex") else { return Ok(largest(rows)) };
+    let Ok(slot) = input(step, "MaxIndex") else { return largest(rows) };
     let tensor = frame.tensor(slot)?;
     let bytes = tensor.data.bytes()?;
     let places: Vec<i32> =
@@ -128,18 +136,18 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let places = if way == Way::Largest { told(frame, step, &rows)? } else { Vec::new() };
     let mut values = zeros(frame, rows.values.len())?;
     for (number, sequence) in rows.sequences.iter().enumerate() {
-        let given = part(&given, number, rows.width);
+        let given = part(&given, number, rows.width)?;
         match way {
             _ if sequence.is_empty() => {}
             Way::Average | Way::Sum | Way::Root => {
                 let divisor = way.divisor(sequence.len());
                 let share: Vec<f32> = given.iter().map(|value| value / divisor).collect();
                 for row in sequence.clone() {
-                    copy(part_mut(&mut values, row, rows.width), &share);
+                    copy(part_mut(&mut values, row, rows.width)?, &share);
                 }
             }
-            Way::First => copy(part_mut(&mut values, sequence.start, rows.width), given),
-            Way::Last => copy(part_mut(&mut values, sequence.end - 1, rows.width), given),
+            Way::First => copy(part_mut(&mut values, sequence.start, rows.width)?, given),
+            Way::Last => copy(part_mut(&mut values, sequence.end - 1, rows.width)?, given),
             Way::Largest => {
                 let places = places.iter().skip(number * rows.width);
                 for (column, (given, place)) in given.iter().zip(places).enumerate() {
@@ -147,9 +155,7 @@ pub(super) fn gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
                     let row = row.ok_or_else(|| {
                         format!("expected a row of sequence {number} as `MaxIndex`, found {place}")
                     })?;
-                    if let Some(value) = values.get_mut(row * rows.width + column) {
-                        *value = *given;
-                    }
+                    *at_mut(&mut values, row * rows.width + column)? = *given;
                 }
             }
         }

@@ -1,0 +1,95 @@
+"""Records which LoD PaddlePaddle 2.6.2 gives the results of operators, and of their gradients.
+
+    python make_paddle_lods.py OUT_DIR
+
+writes what `make_paddle_operators.py` writes, in the same form: a case for each operator, and one for its gradient. Each
+input of an operator has a LoD of its own, so that the LoD of a result tells which input it comes from.
+"""
+
+import sys
+
+import make_paddle_gradients as gradients
+import make_paddle_operators as operators
+from make_paddle_operators import F32, Lod, Recorder, bools, integers, normal, np, numbers, paddle, shares
+
+
+class Both(gradients.Gradients):
+    """Records operators and their gradients."""
+
+    def run(self, *call):
+        Recorder.run(self, *call)
+        super().run(*call)
+
+
+record = operators.record = Both()
+case = record.case
+
+
+def lods():
+    def of(place, array):
+        return Lod(array, [[place + 1, len(array) - place - 1]])
+
+    x, y = of(0, normal(5, 5)), of(1, normal(5, 5, key="y"))
+    for kind in ["elementwise_add", "elementwise_sub", "elementwise_mul", "less_than", "matmul", "matmul_v2", "mul"]:
+        case(kind, {"X": x, "Y": y})
+    case("where", {"Condition": of(2, bools(5, 5)), "X": x, "Y": y})
+    case("bmm", {"X": of(0, normal(5, 2, 3)), "Y": of(1, normal(5, 3, 2))})
+    for kind in ["abs", "isnan_v2", "fill_any_like", "relu", "exp", "softmax"]:
+        case(kind, {"X": x})
+    case("expand_v2", {"X": x}, {"shape": [5, 5]})
+    case("expand_as_v2", {"X": x}, {"target_shape": [5, 5]})
+    case("tile", {"X": x}, {"repeat_times": [1, 2]})
+    case("gather", {"X": x, "Index": of(1, numbers(4, 0, 0, 1, 2))})
+    case("gather_nd", {"X": x, "Index": of(1, integers(5, 1, low=0, high=5))})
+    case("index_select", {"X": x, "Index": of(1, numbers(4, 0, 0))}, {"dim": 1})
+    case("index_sample", {"X": x, "Index": of(1, integers(5, 2, low=0, high=5))})
+    case("scatter", {"X": x, "Ids": of(1, numbers(4, 0, 3, 1, 2)), "Updates": of(2, normal(5, 5, key="z"))})
+    distinct = of(0, np.arange(25, dtype=F32).reshape(5, 5))
+    case("top_k_v2", {"X": distinct}, {"k": 2}, ["Out", "Indices"])
+    case("argsort", {"X": distinct}, {}, ["Out", "Indices"])
+    case("cumsum", {"X": x})
+    case("slice", {"Input": x}, {"axes": [1], "starts": [1], "ends": [4]})
+    strided = {"axes": [1], "starts": [0], "ends": [5], "strides": [2], "infer_flags": [1]}
+    case("strided_slice", {"Input": x}, strided)
+    case("pad", {"X": x}, {"paddings": [0, 0, 1, 1]})
+    case("transpose2", {"X": x}, {"axis": [0, 1]}, ["Out", "XShape"], ["XShape"])
+    case("reshape2", {"X": x}, {"shape": [5, 5, 1]}, ["Out", "XShape"], ["XShape"])
+    three = [x, y, of(2, normal(5, 5, key="z"))]
+    case("concat", {"X": three}, {"axis": 1})
+    case("concat", {"X": three}, {"axis": 0})
+    case("concat", {"X": [normal(5, 5), x]}, {"axis": 0})
+    two_levels = Lod(normal(5, 5), [[1, 1], [2, 3]])
+    case("concat", {"X": [two_levels, two_levels]}, {"axis": 0})
+    case("stack", {"X": three}, {"axis": 1}, ["Y"])
+    case("unbind", {"X": of(0, normal(5, 2))}, {"axis": 1}, {"Out": 2})
+    case("unstack", {"X": of(0, normal(5, 2))}, {"axis": 1, "num": 2}, {"Y": 2})
+    case("split", {"X": of(0, normal(5, 4))}, {"num": 2, "axis": 1}, {"Out": 2})
+    case("huber_loss", {"X": of(0, normal(5, 1)), "Y": of(1, normal(5, 1, key="y"))}, {"delta": 1.0}, ["Out", "Residual"])
+    case("log_loss", {"Predicted": of(0, shares(5, 1)), "Labels": of(1, shares(5, 1))}, {"epsilon": 1e-4}, ["Loss"])
+    case("kldiv_loss", {"X": x, "Target": y}, {"reduction": "none"}, ["Loss"])
+    label = of(1, integers(5, 1, low=0, high=5))
+    case("softmax_with_cross_entropy", {"Logits": x, "Label": label}, {}, ["Softmax", "Loss"])
+    case("cross_entropy", {"X": of(0, shares(5, 5)), "Label": label}, {}, ["Y"])
+    image = of(0, normal(5, 4, 3, 3))
+    case("pool2d", {"X": image}, {"pooling_type": "max", "ksize": [2, 2]})
+    case("conv2d", {"Input": image, "Filter": normal(2, 4, 2, 2)}, {}, ["Output"])
+    case("bilinear_interp_v2", {"X": image}, {"out_h": 2, "out_w": 2})
+    case("pixel_shuffle", {"X": image}, {"upscale_factor": 2})
+    case("grid_sampler", {"X": image, "Grid": of(1, normal(5, 2, 2, 2, scale=0.25))}, {}, ["Output"])
+    case("mean", {"X": x})
+    case("increment", {"X": Lod(normal(1), [[0, 1]])}, {"step": 2.0})
+
+
+def main(directory):
+    paddle.enable_static()
+    record.family("lods")
+    lods()
+    for line in record.failed:
+        print(line, file=sys.stderr)
+    record.write(directory)
+    print(f"{len(record.cases)} cases")
+    sys.exit(1 if record.failed else 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,306 @@
+//! PaddlePaddle's operators: a row for each, with everything that the crates above decide by.
+//!
+//! | column | contents |
+//! |---|---|
+//! | kind | `relu`, `relu_grad` |
+//! | releases | the releases whose registries have it, `-` if none has: gradient operators, and operators older than 1.8.5 |
+//! | inputs, outputs | slots in the order of the registry; `?` may be absent, `*` may hold several variables |
+//! | computation | a [`Computation`]: `native`, `lowered`, `native_if_...`; `-` for none |
+//! | LoD | a [`LodRule`]: `Out=X Mask=X`, `-` for none, `Out=X+` if that [joins](Share::joins) several, `computed`, `?` |
+//! | risk | a [`Risk`]: `reads`, `writes`, `runs`, `connects`; `-` for none |
+//! | gradient | the kind of its gradient operator, `block` if it is made of the gradients of a block, `-` for none |
+//! | gradient inputs, outputs, attributes | how the gradient operator is made (`gradients.rs`); only where there is one |
+//!
+//! The functions that compute operators are in the crates above. A test of each proves that it has exactly one function
+//! for each row that declares one there, and no others.
+//!
+//! Source of truth: the registries of 1.8.5, 2.6.2 and 3.3.1 and the makers of gradients of 2.6.2, by the scripts in
+//! `data/`; for LoD, what the operators of 2.6.2 (`flatten`, `squeeze`, `unsqueeze`, `reshape`, `one_hot` and `pad2d`:
+//! 1.8.5) give for inputs of different LoD; for risks, the operators of 0.10 to 3.3.1.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use lodstone_model::{AttributeValue, DType, Op};
+
+use super::gradients::Gradient;
+use super::{attribute, codes};
+use crate::Risk;
+
+const TABLE: &str = include_str!("../../data/paddle_operators.tsv");
+
+static OPERATORS: LazyLock<HashMap<&str, Operator>> = LazyLock::new(|| {
+    TABLE.lines().filter_map(Operator::parse).map(|operator| (operator.kind, operator)).collect()
+});
+
+/// An operator of PaddlePaddle.
+#[derive(Debug)]
+pub struct Operator {
+    /// Its name: `conv2d`.
+    pub kind: &'static str,
+    /// The releases whose registries have it. Empty for gradient operators, which no registry has, and for operators
+    /// older than 1.8.5, whose slots are unknown.
+    pub releases: Vec<&'static str>,
+    /// Input slots in the order of the registry.
+    pub inputs: Vec<Slot>,
+    /// Output slots in the order of the registry.
+    pub outputs: Vec<Slot>,
+    /// What computes it.
+    pub computation: Computation,
+    /// The LoD of its outputs.
+    pub lod: LodRule,
+    /// What it does beyond computing.
+    pub risk: Option<Risk>,
+    /// How its gradient is made.
+    pub(super) gradient: Gradient,
+}
+
+/// A slot of an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Its name: `Filter`.
+    pub name: &'static str,
+    /// Whether it may be absent.
+    pub optional: bool,
+    /// Whether it may hold several variables.
+    pub several: bool,
+}
+
+/// What computes the operators of a kind: a native function of the executor, or ONNX's operators, which the operator
+/// is lowered to by a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Computation {
+    /// Nothing.
+    None,
+    /// The native function.
+    Native,
+    /// ONNX's operators.
+    Lowered,
+    /// The native function if it reads anything but dense tensors, ONNX's operators otherwise.
+    NativeIfSparse,
+    /// The native function if `is_sparse` requests selected rows as a gradient, ONNX's operators otherwise.
+    NativeIfSparseGradient,
+    /// The native function unless `is_test`, ONNX's operators otherwise.
+    NativeIfTraining,
+    /// The native function if `out_dtype` is float16 or bfloat16, ONNX's operators otherwise.
+    NativeIfHalf,
+    /// The native function if it reads NaN, ONNX's operators otherwise.
+    NativeIfNan,
+    /// The native function if `porder` is infinite and it reads NaN, ONNX's operators otherwise.
+    NativeIfInfiniteNormOfNan,
+}
+
+/// What computes one operator, its attributes considered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The native function.
+    Native,
+    /// ONNX's operators.
+    Lowered,
+    /// The native function whenever it reads anything but dense tensors, ONNX's operators otherwise.
+    NativeIfSparse,
+    /// The native function whenever it reads NaN, ONNX's operators otherwise.
+    NativeIfNan,
+}
+
+/// The LoD of an operator's outputs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LodRule {
+    /// It was not examined. No operator that is computed has this rule.
+    Unknown,
+    /// The native function computes it.
+    Computed,
+    /// Outputs share the LoD of inputs.
+    Shared(SharedLod),
+}
+
+/// The outputs of an operator that share the LoD of inputs, each slot once. The other outputs have no LoD.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedLod(Vec<Share>);
+
+/// An output slot that shares the LoD of an input slot. If the output has another number of rows, it has no LoD. If the
+/// input slot has several variables, each variable of the output slot shares the LoD of the one at its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The output slot.
+    pub output: &'static str,
+    /// The input slot.
+    pub input: &'static str,
+    /// Whether an output that has the rows of all variables, one after the other, has their LoD one after the other.
+    pub joins: bool,
+}
+
+/// The row of an operator: `relu`, `relu_grad`.
+pub fn operator(kind: &str) -> Option<&'static Operator> {
+    OPERATORS.get(kind)
+}
+
+/// All rows, in no order.
+pub fn operators() -> impl Iterator<Item = &'static Operator> {
+    OPERATORS.values()
+}
+
+impl Operator {
+    fn parse(line: &'static str) -> Option<Self> {
+        let mut columns = line.split('\t');
+        let mut column = || columns.next();
+        let kind = column()?;
+        let releases = column()?.split(' ').filter(|release| *release != "-").collect();
+        let mut slots = || Some(column()?.split_whitespace().map(Slot::parse).collect());
+        let (inputs, outputs) = (slots()?, slots()?);
+        let computation = Computation::parse(column()?)?;
+        let (lod, risk) = (LodRule::parse(column()?)?, column()?);
+        let risk = if risk == "-" { None } else { Some(Risk::parse(risk)?) };
+        let gradient = Gradient::parse(columns)?;
+        Some(Self { kind, releases, inputs, outputs, computation, lod, risk, gradient })
+    }
+}
+
+impl Slot {
+    fn parse(word: &'static str) -> Self {
+        let name = word.trim_end_matches(['?', '*']);
+        Self { name, optional: word.contains('?'), several: word.contains('*') }
+    }
+}
+
+impl Computation {
+    fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "-" => Self::None,
+            "native" => Self::Native,
+            "lowered" => Self::Lowered,
+            "native_if_sparse" => Self::NativeIfSparse,
+            "native_if_sparse_gradient" => Self::NativeIfSparseGradient,
+            "native_if_training" => Self::NativeIfTraining,
+            "native_if_half" => Self::NativeIfHalf,
+            "native_if_nan" => Self::NativeIfNan,
+            "native_if_infinite_norm_of_nan" => Self::NativeIfInfiniteNormOfNan,
+            _ => return None,
+        })
+    }
+
+    /// Whether there is a native function.
+    pub fn is_native(self) -> bool {
+        !matches!(self, Self::None | Self::Lowered)
+    }
+
+    /// Whether there is a rule that lowers it to ONNX's operators.
+    pub fn is_lowered(self) -> bool {
+        !matches!(self, Self::None | Self::Native)
+    }
+
+    /// What computes this operator; `None` if nothing does.
+    pub fn choose(self, op: &Op) -> Option<Choice> {
+        let native_if = |holds: bool| if holds { Choice::Native } else { Choice::Lowered };
+        Some(match self {
+            Self::None => return None,
+            Self::Native => Choice::Native,
+            Self::Lowered => Choice::Lowered,
+            Self::NativeIfSparse => Choice::NativeIfSparse,
+            Self::NativeIfSparseGradient => native_if(is_true(op, "is_sparse")),
+            Self::NativeIfTraining => native_if(!is_true(op, "is_test")),
+            Self::NativeIfHalf => native_if(becomes_half(op)),
+            Self::NativeIfNan => Choice::NativeIfNan,
+            Self::NativeIfInfiniteNormOfNan => match attribute(op, "porder") {
+                Some(AttributeValue::Float(order)) if order.is_infinite() => Choice::NativeIfNan,
+                _ => Choice::Lowered,
+            },
+        })
+    }
+}
+
+fn is_true(op: &Op, name: &str) -> bool {
+    matches!(op.attribute(name), Some(AttributeValue::Bool(true)))
+}
+
+fn becomes_half(op: &Op) -> bool {
+    let Some(AttributeValue::Int(code)) = op.attribute("out_dtype") else { return false };
+    matches!(codes::dtype(*code), DType::Float16 | DType::BFloat16)
+}
+
+impl LodRule {
+    fn parse(words: &'static str) -> Option<Self> {
+        Some(match words {
+            "?" => Self::Unknown,
+            "computed" => Self::Computed,
+            "-" => Self::Shared(SharedLod(Vec::new())),
+            shares => {
+                Self::Shared(SharedLod(shares.split(' ').map(Share::parse).collect::<Option<_>>()?))
+            }
+        })
+    }
+}
+
+impl Share {
+    fn parse(word: &'static str) -> Option<Self> {
+        let (output, source) = word.split_once('=')?;
+        let input = source.trim_end_matches('+');
+        Some(Self { output, input, joins: source.ends_with('+') })
+    }
+}
+
+impl SharedLod {
+    /// What an output slot shares, if anything.
+    pub fn source(&self, output: &str) -> Option<Share> {
+        self.0.iter().copied().find(|share| share.output == output)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::panic, reason = "tests fail so")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_read_and_each_operator_has_one() {
+        let unread: Vec<&str> =
+            TABLE.lines().filter(|line| Operator::parse(line).is_none()).collect();
+        assert!(unread.is_empty(), "undecided or malformed: {unread:?}");
+        assert_eq!(OPERATORS.len(), TABLE.lines().count(), "an operator has two rows");
+    }
+
+    #[test]
+    fn every_operator_that_is_computed_has_a_lod_rule_of_its_own_slots() {
+        for operator in operators().filter(|it| it.computation != Computation::None) {
+            let kind = operator.kind;
+            match &operator.lod {
+                LodRule::Unknown => panic!("`{kind}` has no LoD rule"),
+                LodRule::Computed => {
+                    assert_eq!(operator.computation, Computation::Native, "`{kind}`");
+                }
+                LodRule::Shared(SharedLod(shares)) => {
+                    for Share { output, input, .. } in shares {
+                        let outputs = operator.outputs.iter().filter(|slot| slot.name == *output);
+                        assert_eq!(outputs.count(), 1, "`{kind}` has no output `{output}`");
+                        let inputs = operator.inputs.iter().filter(|slot| slot.name == *input);
+                        assert_eq!(inputs.count(), 1, "`{kind}` has no input `{input}`");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_gradient_has_the_slots_that_its_operator_fills() {
+        for operator in operators() {
+            let Gradient::Operator(maker) = &operator.gradient else { continue };
+            let gradient = OPERATORS.get(maker.kind);
+            let gradient = gradient.unwrap_or_else(|| panic!("no row of `{}`", maker.kind));
+            let has = |slots: &[Slot], name: &str| slots.iter().any(|slot| slot.name == name);
+            for (slot, source) in maker.reads() {
+                assert!(has(&gradient.inputs, slot), "`{}`: `{slot}`", gradient.kind);
+                assert!(
+                    has(&operator.inputs, source) || has(&operator.outputs, source),
+                    "{source}"
+                );
+            }
+            for (slot, source) in maker.writes() {
+                assert!(has(&gradient.outputs, slot), "`{}`: `{slot}`", gradient.kind);
+                assert!(
+                    has(&operator.inputs, source) || has(&operator.outputs, source),
+                    "{source}"
+                );
+            }
+        }
+    }
+}
