@@ -64,6 +64,11 @@ impl Steps {
         Self { taken: AtomicU64::new(0), max }
     }
 
+    /// How many steps were taken.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed).min(self.max)
+    }
+
     fn take(&self) -> std::result::Result<(), Finding> {
         match self.taken.fetch_add(1, Ordering::Relaxed) < self.max {
             true => Ok(()),

@@ -4,10 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{Op, Topology};
 
-use super::Origin;
+use super::{Infos, Origin};
 
-/// Removes operators and constants of the main graph and its subgraphs that no output depends on.
-pub(super) fn remove(program: &mut Topology, origins: &mut HashMap<(usize, String), Origin>) {
+/// Removes operators and constants of the main graph and its subgraphs that no output depends on, and what is known of
+/// their values.
+pub(super) fn remove(
+    program: &mut Topology,
+    infos: &mut Infos,
+    origins: &mut HashMap<(usize, String), Origin>,
+) {
     remove_from(program, 0);
     let mut left: HashSet<&str> = HashSet::new();
     for block in &program.blocks {
@@ -15,6 +20,7 @@ pub(super) fn remove(program: &mut Topology, origins: &mut HashMap<(usize, Strin
         left.extend(block.initializers.iter().map(|parameter| parameter.name.as_str()));
         left.extend(block.ops.iter().flat_map(Op::writes));
     }
+    infos.iter_mut().for_each(|infos| infos.retain(|name, _| left.contains(name.as_str())));
     for origin in origins.values_mut() {
         if matches!(origin, Origin::Value(name) if !left.contains(&**name)) {
             *origin = Origin::Removed;

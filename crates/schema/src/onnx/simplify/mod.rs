@@ -124,7 +124,7 @@ pub fn simplify(
     })?;
     let Pass { blocks: written, folded, mut origins, .. } = pass;
     let mut made = Topology { residual: Residual::default(), ..Topology::clone(program) };
-    let mut infos = vec![HashMap::new(); made.blocks.len()];
+    let mut infos: Infos = vec![HashMap::new(); made.blocks.len()];
     let rooms = made.blocks.iter_mut().zip(&mut infos);
     for ((block, infos), written) in rooms.zip(written) {
         let Some(written) = written else { continue };
@@ -133,7 +133,7 @@ pub fn simplify(
         (block.ops, block.initializers) = (written.ops, written.initializers);
         *infos = written.infos;
     }
-    dead::remove(&mut made, &mut origins);
+    dead::remove(&mut made, &mut infos, &mut origins);
     let left = blocks::remove_unused(&mut made);
     let infos = left.iter().map(|old| infos.get_mut(*old).map(std::mem::take).unwrap_or_default());
     let infos = infos.collect();
