@@ -269,7 +269,7 @@ fn program(input: Var, output: Var, ops: Vec<Op>) -> Model {
 
 fn lowered(mut model: Model) -> Result<Model, String> {
     let lowered = lower(&mut model, Dialect::Glow, &mut Report::default()).unwrap();
-    lowered.map(|()| model).map_err(|error| error.to_string())
+    lowered.map(|_| model).map_err(|error| error.to_string())
 }
 
 #[test]

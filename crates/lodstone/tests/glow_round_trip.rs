@@ -103,7 +103,7 @@ fn golden(name: &str) -> PathBuf {
 
 fn lowered(mut model: Model, to: Dialect) -> Result<Model, String> {
     let lowered = lower(&mut model, to, &mut Report::default()).expect("there is a way");
-    lowered.map(|()| model).map_err(|error| error.to_string())
+    lowered.map(|_| model).map_err(|error| error.to_string())
 }
 
 /// Programs of Glow by name; of several containers the text, since all of them have the same.

@@ -16,7 +16,7 @@ use graphs::{of_type, ways};
 fn lowered(path: &Path) -> Result<Model, String> {
     let mut model = open(path).unwrap();
     let lowered = lower(&mut model, Dialect::Glow, &mut Report::default()).unwrap();
-    lowered.map(|()| model).map_err(|error| error.to_string())
+    lowered.map(|_| model).map_err(|error| error.to_string())
 }
 
 /// The one node of a program, beside what saves it.

@@ -12,7 +12,7 @@ pub mod paddle;
 use std::fmt;
 
 use lodstone_model::{Dialect, Model, Programs, Report};
-use lodstone_schema::Findings;
+use lodstone_schema::{Findings, Origins};
 
 /// A program that cannot be said in other operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +35,8 @@ impl fmt::Display for LowerError {
 
 impl std::error::Error for LowerError {}
 
-/// Makes the main program of a model one of `to`, and its parameters what that needs; what is lost is told in
-/// `report`. A model without a program, or with one of `to`, stays as it is.
+/// Makes the main program of a model one of `to`, and its parameters what that needs; losses are added to `report`.
+/// Returns what became of the values of its main graph. A model without a program, or with one of `to`, stays as it is.
 ///
 /// `None` if there is no way from the one to the other; then nothing is changed.
 ///
@@ -46,7 +46,7 @@ pub fn lower(
     model: &mut Model,
     to: Dialect,
     report: &mut Report,
-) -> Option<Result<(), LowerError>> {
+) -> Option<Result<Origins, LowerError>> {
     let from = model.main()?.dialect;
     let way = match from {
         Dialect::Glow if to == Dialect::Onnx => glow::to_onnx,
@@ -54,12 +54,13 @@ pub fn lower(
         Dialect::Glow | Dialect::Onnx | Dialect::Paddle | Dialect::Mxnet => return None,
     };
     let lowered = way(model, report).map_err(|findings| LowerError { to, findings });
-    Some(lowered.map(|mut lowered| {
+    Some(lowered.map(|(mut lowered, origins)| {
         for (name, program) in std::mem::take(&mut model.programs) {
             if name != Programs::MAIN {
                 lowered.programs.insert(&name, program);
             }
         }
         *model = lowered;
+        origins
     }))
 }

@@ -10,9 +10,11 @@ pub mod finding;
 pub mod glow;
 pub mod mxnet;
 pub mod onnx;
+mod origins;
 pub mod paddle;
 mod risk;
 
 pub use conventions::{Conventions, Interface, conventions};
 pub use finding::{Code, Finding, Findings, Located, Operand};
+pub use origins::{Origin, Origins};
 pub use risk::Risk;

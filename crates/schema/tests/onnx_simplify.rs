@@ -8,12 +8,10 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Function, Model, Op, Operand, Parameter,
     Program, Tensor, TensorType, Topology, ValueType, Var,
 };
-use lodstone_schema::Code;
 use lodstone_schema::onnx::infer::{Options, infer};
-use lodstone_schema::onnx::simplify::{
-    Bounds, Evaluator, NoEvaluator, Origin, Simplified, simplify,
-};
+use lodstone_schema::onnx::simplify::{Bounds, Evaluator, NoEvaluator, Simplified, simplify};
 use lodstone_schema::onnx::{inline, newest_opset};
+use lodstone_schema::{Code, Origin};
 
 const ALL: Bounds = Bounds { each: u64::MAX, all: u64::MAX };
 

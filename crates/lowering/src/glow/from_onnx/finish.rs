@@ -6,13 +6,14 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, Dialect, Dim, Model, Op, Operand, Parameter,
     Program, TensorType, Topology, ValueType, Var,
 };
-use lodstone_schema::Finding;
 use lodstone_schema::glow::{Member, PREFIX, SAVE, Storage, Type};
+use lodstone_schema::{Finding, Origin, Origins};
 
 use crate::glow::kinds;
 
 use super::graph::{Graph, Node, Said, Source, Value};
 use super::storage;
+use super::walk::Walked;
 
 /// What Glow calls itself: its reader takes operators as nodes only by this name.
 const PRODUCER: &str = "GlowONNXModelWriter";
@@ -36,11 +37,12 @@ pub(super) struct Saved {
     pub(super) value: Value,
 }
 
-/// The model of a graph.
+/// The model of a graph, and what became of the values of the source.
 ///
 /// # Errors
 /// If a value that is written has no name, which is a defect: the walk reports what cannot be said.
-pub(super) fn finish(model: &Model, mut graph: Graph, saved: Vec<Saved>) -> Result<Model, Finding> {
+pub(super) fn finish(model: &Model, walked: Walked) -> Result<(Model, Origins), Finding> {
+    let Walked { mut graph, outputs: saved, named, constants, .. } = walked;
     let live = live(&graph, &saved);
     let declared = model.main().and_then(|program| program.blocks.first());
     let vars = declared.map_or(&[][..], |block| block.vars.as_slice());
@@ -76,8 +78,25 @@ pub(super) fn finish(model: &Model, mut graph: Graph, saved: Vec<Saved>) -> Resu
     for (save, name, value) in saves {
         writer.save(save, name, value)?;
     }
+    let mut origins = Origins::default();
+    for (name, constant) in constants {
+        origins.insert(0, &name, Origin::Folded(constant));
+    }
+    for (name, value) in &named {
+        // A value that has no equivalent, and that nothing reads, is removed.
+        if !matches!(graph.source(*value), Source::Unsaid(_)) {
+            origins.insert(0, name, Origin::Value(writer.name(*value)?.into()));
+        }
+    }
     main.ops = writer.ops;
     let asked = asked(&graph, &live, &main);
+    let written: HashSet<&str> = main
+        .ops
+        .iter()
+        .flat_map(Op::writes)
+        .chain(main.inputs.iter().map(String::as_str))
+        .collect();
+    origins.retain(|name| written.contains(name) || asked.contains(name));
     let parameters =
         graph.constants.iter().filter(|constant| asked.contains(&constant.stored.name));
     let parameters = parameters.map(|constant| {
@@ -98,13 +117,14 @@ pub(super) fn finish(model: &Model, mut graph: Graph, saved: Vec<Saved>) -> Resu
     });
     let mut metadata = model.metadata.clone();
     kinds::take(&mut metadata);
-    Ok(Model {
+    let made = Model {
         programs: program.into(),
         parameters,
         metadata,
         residual: lodstone_model::Residual::default(),
         ..model.clone()
-    })
+    };
+    Ok((made, origins))
 }
 
 /// Whether a node is there for what it does, whoever reads its results.

@@ -14,8 +14,8 @@ use std::collections::HashMap;
 
 use lodstone_schema::glow::{Type, node as kind_of};
 
-use super::finish::Saved;
 use super::graph::{Constant, Graph, Node, Said, Source, Value};
+use super::walk::Walked;
 use super::weights::{bias_of, channels_of, channelwise, spread, told_bias};
 
 /// Which of a node's operands are integers where its result is, and how their types are bound.
@@ -66,10 +66,11 @@ const MOVES: &[&str] = &["Broadcast", "Flip", "Reshape", "Slice", "Tile", "Trans
 const MOST_MOVES: usize = 8;
 
 /// Makes nodes between integers of what is read, computed and quantized.
-pub(super) fn fuse(graph: &mut Graph, saved: &mut [Saved]) {
+pub(super) fn fuse(walked: &mut Walked) {
+    let Walked { graph, outputs, .. } = walked;
     let mut uses: HashMap<Value, usize> = HashMap::new();
     let read = graph.nodes.iter().flat_map(|node| node.reads());
-    for value in read.chain(saved.iter().map(|saved| saved.value)) {
+    for value in read.chain(outputs.iter().map(|saved| saved.value)) {
         *uses.entry(value).or_default() += 1;
     }
     let mut instead: HashMap<Value, Value> = HashMap::new();
@@ -84,7 +85,8 @@ pub(super) fn fuse(graph: &mut Graph, saved: &mut [Saved]) {
             instead.insert(quantized, value);
         }
     }
-    put(graph, saved, &instead);
+    put(walked, &instead);
+    let graph = &mut walked.graph;
     // What was moved there and back between numbers may now be so between integers.
     let mut instead: HashMap<Value, Value> = HashMap::new();
     for number in 0..graph.nodes.len() {
@@ -104,18 +106,19 @@ pub(super) fn fuse(graph: &mut Graph, saved: &mut [Saved]) {
             instead.insert(result, instead.get(&before).copied().unwrap_or(before));
         }
     }
-    put(graph, saved, &instead);
+    put(walked, &instead);
 }
 
 /// Lets others read what stands for a value now.
-fn put(graph: &mut Graph, saved: &mut [Saved], instead: &HashMap<Value, Value>) {
-    for node in &mut graph.nodes {
+fn put(walked: &mut Walked, instead: &HashMap<Value, Value>) {
+    for node in &mut walked.graph.nodes {
         for value in node.reads_mut() {
             *value = instead.get(value).copied().unwrap_or(*value);
         }
     }
-    for saved in saved {
-        saved.value = instead.get(&saved.value).copied().unwrap_or(saved.value);
+    let saved = walked.outputs.iter_mut().map(|saved| &mut saved.value);
+    for value in saved.chain(walked.named.iter_mut().map(|(_, value)| value)) {
+        *value = instead.get(value).copied().unwrap_or(*value);
     }
 }
 

@@ -49,10 +49,10 @@ mod walk;
 mod weights;
 
 use lodstone_model::{AttributeValue, Loss, Model, Report};
-use lodstone_schema::Findings;
+use lodstone_schema::{Findings, Origins};
 
-/// The same program in Glow's operators.
-pub(crate) fn from_onnx(model: &Model, report: &mut Report) -> Result<Model, Findings> {
+/// The same program in Glow's operators, and what became of the values of its main graph.
+pub(crate) fn from_onnx(model: &Model, report: &mut Report) -> Result<(Model, Origins), Findings> {
     let prepared = prepare::prepare(model)?;
     let mut walked = walk::walk(&prepared)?;
     let live = finish::live(&walked.graph, &walked.outputs);
@@ -62,7 +62,7 @@ pub(crate) fn from_onnx(model: &Model, report: &mut Report) -> Result<Model, Fin
     if dropped > 0 {
         report.warn(format!("nodes whose results nothing asks for were left out: {dropped}"));
     }
-    fused::fuse(&mut walked.graph, &mut walked.outputs);
+    fused::fuse(&mut walked);
     if walked.calls > 0 {
         report.warn(format!("functions were put in place of their calls: {}", walked.calls));
     }
@@ -70,7 +70,7 @@ pub(crate) fn from_onnx(model: &Model, report: &mut Report) -> Result<Model, Fin
         report.warn(note.clone());
     }
     lose(model, report);
-    finish::finish(model, walked.graph, walked.outputs).map_err(|finding| {
+    finish::finish(model, walked).map_err(|finding| {
         let mut findings = Findings::default();
         findings.add("the graph", finding);
         findings

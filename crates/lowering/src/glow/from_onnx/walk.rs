@@ -5,8 +5,9 @@
 //! known then, and needs no nodes.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use lodstone_model::{AttributeValue, DType, Model, Op, Parameter, Program, ValueType};
+use lodstone_model::{AttributeValue, DType, Model, Op, Parameter, Program, Tensor, ValueType};
 use lodstone_schema::glow::Storage;
 use lodstone_schema::onnx::infer::{self, NoBodies, ValueInfo, Work};
 use lodstone_schema::onnx::scopes::Scopes;
@@ -57,6 +58,8 @@ pub(super) struct Walk<'p> {
     /// How many calls of functions were said in full.
     pub(super) calls: usize,
     findings: Findings,
+    /// Entries of the main graph by name.
+    named: Vec<(String, usize)>,
 }
 
 /// A constant of a block, by its number there.
@@ -92,6 +95,10 @@ pub(super) struct Walked {
     /// What is saved.
     pub(super) outputs: Vec<Saved>,
     pub(super) calls: usize,
+    /// Values of the main graph by the names that they have in the source.
+    pub(super) named: Vec<(String, Value)>,
+    /// Those that are constants and no nodes.
+    pub(super) constants: Vec<(String, Arc<Tensor>)>,
 }
 
 /// Goes through the program of a model that [`prepare`](super::prepare) gave.
@@ -144,7 +151,18 @@ pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
     if !walk.findings.is_empty() {
         return Err(walk.findings);
     }
-    Ok(Walked { graph: walk.graph, outputs: saved, calls: walk.calls })
+    let (mut named, mut constants) = (Vec::new(), Vec::new());
+    for (name, entry) in walk.named {
+        let Some(entry) = walk.entries.get(entry) else { continue };
+        match (entry.value, &entry.tensor) {
+            (Some(value), _) => named.push((name, value)),
+            (None, Some(tensor)) => constants.push((name, Arc::new(tensor.clone()))),
+            (None, None) => {
+                constants.extend(entry.info.constant().map(|tensor| (name, Arc::new(tensor))));
+            }
+        }
+    }
+    Ok(Walked { graph: walk.graph, outputs: saved, calls: walk.calls, named, constants })
 }
 
 impl<'p> Walk<'p> {
@@ -164,6 +182,7 @@ impl<'p> Walk<'p> {
             most: values.saturating_mul(16).saturating_add(MOST_VALUES),
             calls: 0,
             findings: Findings::default(),
+            named: Vec::new(),
         }
     }
 
@@ -213,7 +232,11 @@ impl<'p> Walk<'p> {
                 self.keep(&parameter.name, Some(entry))?;
             }
         }
-        self.block(inputs)
+        let outputs = self.entered(inputs)?;
+        let main = self.scopes.leave()?;
+        let entry = |(name, entry): (&str, Option<usize>)| Some((name.to_owned(), entry?));
+        self.named = main.names.into_iter().filter_map(entry).collect();
+        Ok(outputs)
     }
 
     fn tensor(&mut self, parameter: &Parameter, hints: &storage::Hints<'_>) -> usize {

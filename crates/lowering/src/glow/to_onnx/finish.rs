@@ -7,6 +7,7 @@ use lodstone_model::{
     Topology,
 };
 use lodstone_schema::glow::SAVE;
+use lodstone_schema::{Origin, Origins};
 
 use super::{DOMAIN, Work};
 use crate::glow::kinds::tell;
@@ -15,8 +16,8 @@ use crate::glow::kinds::tell;
 const PRODUCER: &str = "lodstone";
 
 impl Work<'_> {
-    /// The model, and what it loses.
-    pub(super) fn finish(mut self, report: &mut Report) -> Model {
+    /// The model, and what became of values. Losses are added to the report.
+    pub(super) fn finish(mut self, report: &mut Report) -> (Model, Origins) {
         let metadata = self.model.metadata.iter().filter(|(key, _)| {
             let is_partition = *key == "numPartitions" || key.starts_with("partition_");
             if is_partition {
@@ -30,7 +31,8 @@ impl Work<'_> {
             places.into_iter().for_each(|place| report.lose(loss, place));
         }
         let (opset, ir_version) = self.graph.versions();
-        let (ops, outputs) = (unsaved(self.graph.ops, &self.main.outputs), &self.main.outputs);
+        let outputs = &self.main.outputs;
+        let (ops, renamed) = unsaved(self.graph.ops, outputs);
         let read: HashSet<&str> =
             ops.iter().flat_map(Op::reads).chain(outputs.iter().map(String::as_str)).collect();
         let was_read: HashSet<&str> = self.main.ops.iter().flat_map(Op::reads).collect();
@@ -44,6 +46,12 @@ impl Work<'_> {
             .chain(self.main.inputs.iter().map(String::as_str))
             .collect();
         self.vars.retain(|var| names.contains(var.name.as_str()));
+        let mut origins = Origins::default();
+        for (name, given) in &self.values {
+            let value = renamed.get(given.value.name()).map_or(given.value.name(), String::as_str);
+            origins.insert(0, name, Origin::Value(value.into()));
+        }
+        origins.retain(|name| names.contains(name));
         let text = |value: &str| AttributeValue::String(ByteString::from(value));
         let producer = Attribute { name: "producer_name".to_owned(), value: text(PRODUCER) };
         let mut operator_versions = vec![(String::new(), opset)];
@@ -64,7 +72,7 @@ impl Work<'_> {
             blocks: vec![main],
             ..Topology::new(Dialect::Onnx)
         });
-        Model {
+        let model = Model {
             format: self.model.format.clone(),
             programs: program.into(),
             parameters,
@@ -72,12 +80,14 @@ impl Work<'_> {
             files: self.model.files.clone(),
             checksums: self.model.checksums.clone(),
             ..Model::default()
-        }
+        };
+        (model, origins)
     }
 }
 
-/// Leaves out copies that only give a value the name of an output: its writer can give it that name.
-fn unsaved(ops: Vec<Op>, outputs: &[String]) -> Vec<Op> {
+/// Leaves out copies that only give a value the name of an output: its writer can give it that name. Returns the values
+/// that have such a name now.
+fn unsaved(ops: Vec<Op>, outputs: &[String]) -> (Vec<Op>, HashMap<String, String>) {
     let outputs: HashSet<&str> = outputs.iter().map(String::as_str).collect();
     let written: HashSet<&str> = ops.iter().flat_map(Op::writes).collect();
     let mut names: HashMap<String, String> = HashMap::new();
@@ -105,5 +115,5 @@ fn unsaved(ops: Vec<Op>, outputs: &[String]) -> Vec<Op> {
             }
         }
     }
-    kept
+    (kept, names)
 }

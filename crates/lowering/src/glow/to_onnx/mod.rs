@@ -41,7 +41,7 @@ use lodstone_schema::glow::{
 };
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::onnx::place_of;
-use lodstone_schema::{Code, Finding, Findings};
+use lodstone_schema::{Code, Finding, Findings, Origins};
 
 use super::kinds::is_untold;
 use crate::onnx::{Graph, Value};
@@ -55,7 +55,7 @@ pub(crate) const DOMAIN: &str = "com.facebook.glow";
 /// The constants of a program, by name.
 type Constants<'m> = HashMap<&'m str, &'m Tensor>;
 
-pub(crate) fn to_onnx(model: &Model, report: &mut Report) -> Result<Model, Findings> {
+pub(crate) fn to_onnx(model: &Model, report: &mut Report) -> Result<(Model, Origins), Findings> {
     let mut findings = Findings::default();
     let Some(main) = model.main().and_then(|program| program.blocks.first()) else {
         findings.add("the model", "expected a graph, found none");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lodstone_model::{DType, Dim, Kind, Tensor, TensorType, ValueType};
+use lodstone_store::Blob;
 
 /// The type of elements that nothing is known of, as a file says it that leaves it out.
 pub const UNDEFINED: DType = DType::Unknown(0);
@@ -77,6 +78,29 @@ impl ValueInfo {
         };
         let shape: Vec<u64> = self.shape()?.iter().map(known).collect::<Option<_>>()?;
         self.dtype().bits().map(|_| self.dtype().size_of(&shape).unwrap_or(u64::MAX))
+    }
+
+    /// The tensor of integers or truth values that it is known to be.
+    pub fn constant(&self) -> Option<Tensor> {
+        let ValueType::Tensor(_) = self.value else { return None };
+        let known = |dim: &Dim| match dim {
+            Dim::Known(extent) => Some(*extent),
+            _ => None,
+        };
+        let shape: Vec<u64> = self.shape()?.iter().map(known).collect::<Option<_>>()?;
+        let (numbers, dtype) = (self.ints()?, self.dtype());
+        let bytes: Vec<u8> = match dtype {
+            DType::Int64 => numbers.iter().flat_map(|number| number.to_le_bytes()).collect(),
+            DType::Int32 => {
+                let narrow = numbers.iter().map(|number| i32::try_from(*number));
+                let narrow = narrow.collect::<Result<Vec<_>, _>>().ok()?;
+                narrow.iter().flat_map(|number| number.to_le_bytes()).collect()
+            }
+            DType::Bool => numbers.iter().map(|number| u8::from(*number != 0)).collect(),
+            _ => return None,
+        };
+        let fits = dtype.size_of(&shape) == Some(bytes.len() as u64);
+        fits.then(|| Tensor::dense(dtype, shape, Blob::memory(bytes)))
     }
 
     fn as_tensor(&self) -> Option<&TensorType> {

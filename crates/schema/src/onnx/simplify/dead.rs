@@ -1,18 +1,15 @@
 //! What no output depends on.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use lodstone_model::{Op, Topology};
 
-use super::{Infos, Origin};
+use super::Infos;
+use crate::Origins;
 
 /// Removes operators and constants of the main graph and its subgraphs that no output depends on, and what is known of
 /// their values.
-pub(super) fn remove(
-    program: &mut Topology,
-    infos: &mut Infos,
-    origins: &mut HashMap<(usize, String), Origin>,
-) {
+pub(super) fn remove(program: &mut Topology, infos: &mut Infos, origins: &mut Origins) {
     remove_from(program, 0);
     let mut left: HashSet<&str> = HashSet::new();
     for block in &program.blocks {
@@ -21,11 +18,7 @@ pub(super) fn remove(
         left.extend(block.ops.iter().flat_map(Op::writes));
     }
     infos.iter_mut().for_each(|infos| infos.retain(|name, _| left.contains(name.as_str())));
-    for origin in origins.values_mut() {
-        if matches!(origin, Origin::Value(name) if !left.contains(&**name)) {
-            *origin = Origin::Removed;
-        }
-    }
+    origins.retain(|name| left.contains(name));
 }
 
 /// Removes them from a block; returns all names that it and its subgraphs read.

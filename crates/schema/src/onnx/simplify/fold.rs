@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use lodstone_model::{DType, Dim, Op, Parameter, Tensor, ValueType};
-use lodstone_store::Blob;
+use lodstone_model::{Op, Parameter, Tensor};
 
-use super::{Fact, Origin, Pass};
-use crate::Finding;
+use super::{Fact, Pass};
 use crate::onnx::infer::ValueInfo;
+use crate::{Finding, Origin};
 
 /// Operators that draw random numbers.
 const RANDOM: [&str; 6] = [
@@ -49,7 +48,7 @@ impl<'p, 'a> Pass<'p, 'a> {
             let constant = Arc::new(tensor.clone());
             let new = self.define(name, Some(Arc::clone(&constant)))?;
             let block = self.scopes.innermost()?.number;
-            self.origins.insert((block, name.clone()), Origin::Folded(constant));
+            self.origins.insert(block, name, Origin::Folded(constant));
             let parameter = Parameter { name: new.to_string(), tensor };
             self.written()?.initializers.push(parameter);
         }
@@ -61,7 +60,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         let [output] = op.output("") else { return Ok(None) };
         let block = self.scopes.innermost()?.number;
         let info = self.infos.get(block).and_then(|infos| infos.get(output));
-        Ok(info.filter(|_| op.kind != "Constant").and_then(integers))
+        Ok(info.filter(|_| op.kind != "Constant").and_then(ValueInfo::constant))
     }
 
     /// What an operator computes from constants.
@@ -90,28 +89,4 @@ impl<'p, 'a> Pass<'p, 'a> {
             Some(made).filter(|made| made.len() >= op.output("").len())
         }))
     }
-}
-
-/// The tensor of integers or truth values that a value is known to be.
-fn integers(info: &ValueInfo) -> Option<Tensor> {
-    let ValueType::Tensor(_) = info.value else { return None };
-    let known = |dim: &Dim| match dim {
-        Dim::Known(extent) => Some(*extent),
-        _ => None,
-    };
-    let shape: Vec<u64> = info.shape()?.iter().map(known).collect::<Option<_>>()?;
-    let numbers = info.ints()?;
-    let bytes: Vec<u8> = match info.dtype() {
-        DType::Int64 => numbers.iter().flat_map(|number| number.to_le_bytes()).collect(),
-        DType::Int32 => {
-            let narrow = numbers.iter().map(|number| i32::try_from(*number));
-            let narrow = narrow.collect::<Result<Vec<_>, _>>().ok()?;
-            narrow.iter().flat_map(|number| number.to_le_bytes()).collect()
-        }
-        DType::Bool => numbers.iter().map(|number| u8::from(*number != 0)).collect(),
-        _ => return None,
-    };
-    let dtype = info.dtype();
-    let fits = dtype.size_of(&shape) == Some(bytes.len() as u64);
-    fits.then(|| Tensor::dense(dtype, shape, Blob::memory(bytes)))
 }

@@ -26,7 +26,7 @@ use super::infer::ValueInfo;
 use super::names::Names;
 use super::scopes::Scopes;
 use super::{blocks, domain_name};
-use crate::{Finding, Located};
+use crate::{Finding, Located, Origin, Origins};
 
 /// Computes operators on constants.
 pub trait Evaluator {
@@ -72,28 +72,6 @@ pub struct Simplified {
     pub folded: u64,
 }
 
-/// What became of a value.
-#[derive(Clone, Debug)]
-pub enum Origin {
-    /// This value of the result is equal to it.
-    Value(Arc<str>),
-    /// It is a constant.
-    Folded(Arc<Tensor>),
-    /// No output depends on it.
-    Removed,
-}
-
-/// What became of the values of a program, by the number of their block and their name in the source.
-#[derive(Clone, Debug, Default)]
-pub struct Origins(HashMap<(usize, String), Origin>);
-
-impl Origins {
-    /// What became of a value; [`Origin::Removed`] also if the source has no such value.
-    pub fn of(&self, block: usize, name: &str) -> Origin {
-        self.0.get(&(block, name.to_owned())).cloned().unwrap_or(Origin::Removed)
-    }
-}
-
 /// Simplifies a program. `parameters` are the constants of its main graph beside the initializers there; `infos` is what
 /// inference found of its values, as far as it is known.
 ///
@@ -115,7 +93,7 @@ pub fn simplify(
         folded: 0,
         open: Vec::new(),
         blocks: (0..program.blocks.len()).map(|_| None).collect(),
-        origins: HashMap::new(),
+        origins: Origins::default(),
     };
     let done = pass.scopes.graph().and_then(|()| pass.block(parameters));
     done.map_err(|finding| match pass.scopes.innermost() {
@@ -139,7 +117,7 @@ pub fn simplify(
     let infos = infos.collect();
     let main = made.blocks.first_mut();
     let parameters = main.map(|main| std::mem::take(&mut main.initializers)).unwrap_or_default();
-    Ok(Simplified { program: made.into(), parameters, infos, origins: Origins(origins), folded })
+    Ok(Simplified { program: made.into(), parameters, infos, origins, folded })
 }
 
 /// What a name of the source stands for in the result.
@@ -179,7 +157,7 @@ struct Pass<'p, 'a> {
     open: Vec<Written>,
     /// Those that are done, by their number in the source.
     blocks: Vec<Option<Written>>,
-    origins: HashMap<(usize, String), Origin>,
+    origins: Origins,
 }
 
 impl<'p, 'a> Pass<'p, 'a> {
@@ -299,7 +277,7 @@ impl<'p, 'a> Pass<'p, 'a> {
     fn keep(&mut self, name: &'p str, fact: Fact<'a>) -> Result<(), Finding> {
         let block = self.scopes.innermost()?.number;
         let origin = Origin::Value(Arc::clone(&fact.name));
-        self.origins.insert((block, name.to_owned()), origin);
+        self.origins.insert(block, name, origin);
         self.scopes.keep(name, fact).map(|_| ())
     }
 
