@@ -1,6 +1,6 @@
 //! A lowering reports what became of every value of the main graph, there and back.
 
-#![expect(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests fail so")]
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests fail so")]
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
