@@ -105,3 +105,53 @@ impl std::error::Error for Error {
         }
     }
 }
+
+/// What an operator returns.
+pub(crate) type Outcome<T = ()> = std::result::Result<T, Failure>;
+
+/// Why an operator failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Because of this.
+    Here(Finding),
+    /// Because files that it loads or saves cannot be read or written.
+    File(lodstone_formats::Error),
+    /// Because one that it runs did.
+    Inside(Error),
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self::Here(message.into())
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(message: &str) -> Self {
+        Self::Here(message.into())
+    }
+}
+
+impl From<Finding> for Failure {
+    fn from(finding: Finding) -> Self {
+        Self::Here(finding)
+    }
+}
+
+impl From<lodstone_formats::Error> for Failure {
+    fn from(error: lodstone_formats::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+impl From<lodstone_store::Error> for Failure {
+    fn from(error: lodstone_store::Error) -> Self {
+        Self::File(error.into())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Inside(error)
+    }
+}

@@ -13,8 +13,7 @@ use lodstone_model::{AttributeValue, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_store::{Blob, Commit, Dir, Links, Location, Output, Progress, check_relative, plain};
 
-use crate::executor::error::{Error, Result};
-use crate::executor::native::Outcome;
+use crate::executor::error::{Error, Outcome, Result};
 
 /// Tensors of a file, with the names of their variables.
 type Records = Vec<(String, Tensor)>;

@@ -15,8 +15,8 @@ use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{LodRule, Operator, SharedLod};
 use lodstone_store::Blob;
 
-use crate::executor::plan::{Slot, Step};
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::{Slot, Step};
 
 /// The largest number of types that an operator is kept for.
 const MAX_KEPT: usize = 64;

@@ -7,16 +7,20 @@
 mod error;
 mod files;
 mod finite;
+mod frame;
+mod layout;
 mod lowered;
 mod native;
 mod plan;
+mod random;
 mod run;
 mod scope;
 mod value;
 
 pub use error::{Error, Place, Result};
 pub use files::Dirs;
-pub use native::{RANDOM_STATE, draws};
+pub use native::draws;
+pub use random::RANDOM_STATE;
 pub use run::{Executor, Prepared};
 pub use scope::Scope;
 pub use value::{Rounds, Value};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lodstone_model::{Kind, Tensor};
 use lodstone_schema::Finding;
 
-use crate::executor::plan::Slot;
+use crate::executor::layout::Slot;
 use lodstone_engine::Charge;
 
 /// The value of a variable.

@@ -6,8 +6,8 @@ use lodstone_store::Blob;
 
 use super::sums::zeros_like;
 use super::{Outcome, Run, input, long, output};
-use crate::executor::plan::{Slot, Step};
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::{Slot, Step};
 use crate::executor::value::Value;
 
 /// Most tensors of an array.
@@ -30,7 +30,7 @@ pub(super) const OPERATORS: &[(&str, Run)] = &[
 /// It is there already: who runs the program has put it there.
 fn feed(frame: &mut Frame<'_>, step: &Step, _: &Op) -> Outcome {
     let slot = output(step, "Out")?;
-    let name = frame.plan.vars.get(slot).map_or("", |var| &var.name).to_owned();
+    let name = frame.layout.vars.get(slot).map_or("", |var| &var.name).to_owned();
     match frame.value(slot) {
         Ok(_) => Ok(()),
         Err(_) => Err(format!("`{name}` is not fed").into()),

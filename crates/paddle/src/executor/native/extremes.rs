@@ -13,8 +13,8 @@ use lodstone_store::Blob;
 
 use super::sequences::at;
 use super::{Outcome, Run, input, output};
-use crate::executor::plan::Step;
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::Step;
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("p_norm", norm),

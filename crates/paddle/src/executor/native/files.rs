@@ -7,8 +7,8 @@ use lodstone_model::{AttributeValue, DType, Limits, Op, Tensor};
 use lodstone_store::Blob;
 
 use super::{Outcome, Run, flag, input, output};
-use crate::executor::plan::{Slot, Step};
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::{Slot, Step};
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("load", load),
@@ -25,7 +25,7 @@ fn path(op: &Op) -> Outcome<String> {
 }
 
 fn name_of<'f>(frame: &'f Frame<'_>, slot: Slot) -> &'f str {
-    frame.plan.vars.get(slot).map_or("", |var| &var.name)
+    frame.layout.vars.get(slot).map_or("", |var| &var.name)
 }
 
 /// The same in half precision.
@@ -75,7 +75,7 @@ fn save(frame: &mut Frame<'_>, step: &Step, op: &Op, slots: &[Option<Slot>]) -> 
 /// Fails if a tensor is not what the program declares a variable to be.
 fn check(frame: &Frame<'_>, slot: Slot, tensor: &Tensor, path: &str) -> Outcome {
     let name = name_of(frame, slot);
-    let declared = frame.plan.program.vars().find(|var| var.name == name);
+    let declared = frame.layout.program.vars().find(|var| var.name == name);
     let Some(wanted) = declared.and_then(|var| var.value.tensor_type()) else { return Ok(()) };
     if wanted.dtype == tensor.dtype && wanted.admits(&tensor.shape) {
         return Ok(());
@@ -85,7 +85,7 @@ fn check(frame: &Frame<'_>, slot: Slot, tensor: &Tensor, path: &str) -> Outcome 
 }
 
 fn expected(frame: &Frame<'_>, slot: Slot) -> Expect {
-    frame.plan.vars.get(slot).map_or(Expect::Anything, |var| var.expect)
+    frame.layout.vars.get(slot).map_or(Expect::Anything, |var| var.expect)
 }
 
 /// The elements from the one that `seek` says on, in the extents that `shape` says; all if there is no `seek`.

@@ -7,8 +7,8 @@ use lodstone_schema::paddle::attribute;
 
 use super::sequences::{at, at_mut, made, numbers, part, part_mut, singles, zeros};
 use super::{Outcome, Run, input, output};
-use crate::executor::plan::Step;
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::Step;
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[("grid_sampler_grad", gradient)];
 

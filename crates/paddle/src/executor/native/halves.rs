@@ -9,8 +9,8 @@ use lodstone_schema::paddle::codes;
 use lodstone_store::Blob;
 
 use super::{Outcome, Run, input, output};
-use crate::executor::plan::Step;
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::Step;
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[("cast", cast)];
 

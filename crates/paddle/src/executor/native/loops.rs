@@ -16,8 +16,8 @@ use lodstone_schema::{Code, Finding};
 
 use super::sums::{total, zeros_like_value};
 use super::{Outcome, Run, flag, input, output};
-use crate::executor::plan::{Slot, Step};
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::{Slot, Step};
 use crate::executor::value::{Round, Rounds, Value};
 
 /// Most times that a loop goes round.
@@ -33,7 +33,7 @@ pub(super) const OPERATORS: &[(&str, Run)] = &[
 
 /// The variable that keeps what a block leaves, if that is asked for.
 fn left(frame: &Frame<'_>, step: &Step, slot: &str) -> Option<Slot> {
-    output(step, slot).ok().filter(|slot| frame.plan.left.contains(slot))
+    output(step, slot).ok().filter(|slot| frame.layout.left.contains(slot))
 }
 
 /// Keeps what a block left.
@@ -82,7 +82,7 @@ fn run_while(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
 /// What a loop reads and writes, without what an operator of its block changes in place: that is changed back by its
 /// gradient, as a counter is.
 fn changed(frame: &Frame<'_>, step: &Step) -> Outcome<Vec<Slot>> {
-    let steps = &frame.plan.block_of(step.block.ok_or("it has no block")?)?.steps;
+    let steps = &frame.layout.block_of(step.block.ok_or("it has no block")?)?.steps;
     let in_place = |slot: &Slot| {
         steps.iter().any(|step| {
             step.reads().any(|read| read == *slot) && step.writes().any(|written| written == *slot)
@@ -113,8 +113,8 @@ fn told(frame: &Frame<'_>, step: &Step, op: &Op, block: usize) -> Outcome<Vec<Li
         return Err(format!("expected {told} variables as `Out@GRAD`, found {found}").into());
     }
     let link = |(outside, name): (&Option<Slot>, &String)| {
-        let inside = frame.plan.slot(block, name)?;
-        let of = name.strip_suffix("@GRAD").and_then(|of| frame.plan.slot(block, of));
+        let inside = frame.layout.slot(block, name)?;
+        let of = name.strip_suffix("@GRAD").and_then(|of| frame.layout.slot(block, of));
         Some(Link { outside: (*outside)?, inside, of })
     };
     Ok(outside.iter().zip(&names).filter_map(link).collect())
@@ -125,7 +125,7 @@ fn asked(frame: &Frame<'_>, step: &Step, op: &Op, slot: &str, block: usize) -> V
     let outside = step.outputs(&gradient_of(slot)).iter().copied();
     let link = |((outside, of), name): ((Option<Slot>, &Option<Slot>), &String)| {
         let outside = outside?;
-        let inside = frame.plan.slot(block, &gradient_of(name)).unwrap_or(outside);
+        let inside = frame.layout.slot(block, &gradient_of(name)).unwrap_or(outside);
         Some(Link { outside, inside, of: *of })
     };
     outside.zip(step.inputs(slot)).zip(op.input(slot)).filter_map(link).collect()
@@ -146,7 +146,7 @@ fn while_gradient(frame: &mut Frame<'_>, step: &Step, op: &Op) -> Outcome {
     let goes_on = |link: &Link| told.iter().any(|told| told.outside == link.outside);
     for link in asked.iter().filter(|link| !goes_on(link)) {
         if link.inside == link.outside {
-            let name = frame.plan.vars.get(link.inside).map_or("", |var| &var.name);
+            let name = frame.layout.vars.get(link.inside).map_or("", |var| &var.name);
             return Err(format!("its block has no `{name}` of its own to add up").into());
         }
         // What is added up begins anew, whatever another loop has left there.

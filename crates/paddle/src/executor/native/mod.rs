@@ -16,8 +16,7 @@ mod rows;
 mod sequences;
 mod sums;
 
-pub(crate) use random::Random;
-pub use random::{RANDOM_STATE, draws};
+pub use random::draws;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -26,11 +25,9 @@ use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::{Finding, Operand};
 
-use crate::executor::plan::{Slot, Step};
-use crate::executor::run::{Failure, Frame};
-
-/// What comes of an operator.
-pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+use crate::executor::error::Outcome;
+use crate::executor::frame::Frame;
+use crate::executor::layout::{Slot, Step};
 
 /// What an operator does.
 pub(crate) type Run = fn(&mut Frame<'_>, &Step, &Op) -> Outcome;

@@ -12,8 +12,8 @@ use lodstone_store::Blob;
 
 use super::sums::zeros_like;
 use super::{Outcome, Run, input, long, output};
-use crate::executor::plan::{Slot, Step};
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::{Slot, Step};
 use crate::executor::value::Value;
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[

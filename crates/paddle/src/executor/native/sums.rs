@@ -10,8 +10,8 @@ use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use super::{Outcome, Run, output};
-use crate::executor::plan::Step;
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::Step;
 use crate::executor::value::Value;
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[("sum", sum)];

@@ -28,8 +28,8 @@ use lodstone_schema::paddle::attribute;
 use lodstone_store::Blob;
 
 use super::{Outcome, Run, input, output};
-use crate::executor::plan::Step;
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::Step;
 use crate::executor::value::Value;
 use gradient::Gradient;
 use number::{Each, Number};

@@ -15,8 +15,8 @@ use super::super::sequences::{
 };
 use super::super::{Outcome, flag, input, output};
 use super::{Curve, asked, beginning, in_order, keep, places, put_gradient};
-use crate::executor::plan::Step;
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::Step;
 
 /// What the operator and its gradient read.
 struct Gru {

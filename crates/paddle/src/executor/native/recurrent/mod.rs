@@ -17,8 +17,8 @@ use lodstone_schema::Finding;
 
 use super::sequences::{at_mut, copy, made, numbers, part_mut};
 use super::{Outcome, Run, input, output};
-use crate::executor::plan::{Slot, Step};
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::{Slot, Step};
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("gru", gru::gru),

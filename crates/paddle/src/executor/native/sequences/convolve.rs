@@ -9,8 +9,8 @@ use super::{
     Rows, add_outer, add_product, add_product_back, int, made, numbers, part, part_mut, place,
     singles, zeros,
 };
-use crate::executor::plan::Step;
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::Step;
 
 /// What a convolution reads.
 struct Convolution {

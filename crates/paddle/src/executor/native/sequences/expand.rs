@@ -8,8 +8,8 @@ use lodstone_store::Blob;
 
 use super::super::{Outcome, input, output};
 use super::{add, int, made, numbers, place, width, zeros};
-use crate::executor::plan::Step;
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::Step;
 
 /// The rows that are repeated together, and how often.
 fn repeated(x: &Tensor, y: &Tensor, op: &Op) -> Outcome<Vec<(Range<usize>, u64)>> {

@@ -15,8 +15,8 @@ use lodstone_schema::Finding;
 use lodstone_store::Blob;
 
 use super::{Outcome, Run, input};
-use crate::executor::plan::{Slot, Step};
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::{Slot, Step};
 
 pub(super) const OPERATORS: &[(&str, Run)] = &[
     ("sequence_conv", convolve::convolve),
@@ -43,7 +43,7 @@ impl Rows {
     pub(super) fn of(frame: &Frame<'_>, slot: Slot) -> Outcome<Self> {
         let tensor = frame.tensor(slot)?;
         let last = tensor.lod.0.last().ok_or_else(|| {
-            let name = frame.plan.vars.get(slot).map_or("", |var| &var.name);
+            let name = frame.layout.vars.get(slot).map_or("", |var| &var.name);
             format!("`{name}` has no LoD: its rows are no sequences")
         })?;
         let ends = last.windows(2).map(|pair| match pair {
@@ -57,7 +57,7 @@ impl Rows {
         let rows = place(tensor.shape.first().copied().unwrap_or(0));
         let is_inside = last.is_sorted() && last.last().is_none_or(|end| place(*end) <= rows);
         if !is_inside || Some(values.len()) != rows.checked_mul(width) {
-            let name = frame.plan.vars.get(slot).map_or("", |var| &var.name);
+            let name = frame.layout.vars.get(slot).map_or("", |var| &var.name);
             let shape = &tensor.shape;
             return Err(format!("`{name}`: its LoD and its elements do not fit {shape:?}").into());
         }

@@ -6,8 +6,8 @@ use lodstone_store::Blob;
 
 use super::super::{Outcome, input, output};
 use super::{Rows, add, at, at_mut, copy, made, numbers, part, part_mut, text, zeros};
-use crate::executor::plan::Step;
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::Step;
 
 /// How a sequence becomes a row.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use lodstone_schema::Finding;
 
 use super::super::{Outcome, input, output};
 use super::{Rows, numbers};
-use crate::executor::plan::Step;
-use crate::executor::run::Frame;
+use crate::executor::frame::Frame;
+use crate::executor::layout::Step;
 
 fn sequences(frame: &Frame<'_>, step: &Step) -> Outcome<Rows> {
     let rows = Rows::of(frame, input(step, "X")?)?;
