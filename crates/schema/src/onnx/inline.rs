@@ -31,10 +31,7 @@ pub fn inline(program: &Program) -> Result<Program, Located> {
     };
     let made = inliner.graph().and_then(|()| versions(program));
     // Where it fails, it stops, with the blocks open that it is in.
-    let operator_versions = made.map_err(|finding| match inliner.scopes.innermost() {
-        Ok(scope) => finding.at(scope.op_place()),
-        Err(_) => finding.at("the program"),
-    })?;
+    let operator_versions = made.map_err(|finding| finding.at(inliner.scopes.place()))?;
     let topology = Topology {
         dialect: program.dialect,
         version: program.version,

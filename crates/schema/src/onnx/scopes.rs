@@ -188,6 +188,11 @@ impl<'p, V> Scopes<'p, V> {
         self.open.last_mut().ok_or_else(none_open)
     }
 
+    /// Where the walk is: an operator, the block that was entered last, or the program if none is open.
+    pub fn place(&self) -> String {
+        self.open.last().map_or_else(|| "the program".to_owned(), Scope::op_place)
+    }
+
     /// What a visible name stands for.
     pub fn see(&self, name: &str) -> Option<&V> {
         self.find(name).map(|(_, value)| value)

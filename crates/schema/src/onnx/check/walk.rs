@@ -132,7 +132,7 @@ impl<'m> Walk<'m> {
 
     /// The location of the operator that is checked: "the graph, operator 3 (`Conv` `conv1`)".
     pub(super) fn place(&self) -> String {
-        self.scopes.innermost().map_or_else(|error| error.to_string(), |scope| scope.op_place())
+        self.scopes.place()
     }
 
     fn add(&self, wrong: impl Into<Finding>, findings: &mut Findings) {

@@ -96,10 +96,7 @@ pub fn simplify(
         origins: Origins::default(),
     };
     let done = pass.scopes.graph().and_then(|()| pass.block(parameters));
-    done.map_err(|finding| match pass.scopes.innermost() {
-        Ok(scope) => finding.at(scope.op_place()),
-        Err(_) => finding.at("the program"),
-    })?;
+    done.map_err(|finding| finding.at(pass.scopes.place()))?;
     let Pass { blocks: written, folded, mut origins, .. } = pass;
     let mut made = Topology { residual: Residual::default(), ..Topology::clone(program) };
     let mut infos: Infos = vec![HashMap::new(); made.blocks.len()];
