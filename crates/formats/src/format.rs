@@ -1,6 +1,6 @@
 //! What a format is.
 
-use lodstone_model::{Model, Residual};
+use lodstone_model::{Model, Residual, Tensor};
 use lodstone_store::{Location, check_unreserved};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -29,6 +29,11 @@ pub struct Format {
     pub prefix: Option<Prefix>,
     /// Whether something looks like it.
     pub detect: fn(&Probe<'_>) -> bool,
+    /// Opens the tensor with a number, from 0 on, in a file of records without names, without the ones before it;
+    /// `None` if the file is something else.
+    pub record: Option<fn(&Location, usize, &OpenOptions) -> Result<Option<Tensor>>>,
+    /// Whether it reads a member of an archive that has this name.
+    pub reads_member: fn(&str) -> bool,
     /// Opens a model.
     pub read: fn(&Location, &OpenOptions) -> Result<Model>,
     /// Writes a model, without publishing it.
