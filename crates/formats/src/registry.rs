@@ -58,6 +58,15 @@ pub(crate) static OUTSIDE: &[&Outside] = &[&torch::OUTSIDE];
 pub(crate) static MESSAGES: [(&Message, usize); 2] =
     [(&onnx::schema::MODEL, 1), (&paddle::program::schema::PROGRAM, 0)];
 
+/// Formats that are read and not written, with their titles.
+static READ_ONLY: &[(&str, &str)] = &[paddle::PIR];
+
+/// What the format called `name` is, in a few words, also if models in it are only read.
+pub fn title(name: &str) -> Option<&'static str> {
+    let read_only = || READ_ONLY.iter().find(|(known, _)| *known == name).map(|(_, title)| *title);
+    named(name).map(|format| format.title).or_else(read_only)
+}
+
 /// The format called `name`.
 pub fn named(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name)

@@ -27,6 +27,7 @@ mod pir_model;
 mod read;
 mod write;
 
+pub use pir_model::PIR;
 pub use read::{open, open_record};
 
 use lodstone_model::Dialect;
