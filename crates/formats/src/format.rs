@@ -29,9 +29,8 @@ pub struct Format {
     pub prefix: Option<Prefix>,
     /// Whether something looks like it.
     pub detect: fn(&Probe<'_>) -> bool,
-    /// Opens the tensor with a number, from 0 on, in a file of records without names, without the ones before it;
-    /// `None` if the file is something else.
-    pub record: Option<fn(&Location, usize, &OpenOptions) -> Result<Option<Tensor>>>,
+    /// Opens one record of a file, if its records have no names.
+    pub record: Option<OpenRecord>,
     /// Whether it reads a member of an archive that has this name.
     pub reads_member: fn(&str) -> bool,
     /// Opens a model.
@@ -39,6 +38,10 @@ pub struct Format {
     /// Writes a model, without publishing it.
     pub stage: fn(&Model, &Location, &WriteOptions) -> Result<Staged>,
 }
+
+/// Opens the tensor with a number, counted from 0, without reading the elements of those before it; `None` if the file
+/// is something else.
+pub type OpenRecord = fn(&Location, usize, &OpenOptions) -> Result<Option<Tensor>>;
 
 /// Files that are known by what their names have in common.
 #[derive(Clone, Copy, Debug)]

@@ -29,7 +29,7 @@ mod torch;
 pub use grown::{Repeated, repeated};
 
 pub use error::{Error, Result};
-pub use format::{Format, Prefix, Probe};
+pub use format::{Format, OpenRecord, Prefix, Probe};
 pub use options::{ExternalData, Holds, OpenOptions, WriteOptions};
 pub use registry::{FORMATS, named, title};
 pub use scan::{Effort, Pickles, pickles};

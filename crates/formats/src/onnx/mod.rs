@@ -19,7 +19,7 @@
 //! Source of truth: `onnx.proto` of ONNX 1.23.2 (IR version 14), and its Python package.
 //!
 //! Other frameworks write the same messages, also into an archive, with operators of their own or
-//! ONNX's ([`Family`]); the name of the producer tells which.
+//! ONNX's (`Family`); the name of the producer tells which.
 //!
 //! Not supported: ONNX's own textual syntax and JSON.
 

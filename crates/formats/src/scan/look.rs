@@ -241,8 +241,8 @@ impl Look<'_> {
                 let steps = &mut self.left.steps;
                 let findings = pickle::scan_within(place.blob, self.limits, steps)?;
                 self.add(place, findings.into_iter().filter(is_likely).collect());
-                let is_ending = |known: &&str| ending_of(place.name).eq_ignore_ascii_case(known);
-                if OUTSIDE.iter().any(|it| it.joined.iter().any(|known| is_ending(&known))) {
+                let ending = ending_of(place.name).to_ascii_lowercase();
+                if OUTSIDE.iter().any(|it| it.joined.contains(&ending.as_str())) {
                     return Ok(false);
                 }
                 self.found.ambiguous = Some(error.to_string());
