@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the messages | `onnx` |
 //! | the archive: the model and each tensor by themselves | `onnx/zip.rs` |
-//! | what Glow adds: the producer that tells whose operators they are, padded constants | here, `schema::glow` |
+//! | the producer by which Glow's operators are recognized, padded constants | here, `schema::glow` |
 //!
 //! Source of truth: `ONNXModelWriter.cpp` and `ONNXModelLoader.cpp` of Glow, and files that it wrote.
 

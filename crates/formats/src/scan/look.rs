@@ -441,7 +441,7 @@ impl Look<'_> {
     }
 }
 
-/// How the numbers of a pickle are kept that is a member of an archive; `None` if it is not the name of such a one.
+/// The row for a member of an archive that is a pickle with its numbers outside; `None` for other members.
 fn outside(member: &str) -> Option<&'static Outside> {
     let is_it = |rest: &str| rest.is_empty() || rest.ends_with('/');
     OUTSIDE.iter().copied().find(|it| member.strip_suffix(it.pickle).is_some_and(is_it))

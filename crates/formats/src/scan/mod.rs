@@ -57,13 +57,13 @@ pub(crate) struct Outside {
     pub(crate) pickle: &'static str,
     /// The members that are the numbers of a pickle, by name, with their sizes in bytes.
     pub(crate) members: fn(&str, &Tree) -> Option<BTreeMap<String, u64>>,
-    /// Whether [`is_file`](Self::is_file) needs a pickle of a file, by its number, and all before it.
+    /// Whether [`is_file`](Self::is_file) needs pickle number N of a file, given that it needs those before it.
     pub(crate) keeps: fn(usize, &Tree) -> bool,
     /// Whether a file is pickles and the numbers that they name, to the last byte.
     pub(crate) is_file: fn(&Blob, &Loads) -> bool,
-    /// What the names of members contain that are a program.
+    /// What a member's name contains if the archive is a program.
     pub(crate) code: &'static str,
-    /// Whether a module is one of such a program, and none of Python.
+    /// Whether a module belongs to such a program, rather than to Python.
     pub(crate) is_own_module: fn(&str) -> bool,
     /// What such a program is, for messages.
     pub(crate) code_is: &'static str,

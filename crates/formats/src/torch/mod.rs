@@ -6,7 +6,7 @@
 //! | `storages` | the tensors in a pickle, whose elements are outside of it |
 //! | `outside` | where these elements are, in archives and behind pickles; programs in archives |
 //!
-//! Until 0.1.10 PyTorch wrote tape archives, and it still reads them.
+//! Until 0.1.10 PyTorch wrote tape archives, which it still reads.
 
 mod imports;
 mod outside;

@@ -167,7 +167,7 @@ pub(crate) struct Loads {
     pub(crate) cut: bool,
     /// Where the last whole pickle ends.
     pub(crate) end: u64,
-    /// The complete pickles that the caller wants, from the first on, up to one that it does not want.
+    /// The first complete pickles, as many as the caller wants.
     pub(crate) kept: Vec<Tree>,
 }
 
@@ -188,8 +188,8 @@ impl Import {
     }
 }
 
-/// Reads pickles from the beginning of `blob`, in `steps` opcodes at most, which are taken off. It
-/// keeps the first pickles, up to the first that `keep`, which gets the number of each, refuses.
+/// Reads pickles from the beginning of `blob`, in `steps` opcodes at most, which are taken off. Keeps
+/// the first pickles, until `keep` refuses one; it gets the number of each, counted from 0.
 pub(crate) fn loads(
     blob: &Blob,
     limits: &Limits,

@@ -31,7 +31,7 @@ pub(crate) enum Builds {
     Encode,
     /// `tuple(value)`: the value, which has to be a tuple.
     Tuple,
-    /// `eval('data', {'data': array})`, in this form alone: the array. With the form for messages.
+    /// `eval('data', {'data': array})`, in this form alone: the array. The text names the form in messages.
     Eval(&'static str),
     /// `bytes()`, empty.
     Bytes,
