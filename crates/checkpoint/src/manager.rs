@@ -212,7 +212,7 @@ impl Inner {
         let mut manifest = Manifest::of(step, container, snapshot);
         let files = container.write(commit, &snapshot.tensors)?;
         // Checksums are computed while the system writes the files to the disk.
-        let parameters = container.read(&manifest.variables, |name| staged(commit, name))?;
+        let parameters = container.read(&manifest.variables, &|name| staged(commit, name))?;
         let mut ranges = TensorRanges::of(&Model { parameters, ..Model::default() });
         for name in files {
             manifest.files.push(seal(commit, name, &mut ranges)?);

@@ -169,7 +169,7 @@ impl Serial {
         if manifest.container == Container::Combined {
             let dir = self.dir()?;
             let open = |name: &str| Ok(Blob::memory(source(&dir, manifest, name)?.read_all()?));
-            let tensors = manifest.container.read(&manifest.variables, open)?;
+            let tensors = manifest.container.read(&manifest.variables, &open)?;
             return self.expect_manifest(manifest, tensors);
         }
         let mut model = Model { parameters: self.read(manifest)?, ..Model::default() };
@@ -216,7 +216,7 @@ impl Serial {
     fn open_tensors(&self, manifest: &Manifest) -> Result<Vec<Parameter>> {
         let dir = self.dir()?;
         let open = |name: &str| Ok(Blob::file(Arc::new(source(&dir, manifest, name)?)));
-        manifest.container.read(&manifest.variables, open)
+        manifest.container.read(&manifest.variables, &open)
     }
 
     /// The tensors, if they are what the manifest lists.

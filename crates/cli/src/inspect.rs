@@ -80,9 +80,12 @@ fn by_layer(layers: &Layers, json: bool) -> Result<(), Failure> {
 fn summary(inspection: &Inspection, path: &str, out: &mut impl Write) -> io::Result<()> {
     let mut line = |label: &str, value: &str| writeln!(out, "{label:<9}{}", plain(value));
     line("path", path)?;
-    let title = lodstone::FORMATS.iter().find(|format| format.name == inspection.format);
-    let title = title.map_or("Paddle 3 program (PIR)", |format| format.title);
-    line("format", &format!("{} ({title})", inspection.format))?;
+    let name = &inspection.format;
+    let format = match lodstone::format_title(name) {
+        Some(title) => format!("{name} ({title})"),
+        None => name.clone(),
+    };
+    line("format", &format)?;
     if let Some(program) = &inspection.program {
         if let Some(version) = &program.version {
             line("version", version)?;

@@ -2,9 +2,7 @@
 
 use std::io::Write;
 
-use lodstone::paddle::executor::Dirs;
-use lodstone::paddle::program::Paths;
-use lodstone::{ConvertOptions, Inputs, Loss, Model, OpenOptions, RunOptions};
+use lodstone::{ConvertOptions, Dirs, Inputs, Loss, Model, OpenOptions, Paths, RunOptions};
 
 use crate::Failure;
 use crate::args::Run;

@@ -5,8 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use lodstone::checkpoint::{Manager, ManagerOptions, Saved, Serial};
-use lodstone::paddle::executor::Dirs;
-use lodstone::{Progress, Renames, SampleOptions, TrainOptions, Training};
+use lodstone::{Dirs, Progress, Renames, SampleOptions, TrainOptions, Training};
 
 use crate::args::Train;
 use crate::plot::plot;

@@ -1,6 +1,6 @@
 //! What a format is.
 
-use lodstone_model::{Model, Residual};
+use lodstone_model::{Model, Residual, Tensor};
 use lodstone_store::{Location, check_unreserved};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -29,11 +29,19 @@ pub struct Format {
     pub prefix: Option<Prefix>,
     /// Whether something looks like it.
     pub detect: fn(&Probe<'_>) -> bool,
+    /// Opens one record of a file, if its records have no names.
+    pub record: Option<OpenRecord>,
+    /// Whether it reads a member of an archive that has this name.
+    pub reads_member: fn(&str) -> bool,
     /// Opens a model.
     pub read: fn(&Location, &OpenOptions) -> Result<Model>,
     /// Writes a model, without publishing it.
     pub stage: fn(&Model, &Location, &WriteOptions) -> Result<Staged>,
 }
+
+/// Opens the tensor with a number, counted from 0, without reading the elements of those before it; `None` if the file
+/// is something else.
+pub type OpenRecord = fn(&Location, usize, &OpenOptions) -> Result<Option<Tensor>>;
 
 /// Files that are known by what their names have in common.
 #[derive(Clone, Copy, Debug)]

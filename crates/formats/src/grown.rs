@@ -2,21 +2,22 @@
 
 use crate::encoding::protobuf::schema::{Field, Kind, Message};
 use crate::encoding::protobuf::wire::Encoder;
-use crate::onnx::schema::MODEL;
-use crate::paddle::program::schema::PROGRAM;
+use crate::registry::MESSAGES;
 
 /// A repeated field of a message, and the messages that it is in, from outside in.
 #[derive(Debug)]
 pub struct Repeated {
+    /// The value of fields that are not repeated.
+    single: usize,
     path: Vec<(&'static Message, &'static Field)>,
 }
 
-/// The repeated fields of ONNX's models, and those of PaddlePaddle's programs.
+/// The repeated fields of each format that is read as protobuf.
 pub fn repeated() -> [Vec<Repeated>; 2] {
-    [fields(&MODEL), fields(&PROGRAM)]
+    MESSAGES.map(|(root, single)| fields(root, single))
 }
 
-fn fields(root: &'static Message) -> Vec<Repeated> {
+fn fields(root: &'static Message, single: usize) -> Vec<Repeated> {
     let (mut found, mut seen) = (Vec::new(), vec![root.name]);
     let mut open = vec![(root, Vec::new())];
     while let Some((message, path)) = open.pop() {
@@ -30,7 +31,7 @@ fn fields(root: &'static Message) -> Vec<Repeated> {
                 open.push((inner, path.clone()));
             }
             if field.repeated {
-                found.push(Repeated { path });
+                found.push(Repeated { single, path });
             }
         }
     }
@@ -53,10 +54,7 @@ impl Repeated {
         let Some((message, field)) = self.path.get(depth) else { return Vec::new() };
         let mut out = Encoder::default();
         for other in message.fields.iter().filter(|other| other.number != field.number) {
-            // A version, a number of a type: 1 is one in ONNX, and 0 in PaddlePaddle.
-            let number =
-                usize::from(self.path.first().is_some_and(|(root, _)| root.name == MODEL.name));
-            value(&mut out, other, number, 1);
+            value(&mut out, other, self.single, 1);
         }
         if depth + 1 < self.path.len() {
             out.bytes(field.number, &self.level(depth + 1, count, filled));

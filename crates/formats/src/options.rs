@@ -143,4 +143,6 @@ pub struct Holds {
     pub vocabulary: bool,
     /// Whether it has a code for an element type.
     pub dtype: fn(DType) -> bool,
+    /// The element type of the same size as which the framework itself keeps one that has no code.
+    pub stand_in: fn(DType) -> Option<DType>,
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use half::{bf16, f16};
-use lodstone_formats::{Error as FormatError, OpenOptions};
+use lodstone_formats::{Error as FormatError, FORMATS, OpenOptions};
 use lodstone_model::{DType, Indices, Kind, Model, Parameter, Tensor};
 use lodstone_store::{Blob, Location};
 
@@ -37,10 +37,10 @@ pub fn open_record(path: impl Into<Location>, index: usize, options: &OpenOption
         Err(error) => error,
     };
     // The error of the whole file says more than that of a record that cannot be found in it.
-    match lodstone_formats::paddle::open_record(&path, index, options) {
-        Ok(Some(tensor)) => Ok(One { name: String::new(), tensor, warnings: Vec::new() }),
-        Ok(None) | Err(_) => Err(whole),
-    }
+    let mut records = FORMATS.iter().filter_map(|format| format.record);
+    let found = records.find_map(|record| record(&path, index, options).ok().flatten());
+    let one = |tensor| One { name: String::new(), tensor, warnings: Vec::new() };
+    found.map(one).ok_or(whole)
 }
 
 /// The tensor of a model that has only one, and its name.

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use lodstone_model::{DType, Dialect, Loss, some};
 
+#[cfg(feature = "runtime")]
+use crate::runtime;
+
 /// The result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -81,14 +84,14 @@ pub enum Error {
     /// A program that cannot be run, or not to its end.
     #[cfg(feature = "runtime")]
     #[error(transparent)]
-    Run(#[from] lodstone_paddle::executor::Error),
+    Run(#[from] runtime::executor::Error),
     /// A checkpoint that cannot be saved or read, or is damaged.
     #[error(transparent)]
     Checkpoint(#[from] lodstone_checkpoint::Error),
     /// A checkpoint that cannot be made from a program or restored into one.
     #[cfg(feature = "runtime")]
     #[error(transparent)]
-    Restore(lodstone_paddle::checkpoint::Error),
+    Restore(runtime::checkpoint::Error),
     /// Something that the model does not have.
     #[error("{0}")]
     Absent(String),
@@ -101,10 +104,10 @@ impl From<lodstone_store::Error> for Error {
 }
 
 #[cfg(feature = "runtime")]
-impl From<lodstone_paddle::checkpoint::Error> for Error {
-    fn from(error: lodstone_paddle::checkpoint::Error) -> Self {
+impl From<runtime::checkpoint::Error> for Error {
+    fn from(error: runtime::checkpoint::Error) -> Self {
         match error {
-            lodstone_paddle::checkpoint::Error::Serial(error) => Self::Checkpoint(error),
+            runtime::checkpoint::Error::Serial(error) => Self::Checkpoint(error),
             error => Self::Restore(error),
         }
     }

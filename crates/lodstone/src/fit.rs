@@ -36,6 +36,7 @@ const ARRAYS: Container = Container {
         strings: true,
         vocabulary: true,
         dtype: |_| true,
+        stand_in: |_| None,
     },
 };
 
@@ -142,7 +143,7 @@ pub(crate) fn fit(
         if matches!(tensor.kind, Kind::Dense)
             && !(holds.dtype)(tensor.dtype)
             && !told
-            && let Some((dtype, pair)) = stand_in(tensor.dtype, format)
+            && let Some((dtype, pair)) = stand_in(tensor.dtype, holds)
         {
             report.lose(Loss::DType, place());
             tensor.dtype = dtype;
@@ -203,12 +204,11 @@ pub(crate) fn place(name: &str, number: usize) -> String {
 
 /// The element type under which the bits of another can be kept, and whether an element becomes a
 /// pair.
-fn stand_in(dtype: DType, format: &Container) -> Option<(DType, bool)> {
+fn stand_in(dtype: DType, holds: &Holds) -> Option<(DType, bool)> {
+    if let Some(own) = (holds.stand_in)(dtype) {
+        return Some((own, false));
+    }
     Some(match dtype {
-        // As PaddlePaddle itself does.
-        DType::Float8E4M3Fn | DType::Float8E5M2 if format.name == "paddle-pickle" => {
-            (DType::Int8, false)
-        }
         DType::Complex128 => (DType::Float64, true),
         DType::Complex64 => (DType::Float32, true),
         DType::Complex32 => (DType::Float16, true),

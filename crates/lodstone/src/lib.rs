@@ -28,15 +28,13 @@ mod layers;
 mod numbers;
 mod open;
 #[cfg(feature = "runtime")]
-mod run;
+pub mod paddle;
 mod save;
 mod scan;
 mod seal;
 mod serial;
 mod shapes;
 mod sparse;
-#[cfg(feature = "runtime")]
-mod train;
 mod verify;
 mod wiring;
 mod words;
@@ -60,14 +58,13 @@ pub use lodstone_checkpoint as checkpoint;
 pub use lodstone_formats::safetensors::code as safetensors_dtype;
 pub use lodstone_formats::{
     Error as FormatError, ExternalData, FORMATS, Format, OpenOptions, WriteOptions,
+    title as format_title,
 };
 pub use lodstone_model::{
     Attribute, AttributeValue, Block, DType, Dialect, Dim, Element, ElementError, Holder, Indices,
     Kind, Layout, Limits, Lod, Loss, Model, Nested, Op, Operand, Packing, Parameter, Program,
     Programs, Quantization, Report, Tensor, TensorType, TooDeep, Topology, ValueType, Var, some,
 };
-#[cfg(feature = "runtime")]
-pub use lodstone_paddle as paddle;
 pub use lodstone_schema::finding;
 pub use lodstone_schema::onnx::{UpgradeError, newest_opset};
 pub use lodstone_store::{
@@ -76,11 +73,19 @@ pub use lodstone_store::{
 };
 pub use open::{open, open_bytes, open_bytes_with, open_with, recover};
 #[cfg(feature = "runtime")]
-pub use run::{Inputs, RunOptions, dirs_beside, run};
+pub use paddle::{
+    checkpoint::numerics,
+    executor::Dirs,
+    program::Paths,
+    run::{Inputs, RunOptions, dirs_beside, run},
+    train::{SampleOptions, TrainOptions, Training, open_program, open_training},
+};
 pub use save::Save;
 pub use scan::{Danger, DangerKind, Scan, ScanOptions, Unknown, Verdict, scan};
 pub use seal::{Sealing, seal};
 pub use serial::{open_serial, verify_serial};
-#[cfg(feature = "runtime")]
-pub use train::{SampleOptions, TrainOptions, Training, open_program, open_training};
 pub use verify::{Defect, DefectKind, Verification, verify};
+
+/// What runs programs in this build.
+#[cfg(feature = "runtime")]
+use paddle as runtime;

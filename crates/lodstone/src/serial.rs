@@ -17,7 +17,7 @@ pub fn open_serial(serial: &Serial) -> Result<Model> {
 
 #[cfg(feature = "runtime")]
 fn tensors(serial: &Serial) -> Result<Vec<Parameter>> {
-    Ok(lodstone_paddle::checkpoint::tensors(serial)?)
+    Ok(crate::runtime::checkpoint::tensors(serial)?)
 }
 
 #[cfg(not(feature = "runtime"))]
@@ -31,7 +31,7 @@ fn tensors(serial: &Serial) -> Result<Vec<Parameter>> {
 /// If the manifest cannot be used, a file cannot be read, or the work was cancelled.
 #[cfg(feature = "runtime")]
 pub fn verify_serial(serial: &Serial, progress: &Progress) -> Result<Vec<String>> {
-    Ok(lodstone_paddle::checkpoint::verify(serial, progress)?)
+    Ok(crate::runtime::checkpoint::verify(serial, progress)?)
 }
 
 /// Everything that is wrong with the files of a serial; nothing if they are whole. All their bytes are read.

@@ -9,7 +9,7 @@ use crate::{Program, Programs, Report, Residual, Tensor};
 /// Programs, parameters by name, and what the files say about themselves.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    /// The format it was read from: `paddle`, `safetensors`.
+    /// The format it was read from: `npz`, `safetensors`.
     pub format: String,
     /// The topologies that the files hold: [`main`](Self::main) and others, or none.
     pub programs: Programs,

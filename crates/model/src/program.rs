@@ -1,4 +1,4 @@
-//! Programs: blocks of operators over variables, as in PaddlePaddle's ProgramDesc.
+//! Programs: blocks of operators over variables.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,7 @@ pub struct Topology {
     pub dialect: Dialect,
     /// The framework's version as it encodes it, if it says one.
     pub version: Option<i64>,
-    /// Versions in the order of the file: of operators by name (PaddlePaddle), or of sets of operators
-    /// by domain (ONNX).
+    /// Versions in the order of the file: of operators by name, or of sets of operators by domain.
     pub operator_versions: Vec<(String, i64)>,
     /// What it says about itself, in the order of the file: who wrote it.
     pub attributes: Vec<Attribute>,

@@ -47,8 +47,8 @@ pub enum Layout {
 
 /// Which real numbers quantized elements stand for: `scale * (element - zero_point)`.
 ///
-/// This is quantization as a property of a type, as Glow, TFLite and PyTorch have it. ONNX and PaddlePaddle have
-/// operators that quantize and dequantize; those stay operators. A value has one or the other, never both.
+/// This is quantization as a property of a type. Where a framework has operators that quantize and dequantize, those
+/// stay operators. A value has one or the other, never both.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantization {
     /// The scale, or one for each place along `axis`; empty if the elements carry them (see `packing`).

@@ -29,15 +29,15 @@ pub enum ValueType {
     Optional(Nested<ValueType>),
     /// A class or an opaque type by name; the name is empty where the reader does not keep it.
     Class(String),
-    /// What the executors of PaddlePaddle keep in variables.
+    /// What an executor keeps in a variable.
     Holder(Holder),
     /// A code that the reader does not know.
     Unknown(TypeCode),
 }
 
-/// What the executors of PaddlePaddle keep in variables, beside tensors.
+/// What an executor keeps in a variable, beside tensors.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names are PaddlePaddle's own")]
+#[expect(missing_docs, reason = "the names are the framework's own")]
 pub enum Holder {
     SelectedRows(TensorType),
     TensorArray(TensorType),

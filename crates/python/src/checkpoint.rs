@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use lodstone::checkpoint::{Container, Error, ManagerOptions, Saved, Serial, Snapshot, serials};
-use lodstone::paddle::checkpoint::numerics;
-use lodstone::{Blob, Parameter};
+use lodstone::{Blob, Parameter, numerics};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::{Value, json};

@@ -42,7 +42,7 @@ impl Model {
 
 #[pymethods]
 impl Model {
-    /// The format it was read from: `"paddle"`, `"safetensors"`.
+    /// The format it was read from: `"npz"`, `"safetensors"`.
     #[getter]
     fn format(&self) -> &str {
         &self.model.format

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lodstone_model::{Attribute, AttributeValue, Dialect, Model, Op, Program};
+use lodstone_model::{Attribute, AttributeValue, Dialect, Model, Op, Program, Var};
 
 use crate::onnx::infer::Inference;
 use crate::{Findings, Risk, glow, mxnet, onnx, paddle};
@@ -31,17 +31,18 @@ pub struct Conventions {
     pub check: fn(&Model, Option<&Inference>) -> Findings,
     /// What an operator does beyond computing.
     pub risk: fn(&str) -> Option<Risk>,
+    /// Flags of a variable that only this framework has, by the names that it gives them.
+    pub flags: fn(&Var) -> &'static [&'static str],
     /// The variable that a parameter of this name is the value of.
     pub variable_of: fn(&str) -> &str,
     /// The variables that a program needs parameters for, as far as it says.
     pub parameters: fn(&Program) -> Vec<String>,
     /// The attribute in which operators say where in a training script they were made.
     pub source: Option<&'static str>,
-    /// Whether an attribute says nothing that its operator would not be without it: a default, or, of
-    /// Glow's, what its inputs say too.
+    /// Whether an attribute adds nothing to its operator: it equals the default, or repeats the inputs.
     pub is_implied: fn(&Program, &Op, &Attribute) -> bool,
-    /// Whether an attribute tells what an operator does, rather than how the framework keeps it: PaddlePaddle's roles
-    /// and devices, Glow's types of values.
+    /// Whether an attribute tells what an operator does, rather than how the framework keeps it: roles, devices, types
+    /// of values.
     pub is_told: fn(&str) -> bool,
     /// What else a user should know, a sentence each.
     pub notes: fn(&Program) -> Vec<String>,

@@ -9,6 +9,7 @@
 //! Source of truth: the registries of 0.9.5, 0.11.0, 1.5.1, 1.9.1 and 2.0.0b1.
 
 mod pickled;
+mod risk;
 
 pub use pickled::{Pickled, pickled};
 
@@ -17,7 +18,7 @@ use std::sync::LazyLock;
 
 use lodstone_model::{AttributeValue, Block, DType, Op, Program, Var, some};
 
-use crate::{Conventions, Findings, Interface, conventions, risk};
+use crate::{Conventions, Findings, Interface, conventions};
 
 /// MXNet's conventions, for who has a program of any framework.
 pub static CONVENTIONS: Conventions = Conventions {
@@ -31,8 +32,9 @@ pub static CONVENTIONS: Conventions = Conventions {
     runtime_domains: &[],
     check: |_, _| Findings::default(),
     infer: |_| None,
-    risk: risk::of_mxnet,
+    risk: risk::risk,
     variable_of,
+    flags: |_| &[],
     // Programs do not tell parameters from inputs.
     parameters: |_| Vec::new(),
     source: None,

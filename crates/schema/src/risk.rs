@@ -1,6 +1,6 @@
 //! What operators do beyond computing: who runs a model that has them should know.
 //!
-//! Those of PaddlePaddle are in the rows of its operators. Source of truth: the operators of MXNet 0.9 to 1.9.1.
+//! Which operators these are is in the conventions of their framework.
 
 /// What an operator does beyond computing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,27 +37,4 @@ impl Risk {
             Self::Connects => "talks to other machines",
         }
     }
-}
-
-const MXNET: &[(Risk, &[&str])] = &[
-    (
-        Risk::Runs,
-        &[
-            "Custom",
-            "_npi_Custom",
-            "_Native",
-            "_NDArray",
-            "TorchModule",
-            "TorchCriterion",
-            "CaffeOp",
-            "CaffeLoss",
-            "_TensorRT",
-        ],
-    ),
-    (Risk::Reads, &["_cvimread", "_npi_cvimread", "CaffeData"]),
-];
-
-/// What the operator `name` of MXNet does beyond computing.
-pub(crate) fn of_mxnet(name: &str) -> Option<Risk> {
-    MXNET.iter().find(|(_, names)| names.contains(&name)).map(|(risk, _)| *risk)
 }

@@ -26,24 +26,37 @@ pub enum Container {
     Safetensors,
 }
 
+/// How a container lays out variables.
+struct Layout {
+    /// The file of all variables; `None` if each has a file of its own.
+    file: Option<&'static str>,
+    /// Writes tensors, which are sorted by name; returns the names of the files.
+    write: fn(&mut Commit, &[Parameter]) -> Result<Vec<String>>,
+    /// Opens the tensors of variables.
+    read: fn(&[SavedVariable], Open<'_>) -> Result<Vec<Parameter>>,
+}
+
+/// Opens a file of a serial.
+type Open<'a> = &'a dyn Fn(&str) -> Result<Blob>;
+
 impl Container {
+    fn layout(self) -> &'static Layout {
+        match self {
+            Self::Combined => &paddle::COMBINED,
+            Self::Each => &paddle::EACH,
+            Self::Sized => &paddle::SIZED,
+            Self::Safetensors => &safetensors::LAYOUT,
+        }
+    }
+
     /// The file of all variables; `None` if each has a file of its own.
     pub fn file(self) -> Option<&'static str> {
-        match self {
-            Self::Combined | Self::Sized => Some(paddle::FILE),
-            Self::Each => None,
-            Self::Safetensors => Some(safetensors::FILE),
-        }
+        self.layout().file
     }
 
     /// Writes tensors, which are sorted by name; returns the names of the files.
     pub(crate) fn write(self, commit: &mut Commit, tensors: &[Parameter]) -> Result<Vec<String>> {
-        match self {
-            Self::Combined => paddle::write_all(commit, tensors, false),
-            Self::Sized => paddle::write_all(commit, tensors, true),
-            Self::Each => paddle::write_each(commit, tensors),
-            Self::Safetensors => safetensors::write(commit, tensors),
-        }
+        (self.layout().write)(commit, tensors)
     }
 
     /// Opens the tensors in files that `open` opens; their elements are not read.
@@ -53,13 +66,9 @@ impl Container {
     pub(crate) fn read(
         self,
         variables: &[SavedVariable],
-        open: impl Fn(&str) -> Result<Blob>,
+        open: Open<'_>,
     ) -> Result<Vec<Parameter>> {
-        match self {
-            Self::Combined | Self::Sized => paddle::read_all(variables, open),
-            Self::Each => paddle::read_each(variables, open),
-            Self::Safetensors => safetensors::read(variables, open),
-        }
+        (self.layout().read)(variables, open)
     }
 }
 

@@ -4,24 +4,25 @@ use std::collections::BTreeMap;
 
 use lodstone_formats::{Error as FormatError, safetensors};
 use lodstone_model::{Limits, Parameter, Tensor};
-use lodstone_store::{Blob, Commit};
+use lodstone_store::Commit;
 
+use super::{Layout, Open};
 use crate::error::Result;
 use crate::manifest::SavedVariable;
 
-/// The file.
-pub(super) const FILE: &str = "params.safetensors";
+/// All tensors in one file.
+pub(super) static LAYOUT: Layout = Layout { file: Some(FILE), write, read };
 
-pub(super) fn write(commit: &mut Commit, tensors: &[Parameter]) -> Result<Vec<String>> {
+/// The file.
+const FILE: &str = "params.safetensors";
+
+fn write(commit: &mut Commit, tensors: &[Parameter]) -> Result<Vec<String>> {
     commit.write::<FormatError>(FILE, |out| safetensors::write_to(out, tensors))?;
     Ok(vec![FILE.to_owned()])
 }
 
 /// Opens the tensors of the file, in the order of the manifest.
-pub(super) fn read(
-    variables: &[SavedVariable],
-    open: impl Fn(&str) -> Result<Blob>,
-) -> Result<Vec<Parameter>> {
+fn read(variables: &[SavedVariable], open: Open<'_>) -> Result<Vec<Parameter>> {
     let blob = open(FILE)?;
     let model = safetensors::read_blob(&blob, &Limits::default())?;
     let mut tensors: BTreeMap<String, Tensor> =

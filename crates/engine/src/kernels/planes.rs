@@ -21,8 +21,8 @@ pub(super) struct Planes<'w> {
 
 impl Planes<'_> {
     /// The greatest element of each window, and its place in the whole tensor: the first of equal ones; where some are
-    /// no numbers, that of what comes after the last of these, as PaddlePaddle has it. A window without an element has the lowest number, and -1. Nothing for types that
-    /// have no fractions.
+    /// no numbers, that of what comes after the last of these. A window without an element has the lowest number, and
+    /// -1. `None` for types without fractions.
     pub(super) fn greatest(&self, x: &Item) -> Outcome<Option<[Item; 2]>> {
         let data = x.clone().into_data()?;
         if let Ok(values) = data.as_slice::<f32>() {

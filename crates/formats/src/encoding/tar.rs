@@ -1,5 +1,5 @@
-//! Tape archives, as far as a scan looks into them: PyTorch wrote them until 0.1.10 and still reads
-//! them, and zoos of models are handed out in them.
+//! Tape archives, as far as a scan looks into them: some frameworks wrote them, and zoos of models are
+//! handed out in them.
 //!
 //! | bytes of a header of 512 | what |
 //! |---|---|

@@ -10,7 +10,7 @@ use super::{CODES, DIMENSIONS, HEADER, MAGIC, code};
 use crate::encoding::array::elements::Stored;
 use crate::{Error, Result};
 
-/// How MXNet spells bfloat16: a structure of one number.
+/// A spelling of bfloat16, which NumPy has no type for: a structure of one number.
 pub(crate) const BFLOAT16: &[u8] = b"[('bfloat16', '<u2')]";
 
 /// Levels of structures in structures.
@@ -255,7 +255,7 @@ impl<'a> Parser<'a, '_> {
             [order @ (b'<' | b'>' | b'=' | b'|'), code @ ..] => (*order, code),
             code => (b'=', code),
         };
-        // MXNet 2 has a code of its own.
+        // Another spelling of it: a code of its own.
         if descr == b"<b2" {
             return Ok((DType::BFloat16, None));
         }

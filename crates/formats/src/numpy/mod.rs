@@ -29,7 +29,7 @@
 //! Source of truth: `numpy/lib/_format_impl.py` and `_npyio_impl.py` of NumPy 2.4, and files that
 //! it wrote; APPNOTE.TXT 6.3.10 of PKWARE for the archive.
 //!
-//! MXNet 2 writes bfloat16 in ways of its own, which are read.
+//! NumPy has no bfloat16. The ways in which frameworks write it are read.
 //!
 //! Not supported: arrays of Python objects (pickles, which are never loaded), structures, text,
 //! dates, raw bytes (as which NumPy saves bfloat16 and its kin, without saying which) and extended
@@ -62,6 +62,8 @@ pub static NPY: Format = Format {
     extension: "npy",
     prefix: None,
     detect: detect::detect_npy,
+    record: None,
+    reads_member: |_| false,
     read: read_npy,
     stage: write::write_npy,
 };
@@ -77,6 +79,8 @@ pub static NPZ: Format = Format {
     extension: "npz",
     prefix: None,
     detect: detect::detect_npz,
+    record: None,
+    reads_member: |_| false,
     read: read_npz,
     stage: write::write_npz,
 };
@@ -94,6 +98,7 @@ const HOLDS: Holds = Holds {
     strings: false,
     vocabulary: false,
     dtype: |dtype| code(dtype).is_some(),
+    stand_in: |_| None,
 };
 
 /// How an array begins.

@@ -18,8 +18,8 @@
 //!
 //! Source of truth: `onnx.proto` of ONNX 1.23.2 (IR version 14), and its Python package.
 //!
-//! Glow writes the same messages, also into an archive, with operators of its own or ONNX's; the
-//! name of the producer tells which.
+//! Other frameworks write the same messages, also into an archive, with operators of their own or
+//! ONNX's (`Family`); the name of the producer tells which.
 //!
 //! Not supported: ONNX's own textual syntax and JSON.
 
@@ -39,6 +39,7 @@ pub use read::read_blob;
 
 use lodstone_model::Dialect;
 
+use crate::registry::{ONNX, ONNX_FAMILIES};
 use crate::{Format, Holds, Probe};
 
 /// Owners of residuals: of nodes, of a model that was read from text, and of one whose bytes its
@@ -54,11 +55,32 @@ enum Container {
     Binary,
     /// Protobuf's text format.
     Text,
-    /// Glow's archive.
+    /// An archive.
     Zip,
 }
 
-const fn format(name: &'static str, title: &'static str, dialect: Dialect) -> Format {
+/// The formats of messages with operators of one dialect.
+#[derive(Debug)]
+pub(crate) struct Formats {
+    pub(crate) binary: &'static Format,
+    pub(crate) text: &'static Format,
+    pub(crate) archive: &'static Format,
+}
+
+/// A framework that writes operators of its own into these messages.
+#[derive(Debug)]
+pub(crate) struct Family {
+    /// What its models name as their producer.
+    pub(crate) producer: &'static str,
+    pub(crate) dialect: Dialect,
+    pub(crate) formats: Formats,
+    /// The strides of the elements of a tensor, outermost axis first, as its `doc_string` states them; `None` if it
+    /// states none.
+    pub(crate) strides: fn(&str) -> Option<Vec<i64>>,
+}
+
+/// A format that is detected as [`BINARY`], whose reader finds out which it is: a binary file.
+pub(crate) const fn binary(name: &'static str, title: &'static str, dialect: Dialect) -> Format {
     let holds = Holds {
         tensors: true,
         metadata: true,
@@ -72,6 +94,7 @@ const fn format(name: &'static str, title: &'static str, dialect: Dialect) -> Fo
         strings: true,
         vocabulary: false,
         dtype: |dtype| types::dtype_code(dtype).is_some(),
+        stand_in: |_| None,
     };
     Format {
         name,
@@ -84,60 +107,43 @@ const fn format(name: &'static str, title: &'static str, dialect: Dialect) -> Fo
         prefix: None,
         // Found as the first of them, whose reader finds out which it is.
         detect: |_: &Probe<'_>| false,
+        record: None,
+        reads_member: |_| false,
         read: read::read,
         stage: write::write,
     }
 }
 
-/// A binary file.
-pub static BINARY: Format =
-    Format { extension: "onnx", detect: detect::detect, ..format("onnx", "ONNX", Dialect::Onnx) };
-
-/// A file in protobuf's text format.
-pub static AS_TEXT: Format = Format {
-    aligns: false,
-    externals: false,
-    extension: "onnxtxt",
-    stage: write::write_text,
-    ..format("onnx-text", "ONNX as text", Dialect::Onnx)
-};
-
-/// Glow's archive with operators of ONNX.
-pub static ZIP: Format = Format {
-    aligns: false,
-    externals: false,
-    extension: "onnx.zip",
-    stage: zip::write,
-    ..format("onnx-zip", "ONNX in Glow's archive", Dialect::Onnx)
-};
-
-/// A binary file with Glow's own operators.
-pub static GLOW: Format = format("onnx-glow", "ONNX with Glow's operators", Dialect::Glow);
-
-/// The same as text.
-pub static GLOW_TEXT: Format = Format {
-    stage: write::write_text,
-    aligns: false,
-    externals: false,
-    ..format("onnx-glow-text", "ONNX with Glow's operators, as text", Dialect::Glow)
-};
+/// The same in protobuf's text format.
+pub(crate) const fn text(name: &'static str, title: &'static str, dialect: Dialect) -> Format {
+    Format {
+        aligns: false,
+        externals: false,
+        stage: write::write_text,
+        ..binary(name, title, dialect)
+    }
+}
 
 /// The same in an archive.
-pub static GLOW_ZIP: Format = Format {
-    stage: zip::write,
-    aligns: false,
-    externals: false,
-    ..format("onnx-glow-zip", "ONNX with Glow's operators, in an archive", Dialect::Glow)
-};
+pub(crate) const fn archive(name: &'static str, title: &'static str, dialect: Dialect) -> Format {
+    Format { reads_member: zip::reads, stage: zip::write, ..text(name, title, dialect) }
+}
+
+/// A binary file.
+pub static BINARY: Format =
+    Format { extension: "onnx", detect: detect::detect, ..binary("onnx", "ONNX", Dialect::Onnx) };
+
+/// A file in protobuf's text format.
+pub static AS_TEXT: Format =
+    Format { extension: "onnxtxt", ..text("onnx-text", "ONNX as text", Dialect::Onnx) };
 
 /// The format of a program of a dialect in a container.
 fn format_of(dialect: Dialect, container: Container) -> &'static Format {
-    match (dialect == Dialect::Glow, container) {
-        (true, Container::Binary) => &GLOW,
-        (true, Container::Text) => &GLOW_TEXT,
-        (true, Container::Zip) => &GLOW_ZIP,
-        (false, Container::Binary) => &BINARY,
-        (false, Container::Text) => &AS_TEXT,
-        (false, Container::Zip) => &ZIP,
+    let own = ONNX_FAMILIES.iter().find(|family| family.dialect == dialect);
+    let formats = own.map_or(&ONNX, |family| &family.formats);
+    match container {
+        Container::Binary => formats.binary,
+        Container::Text => formats.text,
+        Container::Zip => formats.archive,
     }
 }

@@ -15,6 +15,7 @@ use super::{Container, OWNER, TEXT, VERBATIM, detect, format_of, schema, types, 
 use crate::encoding::protobuf::holes::{Structure, without_elements};
 use crate::encoding::protobuf::text;
 use crate::encoding::protobuf::wire::{Field, Message, Packed, Source};
+use crate::registry::ONNX_FAMILIES;
 use crate::{OpenOptions, Result};
 
 /// Opens a file, binary or text.
@@ -98,15 +99,14 @@ pub(super) fn name_format(model: &mut Model, container: Container) {
     model.format = format_of(dialect, container).name.to_owned();
 }
 
-/// The name by which Glow says that operators are its own.
-const GLOW: &str = "GlowONNXModelWriter";
-
 /// Whose operators a program has.
 fn dialect_of(program: &Program) -> Dialect {
-    let is_glow = |fact: &Attribute| {
-        fact.name == "producer_name" && fact.value == AttributeValue::String(GLOW.into())
+    let is_by = |producer: &str| {
+        let producer = AttributeValue::String(producer.into());
+        program.attributes.iter().any(|it| it.name == "producer_name" && it.value == producer)
     };
-    if program.attributes.iter().any(is_glow) { Dialect::Glow } else { Dialect::Onnx }
+    let own = ONNX_FAMILIES.iter().find(|family| is_by(family.producer));
+    own.map_or(Dialect::Onnx, |family| family.dialect)
 }
 
 /// What a model says about itself, and the fields that say it.

@@ -1,7 +1,8 @@
-//! Constants of Glow whose rows are padded: what is between the elements is left out when they are read.
+//! Constants whose rows are padded: what is between the elements is left out when they are read.
 
-use lodstone_schema::glow::Storage;
 use lodstone_store::{Blob, Derive, Result};
+
+use crate::registry::ONNX_FAMILIES;
 
 /// Elements that are not one behind the other.
 pub(super) struct Strided {
@@ -20,7 +21,7 @@ impl Strided {
     /// Elements of `shape`, `len` bytes in all, in bytes that are laid out as the text of the tensor says;
     /// nothing if it does not, or they are not.
     pub(super) fn new(text: &str, source: &Blob, shape: &[u64], len: u64) -> Option<Self> {
-        let strides = Storage::parse(text).ok()?.strides?;
+        let strides = ONNX_FAMILIES.iter().find_map(|family| (family.strides)(text))?;
         let strides: Vec<u64> =
             strides.into_iter().map(u64::try_from).collect::<std::result::Result<_, _>>().ok()?;
         let count = shape.iter().try_fold(1u64, |count, extent| count.checked_mul(*extent))?;

@@ -1,5 +1,5 @@
-//! Glow's archive: the model without its tensors, and each of them by itself, so that a model may be
-//! larger than protobuf allows.
+//! An archive: the model without its tensors, and each of them by itself, so that a model may be larger
+//! than protobuf allows.
 //!
 //! | member | content |
 //! |---|---|
@@ -7,8 +7,7 @@
 //! | `P/weight_0` and so on | a `TensorProto` each |
 //! | `P/model` | `ModelProto`, binary or text, without initializers |
 //!
-//! All are stored, and begin at multiples of 64; `P` is the name of a function. Source of truth:
-//! `ONNXModelWriter.cpp` and `ONNXModelLoader.cpp` of Glow, and files that it wrote.
+//! All are stored, and begin at multiples of 64; `P` is the name of a function.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -30,6 +29,12 @@ const ARCHIVE: &str = "onnx archive";
 
 /// What members begin at multiples of.
 const ALIGNMENT: u64 = 64;
+
+/// Whether a member of an archive is one that is read.
+pub(super) fn reads(member: &str) -> bool {
+    let name = member.rsplit_once('/').map_or(member, |(_, name)| name);
+    name == "model" || name.starts_with("weight")
+}
 
 pub(super) fn read(
     blob: &Blob,

@@ -15,6 +15,6 @@ pub mod program;
 pub mod stream;
 
 pub use bundle::{
-    BUNDLE, PARAMS, PARAMS_SIZED, PICKLE, PROGRAM, PROGRAM_TEXT, SAVE, TENSOR, TENSOR_LOD_LAST,
-    VARS, open, open_record,
+    BUNDLE, PARAMS, PARAMS_SIZED, PICKLE, PIR, PROGRAM, PROGRAM_TEXT, SAVE, TENSOR,
+    TENSOR_LOD_LAST, VARS, open, open_record,
 };

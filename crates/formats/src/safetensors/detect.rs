@@ -7,7 +7,7 @@ use crate::Probe;
 
 /// Whether a file may be safetensors: a size, then a JSON object with a key or without any.
 ///
-/// No Paddle file has a `{` there: that byte of a tensor stream is 0 or 8.
+/// Streams of tensors have no `{` there: that byte is 0 or 8.
 pub fn is_file(head: &[u8]) -> bool {
     let Some((size, [b'{', rest @ ..])) = head.split_first_chunk::<8>() else { return false };
     // `{"meta":{"` is text, and no size that any file has.

@@ -58,6 +58,7 @@ pub static FORMAT: Format = Format {
         strings: false,
         vocabulary: false,
         dtype: |dtype| code(dtype).is_some(),
+        stand_in: |_| None,
     },
     splits: true,
     aligns: false,
@@ -65,6 +66,8 @@ pub static FORMAT: Format = Format {
     extension: "safetensors",
     prefix: None,
     detect: detect::detect,
+    record: None,
+    reads_member: |_| false,
     read,
     stage: write::write,
 };

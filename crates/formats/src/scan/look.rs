@@ -6,10 +6,11 @@ use lodstone_model::Limits;
 use lodstone_store::{Blob, Error as StoreError, check_relative};
 
 use super::compressed::{self, Method};
-use super::{Effort, LARGEST, Pickles, text, torch};
-use crate::encoding::pickle::{self, Finding, Import, Loads};
+use super::{Effort, LARGEST, Outside, Pickles, text};
+use crate::encoding::pickle::{self, Finding, Import, Loads, Tree};
 use crate::encoding::{tar, zip};
 use crate::numpy::survey::{self, Elements};
+use crate::registry::OUTSIDE;
 use crate::{Error, Result, numpy};
 
 /// Endings of names under which pickles go: what is damaged in them is looked for behind the damage.
@@ -117,7 +118,7 @@ impl Look<'_> {
         all: u64,
         is_whole: bool,
     ) -> Result<()> {
-        let loads = self.loads(place, false);
+        let loads = self.loads(place);
         let is_understood = match kind {
             Kind::Zip => self.zip(place)?,
             Kind::Tar => self.tar(place)?,
@@ -131,7 +132,7 @@ impl Look<'_> {
                 }
                 true
             }
-            Kind::Other if torch::is_old(place.blob, &loads) => true,
+            Kind::Other if OUTSIDE.iter().any(|it| (it.is_file)(place.blob, &loads)) => true,
             Kind::Other => text::is_text(place.blob)?,
         };
         if !is_understood && !loads.cut {
@@ -144,8 +145,9 @@ impl Look<'_> {
         Ok(())
     }
 
-    fn loads(&mut self, place: &Place<'_>, keep: bool) -> Loads {
-        pickle::loads(place.blob, self.limits, &mut self.left.steps, keep)
+    fn loads(&mut self, place: &Place<'_>) -> Loads {
+        let keeps = |number, pickle: &Tree| OUTSIDE.iter().any(|it| (it.keeps)(number, pickle));
+        pickle::loads(place.blob, self.limits, &mut self.left.steps, keeps)
     }
 
     /// Adds what loading pickles from the first byte on does.
@@ -239,8 +241,8 @@ impl Look<'_> {
                 let steps = &mut self.left.steps;
                 let findings = pickle::scan_within(place.blob, self.limits, steps)?;
                 self.add(place, findings.into_iter().filter(is_likely).collect());
-                // Torch's distributed checkpoints are archives and tensors end to end.
-                if ending_of(place.name).eq_ignore_ascii_case("distcp") {
+                let ending = ending_of(place.name).to_ascii_lowercase();
+                if OUTSIDE.iter().any(|it| it.joined.contains(&ending.as_str())) {
                     return Ok(false);
                 }
                 self.found.ambiguous = Some(error.to_string());
@@ -251,55 +253,51 @@ impl Look<'_> {
         if let Some(odd) = archive.odd {
             self.unread(place, odd);
         }
-        let is_pickle = |member: &&zip::Member| {
-            member
-                .name
-                .strip_suffix("data.pkl")
-                .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
-        };
         let before = self.found.findings.len();
-        let torch = archive.members.iter().find(is_pickle).map(|member| member.name.clone());
+        let named =
+            archive.members.iter().find_map(|member| Some((member, outside(&member.name)?)));
         let mut numbers = None;
-        if let Some(member) = archive.members.iter().find(is_pickle) {
-            numbers = self.torch(place, &member.name, &member.whole())?;
+        if let Some((member, outside)) = named {
+            numbers = self.named(place, outside, &member.name, &member.whole())?;
         }
         for inner in &archive.members {
-            if torch.as_ref() != Some(&inner.name) {
+            if named.is_none_or(|(member, _)| member.name != inner.name) {
                 self.at_member(place, &inner.name, &inner.whole(), numbers.as_ref())?;
             }
         }
-        if archive.members.iter().any(|member| member.name.contains("/code/")) {
-            self.script(place, before);
+        for outside in OUTSIDE {
+            if archive.members.iter().any(|member| member.name.contains(outside.code)) {
+                self.code(place, outside, before);
+            }
         }
         Ok(true)
     }
 
-    /// What a program of TorchScript imports is in its archive, and is no module of Python: it is no
-    /// finding, of those from number `before` on, and not understood.
-    fn script(&mut self, place: &Place<'_>, before: usize) {
-        let is_own = |module: &str| {
-            module.split('.').next() == Some("__torch__") || module == "torch.jit._pickle"
-        };
+    /// What a program imports from its archive is no module of Python: it is no finding, of those from number `before`
+    /// on, and not understood.
+    fn code(&mut self, place: &Place<'_>, outside: &Outside, before: usize) {
         let mut number = 0;
         self.found.findings.retain(|(_, finding)| {
             number += 1;
-            number <= before || !is_own(&finding.module)
+            number <= before || !(outside.is_own_module)(&finding.module)
         });
-        self.unread(place, "it is a program of TorchScript, which is not looked into".to_owned());
+        self.unread(place, format!("it is {}, which is not looked into", outside.code_is));
     }
 
-    /// Looks into the pickle of a model of PyTorch; gives the members that are its numbers.
-    fn torch(
+    /// Looks into a pickle whose numbers are outside of it; gives the members that are these numbers.
+    fn named(
         &mut self,
         archive: &Place<'_>,
+        outside: &Outside,
         name: &str,
         blob: &Blob,
     ) -> Result<Option<BTreeMap<String, u64>>> {
         let (there, damage) = self.inflated(blob, LARGEST)?;
         let is_whole = there.len() == blob.len() && damage.is_none();
-        let loads = pickle::loads(&there, self.limits, &mut self.left.steps, true);
+        let first = |number, _: &Tree| number == 0;
+        let loads = pickle::loads(&there, self.limits, &mut self.left.steps, first);
         let numbers = match loads.kept.as_slice() {
-            [pickle] if loads.complete && loads.asks && is_whole => torch::members(name, pickle),
+            [pickle] if loads.complete && loads.asks && is_whole => (outside.members)(name, pickle),
             _ => None,
         };
         if numbers.is_none() && !loads.cut {
@@ -374,7 +372,7 @@ impl Look<'_> {
         let Some(rest) = blob.len().checked_sub(start) else { return Ok(false) };
         let elements = blob.slice(start, rest)?;
         let place = Place { blob: &elements, ..*place };
-        let mut loads = self.loads(&place, false);
+        let mut loads = self.loads(&place);
         let is_whole = loads.complete && size == Some(Elements::Objects) && rest == left;
         if !is_whole && !loads.cut {
             let found = pickle::scan_within(&elements, self.limits, &mut self.left.steps)?;
@@ -441,6 +439,12 @@ impl Look<'_> {
     fn unread(&mut self, place: &Place<'_>, why: String) {
         self.found.unread.push((place.member.map(str::to_owned), why));
     }
+}
+
+/// The row for a member of an archive that is a pickle with its numbers outside; `None` for other members.
+fn outside(member: &str) -> Option<&'static Outside> {
+    let is_it = |rest: &str| rest.is_empty() || rest.ends_with('/');
+    OUTSIDE.iter().copied().find(|it| member.strip_suffix(it.pickle).is_some_and(is_it))
 }
 
 fn ending_of(name: &str) -> &str {

@@ -9,7 +9,7 @@
 //! | an archive (zip, tar) whose members are understood, and nothing beside them | `look` |
 //! | something compressed (gzip, zlib) of which that holds | `compressed` |
 //! | an array of NumPy: numbers, or objects that are such a pickle | `look` |
-//! | a model of PyTorch: a pickle, and numbers in the places that it names | `torch` |
+//! | a pickle, and numbers in the places that it names | [`Outside`] |
 //! | text, or nothing | `text` |
 //!
 //! and if no unpickler of CPython that begins at the first byte of it imports anything before it fails.
@@ -18,13 +18,14 @@
 mod compressed;
 mod look;
 mod text;
-mod torch;
+
+use std::collections::BTreeMap;
 
 use lodstone_model::Limits;
 use lodstone_store::{Blob, Location, Progress};
 
 use self::look::{Look, Place};
-use crate::encoding::pickle::{self, Finding, Steps};
+use crate::encoding::pickle::{self, Finding, Loads, Steps, Tree};
 use crate::{Error, Result};
 
 /// What the pickles in a file would do, and what is not known of it.
@@ -47,6 +48,27 @@ pub struct Pickles {
     pub improbable: Vec<(Option<String>, String)>,
     /// Why an archive cannot be relied on: who loads it may see other members than are seen here.
     pub ambiguous: Option<String>,
+}
+
+/// How a framework keeps the numbers of a model outside of the pickle that names them.
+#[derive(Debug)]
+pub(crate) struct Outside {
+    /// The name of a member of an archive that is such a pickle.
+    pub(crate) pickle: &'static str,
+    /// The members that are the numbers of a pickle, by name, with their sizes in bytes.
+    pub(crate) members: fn(&str, &Tree) -> Option<BTreeMap<String, u64>>,
+    /// Whether [`is_file`](Self::is_file) needs pickle number N of a file, given that it needs those before it.
+    pub(crate) keeps: fn(usize, &Tree) -> bool,
+    /// Whether a file is pickles and the numbers that they name, to the last byte.
+    pub(crate) is_file: fn(&Blob, &Loads) -> bool,
+    /// What a member's name contains if the archive is a program.
+    pub(crate) code: &'static str,
+    /// Whether a module belongs to such a program, rather than to Python.
+    pub(crate) is_own_module: fn(&str) -> bool,
+    /// What such a program is, for messages.
+    pub(crate) code_is: &'static str,
+    /// Endings of the names of files that are archives and tensors end to end.
+    pub(crate) joined: &'static [&'static str],
 }
 
 /// Levels of archives in archives that are looked into.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use globset::GlobSet;
 use lodstone_formats::encoding::pickle::Finding;
-use lodstone_formats::{Effort, Error as FormatError, OpenOptions, Pickles, pickles};
+use lodstone_formats::{Effort, Error as FormatError, OpenOptions, Pickles, named, pickles};
 use lodstone_model::Model;
 use lodstone_store::{Blob, Dir, Error as StoreError, Location, Progress};
 use serde::Serialize;
@@ -274,11 +274,7 @@ impl Look<'_> {
             Ok(model) => {
                 model::look(path, model, &mut self.findings);
                 self.covered.add(path, model);
-                read_members = match model.format.as_str() {
-                    "onnx-zip" | "onnx-glow-zip" => is_of_onnx,
-                    "mxnet-npz" | "mxnet-params" => is_of_mxnet,
-                    _ => read_members,
-                };
+                read_members = named(&model.format).map_or(read_members, |it| it.reads_member);
             }
             Err(Error::Format(error)) if escapes(error) => {
                 self.findings.add(DangerKind::Path, path, "a name in it", error.to_string());
@@ -357,17 +353,6 @@ fn is_ignored(unknown: &Unknown, root: &Path, ignore: &GlobSet) -> bool {
         Some(ignore.is_match(path.join(member)))
     };
     ignore.is_match(path) || is_named() || member().unwrap_or(false)
-}
-
-/// Whether a member of an archive of ONNX is one that its reader reads.
-fn is_of_onnx(member: &str) -> bool {
-    let name = member.rsplit_once('/').map_or(member, |(_, name)| name);
-    name == "model" || name.starts_with("weight")
-}
-
-/// Whether a member of an archive of MXNet is the kind of a tensor, of which the header is broken.
-fn is_of_mxnet(member: &str) -> bool {
-    member.ends_with("/format.npy")
 }
 
 fn escapes(error: &FormatError) -> bool {

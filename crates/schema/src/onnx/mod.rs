@@ -48,6 +48,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     check: rules,
     infer,
     risk: |_| None,
+    flags: |_| &[],
     variable_of: |parameter| parameter,
     parameters: |_| Vec::new(),
     source: None,
@@ -65,7 +66,7 @@ fn is_default(program: &Program, op: &Op, attribute: &Attribute) -> bool {
     parameter.is_some_and(|parameter| parameter.default.as_ref() == Some(&attribute.value))
 }
 
-/// Operators of Glow have no rules here.
+/// Other dialects in the same messages have no rules here.
 fn infer(model: &Model) -> Option<Inference> {
     let program = model.main().filter(|program| program.dialect == Dialect::Onnx);
     program.map(|_| infer::infer(model, &Options::default()))

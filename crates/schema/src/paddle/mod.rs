@@ -47,6 +47,7 @@ pub static CONVENTIONS: Conventions = Conventions {
     check: |_, _| Findings::default(),
     infer: |_| None,
     risk: |kind| operator(kind)?.risk,
+    flags: |var| if stop_gradient(var) { &["stop_gradient"] } else { &[] },
     variable_of: |parameter| parameter,
     parameters: |program| wanted(program).into_iter().map(|var| var.name.clone()).collect(),
     source: Some(CALLSTACK),

@@ -61,7 +61,7 @@ pub(super) fn reconstructed(shapes: &Shapes, id: Id, object: &Object) -> Result<
     }
     let [state] = object.state.as_slice() else { return Err(odd("without one state")) };
     let Node::Tuple(items) = tree.node(*state) else { return Err(odd("with another state")) };
-    // States without a version are older than any release of PaddlePaddle.
+    // No release of a framework that is supported writes states without a version.
     let [version, shape, dtype, fortran, data] = items.as_slice() else {
         return Err(odd("with another state"));
     };

@@ -8,13 +8,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use lodstone_schema::mxnet;
-
 use super::tree::{How, Id, Node, Object, Tree};
+use crate::registry::IMPORTS;
 
 /// What may be done with something that is imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
+pub(crate) enum Use {
     /// It may be called, and handed on.
     Call,
     /// What it makes may be given attributes, too.
@@ -23,7 +22,7 @@ enum Use {
     State,
     /// `encode('..', 'latin1')`: bytes as a text.
     Encode,
-    /// `eval('data', {'data': array})`, as PaddlePaddle writes static tensors.
+    /// `eval('data', {'data': array})`, in this form alone.
     Eval,
     /// `_reconstructor(class, object, None)`: protocols 0 and 1 make instances so.
     Reconstructor,
@@ -109,17 +108,21 @@ impl Use {
     }
 }
 
+/// Names of a module, and what may be done with them.
+pub(crate) type Row = (&'static str, &'static [&'static str], Use);
+
+/// What a table has for the name of a module.
+pub(crate) fn find(rows: &[Row], module: &str, name: &str) -> Option<Use> {
+    let has = |(known, names, _): &&Row| *known == module && names.contains(&name);
+    rows.iter().find(has).map(|(.., what)| *what)
+}
+
 /// What is known of something to be imported. Both of its names have to be texts of the file.
 fn use_of(tree: &Tree, id: Id) -> Option<Use> {
     let Node::Global(module, name) = tree.node(id) else { return None };
     let (module, name) = (tree.short(*module)?, tree.short(*name)?);
-    let has = |(known, names, _): &&(&str, &[&str], Use)| {
-        *known == module && names.contains(&name.as_str())
-    };
-    if let Some((.., what)) = KNOWN.iter().find(has) {
-        return Some(*what);
-    }
-    mxnet::pickled(&module, &name).map(|_| Use::Attributes)
+    let of_framework = || IMPORTS.iter().find_map(|imports| imports(&module, &name));
+    find(KNOWN, &module, &name).or_else(of_framework)
 }
 
 /// The arguments of a call, if there are as many.
@@ -180,8 +183,8 @@ fn are_attributes(tree: &Tree, state: Id) -> bool {
     }
 }
 
-/// What pickles of tensors refer to, by module.
-const KNOWN: &[(&str, &[&str], Use)] = &[
+/// What pickles of tensors of any framework refer to, by module.
+const KNOWN: &[Row] = &[
     ("numpy", &["dtype"], Use::State),
     ("numpy", NUMPY, Use::Call),
     ("numpy.core.multiarray", &["_reconstruct"], Use::State),
@@ -207,15 +210,6 @@ const KNOWN: &[(&str, &[&str], Use)] = &[
     ("__builtin__", &["eval"], Use::Eval),
     ("copy_reg", &["_reconstructor"], Use::Reconstructor),
     ("copyreg", &["_reconstructor"], Use::Reconstructor),
-    ("paddle.distributed.checkpoint.metadata", PADDLE_METADATA, Use::Attributes),
-    ("paddle.distributed.flex_checkpoint.dcp.metadata", PADDLE_METADATA, Use::Attributes),
-    ("torch._utils", TORCH_REBUILDS, Use::Call),
-    ("torch", TORCH, Use::Call),
-    ("torch.serialization", &["_get_layout"], Use::Call),
-    ("torch.distributed.checkpoint.metadata", TORCH_METADATA, Use::Attributes),
-    ("torch.distributed.checkpoint.metadata", &["TensorProperties"], Use::State),
-    ("torch.distributed.checkpoint.filesystem", &["_StorageInfo"], Use::Attributes),
-    ("torch.storage", &["UntypedStorage", "TypedStorage"], Use::Call),
 ];
 
 #[rustfmt::skip]
@@ -243,38 +237,4 @@ const DTYPES: &[&str] = &[
     "BoolDType", "BytesDType", "Complex128DType", "Complex64DType", "DateTime64DType", "Float16DType",
     "Float32DType", "Float64DType", "Int16DType", "Int32DType", "Int64DType", "Int8DType", "StrDType",
     "TimeDelta64DType", "UInt16DType", "UInt32DType", "UInt64DType", "UInt8DType",
-];
-
-const PADDLE_METADATA: &[&str] = &["Metadata", "LocalTensorMetadata", "LocalTensorIndex"];
-
-const TORCH_METADATA: &[&str] = &[
-    "BytesStorageMetadata",
-    "ChunkStorageMetadata",
-    "Metadata",
-    "MetadataIndex",
-    "StorageMeta",
-    "TensorStorageMetadata",
-    "_MEM_FORMAT_ENCODING",
-];
-
-const TORCH_REBUILDS: &[&str] = &[
-    "_rebuild_tensor",
-    "_rebuild_tensor_v2",
-    "_rebuild_tensor_v3",
-    "_rebuild_parameter",
-    "_rebuild_qtensor",
-    "_rebuild_sparse_tensor",
-    "_rebuild_meta_tensor_no_storage",
-    "_rebuild_nested_tensor",
-];
-
-#[rustfmt::skip]
-const TORCH: &[&str] = &[
-    "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage",
-    "ComplexFloatStorage", "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage",
-    "QInt8Storage", "QInt32Storage", "QUInt8Storage", "ShortStorage", "Size", "device", "bfloat16", "bool",
-    "complex128", "complex32", "complex64", "float16", "float32", "float4_e2m1fn_x2", "float64",
-    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "int16", "int32",
-    "int64", "int8", "per_channel_affine", "per_channel_affine_float_qparams", "per_channel_symmetric",
-    "per_tensor_affine", "per_tensor_symmetric", "uint16", "uint32", "uint64", "uint8",
 ];

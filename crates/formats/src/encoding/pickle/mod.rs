@@ -17,7 +17,6 @@
 //! | a pickle without the elements of its tensors, for a write-back | `kept` |
 //! | what a hostile pickle would import and call, however damaged it is | `scan` |
 //! | what honest pickles of tensors import and call | `known` |
-//! | the tensors of PyTorch, where their numbers are | `torch` |
 //! | values to bytes | `write` |
 //!
 //! Values lie side by side and refer to each other by number: nothing recurses, and what is shared
@@ -35,14 +34,13 @@
 mod array;
 pub(crate) mod json;
 mod kept;
-mod known;
+pub(crate) mod known;
 mod machine;
 mod opcode;
 mod scan;
 mod shapes;
 mod survey;
 mod text;
-pub(crate) mod torch;
 mod tree;
 pub(crate) mod write;
 

@@ -167,7 +167,7 @@ pub(crate) struct Loads {
     pub(crate) cut: bool,
     /// Where the last whole pickle ends.
     pub(crate) end: u64,
-    /// The first complete pickle, if the caller wants it, and the five of a PyTorch file from before 1.6.
+    /// The first complete pickles, as many as the caller wants.
     pub(crate) kept: Vec<Tree>,
 }
 
@@ -188,9 +188,14 @@ impl Import {
     }
 }
 
-/// Reads pickles from the beginning of `blob`, in `steps` opcodes at most, which are taken off, and keeps
-/// the first if `keep` says so.
-pub(crate) fn loads(blob: &Blob, limits: &Limits, steps: &mut Steps, keep: bool) -> Loads {
+/// Reads pickles from the beginning of `blob`, in `steps` opcodes at most, which are taken off. Keeps
+/// the first pickles, until `keep` refuses one; it gets the number of each, counted from 0.
+pub(crate) fn loads(
+    blob: &Blob,
+    limits: &Limits,
+    steps: &mut Steps,
+    keep: impl Fn(usize, &Tree) -> bool,
+) -> Loads {
     let mut loads = Loads::default();
     let mut count = 0_usize;
     while loads.end < blob.len() {
@@ -208,9 +213,7 @@ pub(crate) fn loads(blob: &Blob, limits: &Limits, steps: &mut Steps, keep: bool)
         if !sound {
             return loads;
         }
-        if count == 0 && (keep || is_magic(&tree))
-            || (1..PICKLES).contains(&loads.kept.len()) && !keep
-        {
+        if loads.kept.len() == count && keep(count, &tree) {
             loads.kept.push(tree);
         }
         count += 1;
@@ -234,21 +237,6 @@ impl Loads {
                 _ => {}
             }
         }
-    }
-}
-
-/// How many pickles a file of PyTorch's before 1.6 begins with.
-const PICKLES: usize = 5;
-
-/// Whether a pickle is the number that those files begin with.
-fn is_magic(tree: &Tree) -> bool {
-    /// `0x1950a86a20f9469cfc6c`, in bytes and in digits.
-    const MAGIC: [&[u8]; 2] = [b"l\xfc\x9cF\xf9 j\xa8P\x19", b"119547037146038801333356"];
-    match tree.node(tree.root()) {
-        Node::BigInt(span) | Node::Digits(span) => {
-            tree.bytes(*span).is_ok_and(|bytes| MAGIC.contains(&&*bytes))
-        }
-        _ => false,
     }
 }
 

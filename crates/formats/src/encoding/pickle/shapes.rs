@@ -31,8 +31,8 @@ pub(crate) enum Builds {
     Encode,
     /// `tuple(value)`: the value, which has to be a tuple.
     Tuple,
-    /// `eval('data', {'data': array})`, in this form alone: the array.
-    Eval,
+    /// `eval('data', {'data': array})`, in this form alone: the array. The text names the form in messages.
+    Eval(&'static str),
     /// `bytes()`, empty.
     Bytes,
     /// `bytearray(bytes)`.
@@ -205,10 +205,7 @@ impl Shapes {
                 ("`tuple((name, array))`", plain && good)
             }
             (Builds::Tuple, _) => ("`tuple((name, array))`", false),
-            (Builds::Eval, _) => {
-                let good = plain && self.evaluated(object).is_some();
-                ("`eval('data', {'data': array})`, as PaddlePaddle writes a tensor", good)
-            }
+            (Builds::Eval(form), _) => (form, plain && self.evaluated(object).is_some()),
             (Builds::Bytes, _) => ("`bytes()`", plain && arguments.is_empty()),
             (Builds::ByteArray, _) => {
                 let good = match arguments {
@@ -360,7 +357,7 @@ impl Shapes {
                 Node::Tuple(items) => Value::Tuple(items),
                 _ => return Err(odd()),
             },
-            Builds::Eval => {
+            Builds::Eval(_) => {
                 let array = self.evaluated(object).ok_or_else(odd)?;
                 match self.tree.node(array) {
                     // One step: what is evaluated is an array and never evaluates again.

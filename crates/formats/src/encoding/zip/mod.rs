@@ -476,7 +476,7 @@ fn local_header(name: &str, size: u64, crc: u32, (offset, align): (u64, u64)) ->
     let large = small(size) == ELSEWHERE;
     let mut extra = if large { zip64(&[size, size]) } else { Vec::new() };
     if align > 1 {
-        // A field that nobody knows, as PyTorch has it.
+        // A field that no reader knows pads the header.
         let begin = offset + HEADER + name.len() as u64 + extra.len() as u64 + EXTRA;
         let padding = begin.next_multiple_of(align) - begin;
         extra.extend(b"FB");

@@ -38,6 +38,8 @@ pub static BUNDLE: Format = Format {
     extension: "symbol.json",
     prefix: Some(Prefix { endings: &["-symbol.json", "-0000.params"], find: detect::by_prefix }),
     detect: detect::detect,
+    record: None,
+    reads_member: |_| false,
     read: read::open,
     stage: write::write_bundle,
 };

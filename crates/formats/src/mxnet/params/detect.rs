@@ -11,7 +11,7 @@ pub fn is_params(head: &[u8], len: u64) -> bool {
     if word(0) != Some(MAGIC) {
         return false;
     }
-    // It may be the size of a record of PaddlePaddle's too; then zeros follow, and something else
+    // It may be the size of a record of another format, too; then zeros follow, and something else
     // where the number of names is.
     match (word(8), word(16), word(24)) {
         (_, Some(0), names) => matches!(names, None | Some(0)),

@@ -83,6 +83,8 @@ pub static PARAMS: Format = Format {
     extension: "params",
     prefix: None,
     detect: |probe| is_params(probe.head, probe.len),
+    record: None,
+    reads_member: |member| member.ends_with("/format.npy"),
     read,
     stage: write::write,
 };
@@ -111,6 +113,7 @@ const HOLDS: Holds = Holds {
     strings: false,
     vocabulary: false,
     dtype: |dtype| type_flag(dtype).is_some(),
+    stand_in: |_| None,
 };
 
 /// Writes parameters in the container that a layout is of.

@@ -7,7 +7,7 @@ use crate::Probe;
 use crate::encoding::pickle::{Node, Steps, read_leniently};
 
 /// Whether a file is a pickle that refers to something of MXNet's near its beginning, or has the name
-/// of states and says that none was needed. PaddlePaddle has pickles of that name too.
+/// of states and says that none was needed. Others have pickles of that name, too.
 pub(super) fn detect(probe: &Probe<'_>) -> bool {
     let is_named = probe.path.extension().is_some_and(|extension| extension == "states");
     probe.entries.is_none()

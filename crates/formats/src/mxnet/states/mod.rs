@@ -35,6 +35,7 @@ pub use read::read_blob;
 
 use lodstone_schema::mxnet::{Pickled, pickled, type_flag};
 
+use crate::encoding::pickle::known::Use;
 use crate::encoding::pickle::{BUILTINS, Builds, MULTIARRAY, Rule, rule};
 use crate::{Format, Holds};
 
@@ -58,6 +59,7 @@ pub static FORMAT: Format = Format {
         strings: false,
         vocabulary: false,
         dtype: |dtype| type_flag(dtype).is_some(),
+        stand_in: |_| None,
     },
     splits: false,
     aligns: false,
@@ -65,9 +67,16 @@ pub static FORMAT: Format = Format {
     extension: "states",
     prefix: None,
     detect: detect::detect,
+    record: None,
+    reads_member: |_| false,
     read: read::read,
     stage: write::write,
 };
+
+/// What may be done with a name of a module; `None` if pickles of tensors do not need it.
+pub(crate) fn imports(module: &str, name: &str) -> Option<Use> {
+    pickled(module, name).map(|_| Use::Attributes)
+}
 
 /// What protocols 0 and 1 make instances with, in Python 3 and 2.
 const COPYREG: &[&str] = &["copyreg", "copy_reg"];

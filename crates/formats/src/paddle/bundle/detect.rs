@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use lodstone_store::{Blob, Entry, Location, SourceFile};
 
-use crate::mxnet::params::is_params;
 use crate::paddle::pickle::is_pickle;
 use crate::paddle::pir;
 use crate::paddle::program::{is_binary, is_text};
 use crate::paddle::stream::{begins_record, is_stream};
+use crate::registry::SIGNATURES;
 use crate::{Error, Probe, Result};
 
 /// What a file is, by its first bytes.
@@ -63,7 +63,7 @@ pub(super) fn detect(probe: &Probe<'_>) -> bool {
         Some(Content::Stream) => {
             Blob::open(probe.path, false).is_ok_and(|blob| begins_record(&blob))
         }
-        Some(Content::Pickle) => !is_torch(probe.head),
+        Some(Content::Pickle) => !is_of_others(probe.head, probe.len),
         content => content.is_some(),
     }
 }
@@ -75,12 +75,9 @@ pub(super) fn has_own_name(path: &Location) -> bool {
         || matches!(path.name(), Some("__model__" | "__params__"))
 }
 
-/// Whether a pickle begins with the number that PyTorch's files before 1.6 begin with.
-fn is_torch(head: &[u8]) -> bool {
-    const NUMBER: &[u8] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
-    // After the protocol, and the head of a frame in later ones.
-    let start = head.get(..32).unwrap_or(head);
-    start.windows(NUMBER.len()).any(|found| found == NUMBER)
+/// Whether a file begins as those of another framework do.
+fn is_of_others(head: &[u8], len: u64) -> bool {
+    SIGNATURES.iter().any(|is_signed| is_signed(head, len))
 }
 
 /// Whether one of the first files of a directory, or of the directories in it, is a tensor stream.
@@ -91,7 +88,7 @@ fn has_variable(directory: &Location, entries: &[Entry]) -> bool {
         let Ok(file) = SourceFile::open(path, false) else { return false };
         let Ok(head) = head(&file) else { return false };
         content(&head, file.len()) == Some(Content::Stream)
-            && !is_params(&head, file.len())
+            && !is_of_others(&head, file.len())
             && begins_record(&Blob::file(Arc::new(file)))
     };
     entries.iter().take(TRIED).any(|entry| {

@@ -27,10 +27,12 @@ mod pir_model;
 mod read;
 mod write;
 
+pub use pir_model::PIR;
 pub use read::{open, open_record};
 
 use lodstone_model::Dialect;
 
+use crate::paddle::pickle::AS_INTEGERS;
 use crate::{Format, Holds, Prefix, Probe};
 
 const ALL: Holds = Holds {
@@ -46,6 +48,7 @@ const ALL: Holds = Holds {
     strings: false,
     vocabulary: true,
     dtype: |dtype| lodstone_schema::paddle::codes::dtype_code(dtype).is_some(),
+    stand_in: |_| None,
 };
 
 const TENSORS: Holds = Holds { program: None, names: false, ..ALL };
@@ -66,6 +69,8 @@ const fn part(name: &'static str, title: &'static str, extension: &'static str) 
         extension,
         prefix,
         detect,
+        record: None,
+        reads_member: |_| false,
         read,
         stage,
     }
@@ -75,6 +80,7 @@ const fn part(name: &'static str, title: &'static str, extension: &'static str) 
 pub static BUNDLE: Format = Format {
     holds: ALL,
     detect: detect::detect,
+    record: Some(open_record),
     prefix: Some(Prefix { endings: &[".pdmodel", ".json", ".pdiparams"], find: read::by_prefix }),
     ..part("paddle", "Paddle program and combined parameters", "pdmodel")
 };
@@ -128,6 +134,7 @@ pub static PICKLE: Format = Format {
         vocabulary: false,
         names: true,
         dtype: |dtype| crate::encoding::array::code(dtype).is_some(),
+        stand_in: |dtype| AS_INTEGERS.iter().find(|(of, _)| *of == dtype).map(|(_, held)| *held),
         ..TENSORS
     },
     aligns: false,

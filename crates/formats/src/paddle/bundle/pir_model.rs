@@ -12,6 +12,9 @@ use crate::paddle::pir;
 use crate::paddle::stream;
 use crate::{Error, OpenOptions, Result};
 
+/// Name and title of the format, which is not written.
+pub const PIR: (&str, &str) = ("paddle-pir", "Paddle 3 program (PIR)");
+
 /// The parameters of a PIR program, by the names in it.
 pub(super) fn open(directory: &Location, name: &str, options: &OpenOptions) -> Result<Model> {
     let path = directory.join(name);
@@ -35,7 +38,7 @@ pub(super) fn open(directory: &Location, name: &str, options: &OpenOptions) -> R
     }
     report.warn(without_topology(name));
     let params = params.name().map(str::to_owned);
-    let model = without_program("paddle-pir", (names, tensors), params, layout, report);
+    let model = without_program(PIR.0, (names, tensors), params, layout, report);
     Ok(Model { files: vec![program, blob], ..model })
 }
 
@@ -49,7 +52,7 @@ fn open_pickles(
     let (_, name) = split(path);
     let saved = pir::parameters(path, &program, &options.limits)?;
     let types = saved.iter().filter_map(|(name, dtype)| Some((name.clone(), (*dtype)?))).collect();
-    let format = "paddle-pir".to_owned();
+    let format = PIR.0.to_owned();
     let mut model = Model { format, files: vec![program], ..Model::default() };
     model.report.warn(without_topology(name));
     let mut bundle = Bundle::default();

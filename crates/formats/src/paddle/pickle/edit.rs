@@ -247,7 +247,7 @@ impl<'a> Writer<'a> {
             _ => None,
         };
         match (builds, name) {
-            (Some(Builds::Eval), _) => {
+            (Some(Builds::Eval(_)), _) => {
                 self.arrays.global(self.out, "builtins", "eval")?;
                 put::op(self.out, put::MARK)?;
                 put::text(self.out, "data")?;

@@ -46,6 +46,7 @@ pub(crate) use write::put_model;
 
 use lodstone_model::DType;
 
+use crate::encoding::pickle::known::Use;
 use crate::encoding::pickle::{BUILTINS, Builds, MULTIARRAY, Rule, rule};
 
 /// Name of the format, and owner of the residuals of its models and tensors.
@@ -78,7 +79,7 @@ const RULES: &[Rule] = &[
     rule(&["_codecs"], "encode", Builds::Encode),
     rule(&["collections"], "OrderedDict", Builds::OrderedDict),
     rule(BUILTINS, "tuple", Builds::Tuple),
-    rule(BUILTINS, "eval", Builds::Eval),
+    rule(BUILTINS, "eval", Builds::Eval(EVAL)),
     rule(BUILTINS, "bytes", Builds::Bytes),
     rule(BUILTINS, "bytearray", Builds::ByteArray),
     rule(BUILTINS, "set", Builds::Set),
@@ -88,6 +89,14 @@ const RULES: &[Rule] = &[
     rule(DISTRIBUTED, "LocalTensorMetadata", Builds::Record),
     rule(DISTRIBUTED, "LocalTensorIndex", Builds::Record),
 ];
+
+/// How a static tensor is written, for messages.
+const EVAL: &str = "`eval('data', {'data': array})`, as PaddlePaddle writes a tensor";
+
+/// What may be done with a name of a module; `None` if pickles of tensors do not need it.
+pub(crate) fn imports(module: &str, name: &str) -> Option<Use> {
+    (builds(module, name)? == Builds::Record).then_some(Use::Attributes)
+}
 
 /// What something that a pickle imports stands for.
 fn builds(module: &str, name: &str) -> Option<Builds> {

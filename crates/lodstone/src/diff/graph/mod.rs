@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use lodstone_model::{Attribute, AttributeValue, Block, Op, Program, Tensor, ValueType, Var};
 use lodstone_schema::conventions;
-use lodstone_schema::paddle::stop_gradient;
 use serde::Serialize;
 
 use crate::Result;
@@ -432,7 +431,7 @@ fn around(a: &Program, b: &Program, names: &Names<'_>) -> Vec<Detail> {
         main_b.vars.iter().map(|var| (var.name.as_str(), var)).collect();
     for var in &main_a.vars {
         let Some(other) = vars.get(names.of(&var.name)) else { continue };
-        let (now, then) = (declared(var), declared(other));
+        let (now, then) = (declared(a, var), declared(b, other));
         if now != then {
             details.push(Detail::of(format!("variable {}", var.name), Some(now), Some(then)));
         }
@@ -471,16 +470,14 @@ fn around(a: &Program, b: &Program, names: &Names<'_>) -> Vec<Detail> {
 }
 
 /// What a variable is declared to be.
-fn declared(var: &Var) -> String {
+fn declared(program: &Program, var: &Var) -> String {
     let mut text = String::new();
     add_kinds(&var.value, &mut text);
     var.value.tensors().into_iter().for_each(|tensor| text += &format!(" {tensor}"));
-    let flags = [
-        (var.persistable, " persistable"),
-        (var.is_parameter, " parameter"),
-        (stop_gradient(var), " stop_gradient"),
-    ];
-    flags.into_iter().filter(|(set, _)| *set).for_each(|(_, flag)| text += flag);
+    let flags = [(var.persistable, "persistable"), (var.is_parameter, "parameter")];
+    let common = flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag);
+    let own = (conventions(program).flags)(var);
+    common.chain(own).for_each(|flag| text += &format!(" {flag}"));
     text
 }
 

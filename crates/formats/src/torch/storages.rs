@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use super::tree::{Id, Node, Tree};
+use crate::encoding::pickle::{Id, Node, Tree};
 
 /// Bytes of the elements behind each key; `None` if the pickle has other persistent identifiers.
 pub(crate) fn storages(tree: &Tree) -> Option<BTreeMap<String, Storage>> {

@@ -7,21 +7,36 @@ use lodstone_formats::{Error as FormatError, Result as FormatResult};
 use lodstone_model::{Limits, Parameter, Tensor};
 use lodstone_store::{Blob, Commit, Output, plain};
 
+use super::{Layout as ContainerLayout, Open};
 use crate::error::Result;
 use crate::manifest::SavedVariable;
 
+/// All records in one file.
+pub(super) static COMBINED: ContainerLayout = ContainerLayout {
+    file: Some(FILE),
+    write: |commit, tensors| write_all(commit, tensors, false),
+    read: read_all,
+};
+
+/// All records in one file, each after its size.
+pub(super) static SIZED: ContainerLayout = ContainerLayout {
+    file: Some(FILE),
+    write: |commit, tensors| write_all(commit, tensors, true),
+    read: read_all,
+};
+
+/// A file for each record.
+pub(super) static EACH: ContainerLayout =
+    ContainerLayout { file: None, write: write_each, read: read_each };
+
 /// The file of all records.
-pub(super) const FILE: &str = "params";
+const FILE: &str = "params";
 
 /// The alignment of elements, in bytes.
 const ALIGNMENT: u64 = 64;
 
 /// Writes all tensors into one file; in a `sized` one each record follows its size.
-pub(super) fn write_all(
-    commit: &mut Commit,
-    tensors: &[Parameter],
-    sized: bool,
-) -> Result<Vec<String>> {
+fn write_all(commit: &mut Commit, tensors: &[Parameter], sized: bool) -> Result<Vec<String>> {
     commit.write::<FormatError>(FILE, |out| {
         tensors.iter().try_for_each(|parameter| write_record(out, parameter, sized))
     })?;
@@ -29,7 +44,7 @@ pub(super) fn write_all(
 }
 
 /// Writes each tensor into a file of its name.
-pub(super) fn write_each(commit: &mut Commit, tensors: &[Parameter]) -> Result<Vec<String>> {
+fn write_each(commit: &mut Commit, tensors: &[Parameter]) -> Result<Vec<String>> {
     for parameter in tensors {
         commit.write(&parameter.name, |out| write_record(out, parameter, false))?;
     }
@@ -42,10 +57,7 @@ fn write_record(out: &mut Output, parameter: &Parameter, sized: bool) -> FormatR
 }
 
 /// Opens all tensors of one file.
-pub(super) fn read_all(
-    variables: &[SavedVariable],
-    open: impl Fn(&str) -> Result<Blob>,
-) -> Result<Vec<Parameter>> {
+fn read_all(variables: &[SavedVariable], open: Open<'_>) -> Result<Vec<Parameter>> {
     let blob = open(FILE)?;
     if blob.is_empty() {
         return Ok(named(&blob, variables, Vec::new())?);
@@ -54,10 +66,7 @@ pub(super) fn read_all(
 }
 
 /// Opens tensors of which each has a file of its name.
-pub(super) fn read_each(
-    variables: &[SavedVariable],
-    open: impl Fn(&str) -> Result<Blob>,
-) -> Result<Vec<Parameter>> {
+fn read_each(variables: &[SavedVariable], open: Open<'_>) -> Result<Vec<Parameter>> {
     let mut tensors = Vec::with_capacity(variables.len());
     for variable in variables {
         let blob = open(&plain(&variable.name))?;

@@ -1,0 +1,87 @@
+//! The numbers of PyTorch's models, which lie outside of the pickle that names them.
+
+use std::collections::BTreeMap;
+
+use lodstone_store::{Blob, Cursor};
+
+use super::storages::{Storage, keys, storages};
+use crate::encoding::pickle::{Loads, Node, Tree};
+use crate::scan::Outside;
+
+/// Archives since 1.6, and the files before, which are pickles and what they name.
+pub(crate) static OUTSIDE: Outside = Outside {
+    pickle: "data.pkl",
+    members,
+    keeps,
+    is_file,
+    code: "/code/",
+    is_own_module: |module| {
+        module.split('.').next() == Some("__torch__") || module == "torch.jit._pickle"
+    },
+    code_is: "a program of TorchScript",
+    joined: &["distcp"],
+};
+
+/// How many pickles a file from before 1.6 begins with.
+const PICKLES: usize = 5;
+
+/// Whether pickle number `number` of a file is one of those that a file from before 1.6 begins with, if all before it
+/// are.
+fn keeps(number: usize, pickle: &Tree) -> bool {
+    number < PICKLES && (number > 0 || is_magic(pickle))
+}
+
+/// Whether a pickle is the number that those files begin with.
+fn is_magic(tree: &Tree) -> bool {
+    /// `0x1950a86a20f9469cfc6c`, in bytes and in digits.
+    const MAGIC: [&[u8]; 2] = [b"l\xfc\x9cF\xf9 j\xa8P\x19", b"119547037146038801333356"];
+    match tree.node(tree.root()) {
+        Node::BigInt(span) | Node::Digits(span) => {
+            tree.bytes(*span).is_ok_and(|bytes| MAGIC.contains(&&*bytes))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a file begins with the pickle of that number.
+pub(crate) fn is_numbered(head: &[u8], _len: u64) -> bool {
+    const NUMBER: &[u8] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+    // After the protocol, and the head of a frame in later ones.
+    let start = head.get(..32).unwrap_or(head);
+    start.windows(NUMBER.len()).any(|found| found == NUMBER)
+}
+
+/// The members of an archive that are numbers, by name, with their sizes: those that `P/data.pkl` names are
+/// `P/data/KEY`.
+fn members(name: &str, pickle: &Tree) -> Option<BTreeMap<String, u64>> {
+    let prefix = name.strip_suffix("data.pkl")?;
+    let sized =
+        |(key, storage): (String, Storage)| Some((format!("{prefix}data/{key}"), storage.size()?));
+    storages(pickle)?.into_iter().map(sized).collect()
+}
+
+/// Whether a file is five pickles and the numbers that the fourth names, in the order of the fifth, to the
+/// last byte.
+fn is_file(blob: &Blob, loads: &Loads) -> bool {
+    let [_, _, _, value, order] = loads.kept.as_slice() else { return false };
+    let (Some(known), Some(order)) = (storages(value), keys(order)) else { return false };
+    let mut cursor = Cursor::at(blob, order_end(loads));
+    let mut left = known.len();
+    for key in order {
+        let Some(storage) = known.get(&key) else { return false };
+        let Ok(count) = cursor.u64("a number of elements") else { return false };
+        let Some(size) = storage.size().filter(|_| count == storage.count) else { return false };
+        let end = cursor.position().saturating_add(size);
+        if end > blob.len() || left == 0 {
+            return false;
+        }
+        cursor.seek(end);
+        left -= 1;
+    }
+    left == 0 && cursor.position() == blob.len()
+}
+
+/// Where the fifth pickle ends.
+fn order_end(loads: &Loads) -> u64 {
+    loads.kept.last().map_or(0, Tree::end)
+}

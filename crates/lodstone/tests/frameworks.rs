@@ -1,0 +1,135 @@
+//! Code names a framework only in folders and files of its name, and in the tables that plug these in.
+
+#![expect(clippy::disallowed_methods, reason = "tests look at files directly")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Frameworks, as folders are called after them, and the words that name them.
+const FRAMEWORKS: [(&str, &[&str]); 6] = [
+    ("caffe2", &["caffe2"]),
+    ("glow", &["glow"]),
+    ("mxnet", &["mxnet"]),
+    ("paddle", &["paddle"]),
+    ("tensorflow", &["tensorflow", "tflite"]),
+    ("torch", &["torch", "pytorch"]),
+];
+
+/// Files in which a phrase may name a framework, and why. An empty phrase is any.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    ("checkpoint/src/container/mod.rs", "", "the table of containers"),
+    ("cli/src/args.rs", "--to paddle-vars", "an example in a help text, with the name of a format"),
+    ("cli/src/args.rs", "--to onnx-glow", "an example in a help text, with the name of a format"),
+    ("cli/src/args.rs", "glow.onnx", "an example in a help text, with the name of a file"),
+    ("cli/src/args.rs", "paddle.pdparams", "an example in a help text, with the name of a file"),
+    ("cli/src/args.rs", "torch.safetensors", "an example in a help text, with the name of a file"),
+    ("engine/src/kernels/resize.rs", "pytorch_half_pixel", "a mode of ONNX's `Resize`"),
+    ("formats/src/registry.rs", "", "the tables of formats"),
+    ("lodstone/src/lib.rs", "", "the table of public names, and of what runs programs"),
+    ("lodstone/src/save.rs", "examples/digits/paddle", "the folder of an example"),
+    ("lowering/src/glow/to_onnx/table.rs", "\"TFLite", "operators of Glow"),
+    ("lowering/src/lib.rs", "", "the table of lowerings"),
+    ("lowering/src/paddle/vision.rs", "pytorch_half_pixel", "a mode of ONNX's `Resize`"),
+    ("model/src/program.rs", "", "`Dialect`, and the names of dialects"),
+    ("schema/src/conventions.rs", "", "the table of conventions"),
+    ("schema/src/mxnet/risk.rs", "\"TorchModule\"", "an operator of MXNet"),
+    ("schema/src/mxnet/risk.rs", "\"TorchCriterion\"", "an operator of MXNet"),
+];
+
+#[test]
+fn code_names_a_framework_only_in_folders_of_its_name() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&crates).expect("the crates") {
+        let source = entry.expect("a crate").path().join("src");
+        if source.is_dir() {
+            add_sources(&source, &mut files);
+        }
+    }
+    assert!(files.len() > 400, "{} files are not all", files.len());
+    let (mut wrong, mut used) = (Vec::new(), vec![false; EXCEPTIONS.len()]);
+    for file in files {
+        let path = file.strip_prefix(&crates).expect("a file below the crates");
+        let path = path.to_str().expect("UTF-8").replace('\\', "/");
+        let text = fs::read_to_string(&file).expect("readable");
+        for (number, line) in text.lines().enumerate() {
+            if names_another(&path, &without_exceptions(&path, line, &mut used)) {
+                wrong.push(format!("{path}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "frameworks are named elsewhere:\n{}", wrong.join("\n"));
+    let unused = EXCEPTIONS.iter().zip(used).filter(|(_, used)| !used);
+    let unused: Vec<_> = unused.map(|(exception, _)| exception).collect();
+    assert!(unused.is_empty(), "nothing needs these exceptions: {unused:?}");
+}
+
+#[test]
+fn words_name_frameworks_where_they_begin() {
+    for line in ["use crate::paddle;", "Dialect::Glow", "as PyTorch has it", "PADDLE", "pytorch"] {
+        assert!(names_another("model/src/model.rs", line), "{line}");
+    }
+    for line in ["OperatorChange", "the operator changes", "mod glow;", "    pub(crate) mod torch;"]
+    {
+        assert!(!names_another("model/src/model.rs", line), "{line}");
+    }
+    assert!(!names_another("formats/src/torch/mod.rs", "torch"));
+    assert!(!names_another("formats/src/scan/torch.rs", "torch"));
+    assert!(!names_another("paddle/src/lib.rs", "PaddlePaddle"));
+    assert!(names_another("paddle/src/lib.rs", "MXNet"));
+}
+
+fn add_sources(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            add_sources(&path, files);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// A line without what exceptions allow; notes which of them it needs.
+fn without_exceptions(path: &str, line: &str, used: &mut [bool]) -> String {
+    let mut line = line.to_owned();
+    for ((_, phrase, _), used) in
+        EXCEPTIONS.iter().zip(used).filter(|((file, ..), _)| *file == path)
+    {
+        if names_another(path, &line) && line.contains(phrase) {
+            line = if phrase.is_empty() { String::new() } else { line.replace(phrase, "") };
+            *used = true;
+        }
+    }
+    line
+}
+
+/// Whether a line of a file names a framework after which neither the file nor a folder above it is called.
+fn names_another(path: &str, line: &str) -> bool {
+    let is_of = |framework: &str| {
+        path.split('/').any(|part| part.strip_suffix(".rs").unwrap_or(part) == framework)
+    };
+    let named = |(framework, words): &(&str, &[&str])| {
+        !is_of(framework) && words.iter().any(|word| begins_word(line, word))
+    };
+    !declares_module(line) && FRAMEWORKS.iter().any(named)
+}
+
+/// Whether a line only declares a module, which is how a folder is part of a crate.
+fn declares_module(line: &str) -> bool {
+    let line = line.trim();
+    let rest = ["pub ", "pub(crate) ", "pub(super) "].iter().find_map(|it| line.strip_prefix(it));
+    let name = rest.unwrap_or(line).strip_prefix("mod ").and_then(|it| it.strip_suffix(';'));
+    name.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+}
+
+/// Whether a word of a line, or of a name in it, begins with `word`: `OperatorChange` has no `torch`.
+fn begins_word(line: &str, word: &str) -> bool {
+    let lower = line.to_ascii_lowercase();
+    lower.match_indices(word).any(|(at, _)| {
+        let is_lower = |at: Option<usize>| {
+            at.and_then(|at| line.as_bytes().get(at)).is_some_and(u8::is_ascii_lowercase)
+        };
+        !(is_lower(Some(at)) && is_lower(at.checked_sub(1)))
+    })
+}
