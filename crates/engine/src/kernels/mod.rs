@@ -275,6 +275,20 @@ pub(crate) fn extent(shape: &[usize], at: usize) -> Outcome<usize> {
     extent.ok_or_else(|| Finding::internal(format!("{shape:?} has no extent {at}")))
 }
 
+/// The extents before an axis of a shape that has it, its own, and those behind it.
+pub(crate) fn around(shape: &[usize], axis: usize) -> Outcome<(&[usize], usize, &[usize])> {
+    match shape.split_at_checked(axis) {
+        Some((before, [extent, behind @ ..])) => Ok((before, *extent, behind)),
+        _ => Err(Finding::internal(format!("{shape:?} has no extent {axis}"))),
+    }
+}
+
+/// A place of a list that has it.
+pub(crate) fn slot<T>(list: &mut [T], at: usize) -> Outcome<&mut T> {
+    let len = list.len();
+    list.get_mut(at).ok_or_else(|| Finding::internal(format!("{len} places have no place {at}")))
+}
+
 /// An integer that is a number of elements.
 pub(crate) fn count(number: i64) -> Outcome<usize> {
     usize::try_from(number)
