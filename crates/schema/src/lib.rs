@@ -11,6 +11,7 @@ pub mod glow;
 pub mod mxnet;
 pub mod onnx;
 pub mod paddle;
+pub mod places;
 mod risk;
 
 pub use conventions::{Conventions, Interface, conventions};

@@ -6,7 +6,7 @@ use burn_flex::{Flex, FlexTensor};
 
 use super::elementwise::float;
 use super::tensor::converted;
-use super::{Call, Made, Run, axis, extent, one, slot};
+use super::{Call, Made, Run, at_mut, axis, extent, one};
 use crate::item::Item;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -153,7 +153,7 @@ fn hardmax(call: &Call<'_>) -> Made {
     let dim = extent(&shape, at)?;
     let best = Item::Int(Flex::float_argmax(x.float()?, at, IntDType::I64)).expanded(&shape);
     let mut line = vec![1; shape.len()];
-    *slot(&mut line, at)? = dim;
+    *at_mut(&mut line, at)? = dim;
     let places: Vec<i64> = (0..).take(dim).collect();
     let places = Item::longs(&places).reshaped(line).expanded(&shape);
     let same = Flex::int_equal(places.int()?, best.int()?, BoolStore::Native);

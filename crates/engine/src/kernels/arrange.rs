@@ -6,7 +6,7 @@ use burn_flex::{Flex, FlexTensor};
 
 use super::integers::cumulated;
 use super::tensor::{bounded, extents, long};
-use super::{Call, Made, Run, all, axis, count, extent, one, slot};
+use super::{Call, Made, Run, all, at_mut, axis, count, extent, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -47,7 +47,7 @@ fn cumulative(
     let mut x = if reverse { x.selected(at, &backwards)? } else { x };
     if call.int("exclusive", 0) != 0 {
         let mut one = shape;
-        *slot(&mut one, at)? = 1;
+        *at_mut(&mut one, at)? = 1;
         let begin = Item::filled(first, kind, &one)?;
         x = match dim {
             1 => begin,

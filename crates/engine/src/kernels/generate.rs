@@ -7,7 +7,7 @@ use lodstone_schema::onnx::dtype;
 use lodstone_store::Blob;
 
 use super::tensor::{MOST_ELEMENTS, bounded, converted, elements, extents, long};
-use super::{Call, Made, Run, axis, one, slot};
+use super::{Call, Made, Run, at_mut, axis, one};
 use crate::dense::Dense;
 use crate::item::{Item, burn_type};
 
@@ -102,7 +102,7 @@ fn one_hot(call: &Call<'_>) -> Made {
         }
         let (outer, inner) = (place / behind.max(1), place % behind.max(1));
         let target = (outer * elements(depth) + elements(number)) * behind + inner;
-        *slot(&mut mask, target)? = true;
+        *at_mut(&mut mask, target)? = true;
     }
     let of = |number: usize| {
         let one = values.clone().narrowed(0, number, number + 1);

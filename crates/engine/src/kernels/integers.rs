@@ -4,7 +4,7 @@ use burn_backend::DType as BurnType;
 use burn_flex::FlexTensor;
 
 use super::tensor::{aligned, converted};
-use super::{around, slot};
+use super::{around, at_mut};
 use crate::item::{Item, Outcome};
 
 impl Item {
@@ -42,10 +42,10 @@ pub(super) fn wrapped(
 pub(super) fn products(x: &Item, axis: usize) -> Outcome<Item> {
     let (kind, mut shape, bits) = (x.kind()?, x.shape(), x.to_bits()?);
     let inner: usize = shape.iter().skip(axis + 1).product();
-    let dim = std::mem::replace(slot(&mut shape, axis)?, 1);
+    let dim = std::mem::replace(at_mut(&mut shape, axis)?, 1);
     let mut made = vec![1_i64; shape.iter().product()];
     for (place, value) in bits.into_iter().enumerate() {
-        let product = slot(&mut made, place / (dim * inner) * inner + place % inner)?;
+        let product = at_mut(&mut made, place / (dim * inner) * inner + place % inner)?;
         *product = product.wrapping_mul(value);
     }
     converted(Item::longs(&made).reshaped(shape), kind)
@@ -96,8 +96,8 @@ pub(super) fn cumulated(x: &Item, axis: usize, of: fn(i64, i64) -> i64) -> Outco
         if place / step % dim == 0 {
             continue;
         }
-        let before = *slot(&mut made, place - step)?;
-        let sum = slot(&mut made, place)?;
+        let before = *at_mut(&mut made, place - step)?;
+        let sum = at_mut(&mut made, place)?;
         *sum = of(before, *sum);
     }
     converted(Item::longs(&made).reshaped(shape), kind)

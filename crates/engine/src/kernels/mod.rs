@@ -33,6 +33,7 @@ pub(crate) use tensor::converted;
 
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
+pub(crate) use lodstone_schema::places::at_mut;
 
 use crate::control::Control;
 use crate::item::{Item, Outcome};
@@ -271,8 +272,7 @@ pub(crate) fn axis(axis: i64, rank: usize) -> Outcome<usize> {
 
 /// The extent at a place of a shape that has one there.
 pub(crate) fn extent(shape: &[usize], at: usize) -> Outcome<usize> {
-    let extent = shape.get(at).copied();
-    extent.ok_or_else(|| Finding::internal(format!("{shape:?} has no extent {at}")))
+    lodstone_schema::places::at(shape, at)
 }
 
 /// The extents before an axis of a shape that has it, its own, and those behind it.
@@ -281,12 +281,6 @@ pub(crate) fn around(shape: &[usize], axis: usize) -> Outcome<(&[usize], usize, 
         Some((before, [extent, behind @ ..])) => Ok((before, *extent, behind)),
         _ => Err(Finding::internal(format!("{shape:?} has no extent {axis}"))),
     }
-}
-
-/// A place of a list that has it.
-pub(crate) fn slot<T>(list: &mut [T], at: usize) -> Outcome<&mut T> {
-    let len = list.len();
-    list.get_mut(at).ok_or_else(|| Finding::internal(format!("{len} places have no place {at}")))
 }
 
 /// An integer that is a number of elements.

@@ -3,7 +3,7 @@
 use burn_backend::Slice;
 
 use super::tensor::{extents, long};
-use super::{Call, Made, Run, axis, count, extent, one, slot};
+use super::{Call, Made, Run, at_mut, axis, count, extent, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -69,7 +69,7 @@ fn reshape(call: &Call<'_>) -> Made {
     let so_far = so_far.ok_or("it is too large")?;
     if let Some(rest) = dims.iter().position(|dim| *dim == -1) {
         // What has an extent of 0 besides has no elements, whatever this one is.
-        *slot(&mut dims_now, rest)? = whole.checked_div(so_far).unwrap_or(0);
+        *at_mut(&mut dims_now, rest)? = whole.checked_div(so_far).unwrap_or(0);
     }
     if dims_now.iter().product::<usize>() != whole {
         return Err(format!("{shape:?} has other elements than {dims:?}").into());
@@ -118,7 +118,7 @@ fn slice(call: &Call<'_>) -> Made {
             (start, end) = (start.clamp(-1, dim - 1), end.clamp(-1, dim - 1));
             stretch(end + 1, (start + 1).max(end + 1), step)
         };
-        *slot(&mut slices, at)? = piece;
+        *at_mut(&mut slices, at)? = piece;
     }
     one(x.sliced(&slices))
 }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::tensor::{bounded, long};
-use super::{Call, Made, Run, all, around, axis, count, extent, one, slot};
+use super::{Call, Made, Run, all, around, at_mut, axis, count, extent, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -72,7 +72,7 @@ fn top_k(call: &Call<'_>) -> Made {
     }
     let greatest = call.int("largest", 1) != 0;
     let mut dims = shape.clone();
-    *slot(&mut dims, at)? = k;
+    *at_mut(&mut dims, at)? = k;
     let keys = Keys::of(x)?;
     let mut numbers = vec![0; bounded(&dims)?];
     let mut line: Vec<usize> = Vec::with_capacity(dim);
@@ -91,7 +91,7 @@ fn top_k(call: &Call<'_>) -> Made {
             }
             line.sort_unstable_by(order);
             for (rank, number) in line.iter().take(k).enumerate() {
-                *slot(&mut numbers, (outer * k + rank) * behind + inner)? = long(*number);
+                *at_mut(&mut numbers, (outer * k + rank) * behind + inner)? = long(*number);
             }
         }
     }
@@ -171,7 +171,7 @@ fn unique(call: &Call<'_>) -> Made {
     let mut inverse = vec![0; dim];
     for (number, group) in (0_i64..).zip(&groups) {
         for slice in group {
-            *slot(&mut inverse, *slice)? = number;
+            *at_mut(&mut inverse, *slice)? = number;
         }
     }
     let firsts: Vec<i64> =

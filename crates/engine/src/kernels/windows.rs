@@ -5,7 +5,7 @@ use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 use burn_flex::{Flex, FlexTensor};
 
 use super::tensor::{MOST_ELEMENTS, bounded};
-use super::{Call, Made, Run, count, extent, one, slot};
+use super::{Call, Made, Run, at_mut, count, extent, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -162,7 +162,7 @@ fn conv_transpose(call: &Call<'_>) -> Made {
 /// Behind what was computed lies the bias alone.
 fn padded_with(y: Item, at: usize, extra: usize, bias: Option<&FlexTensor>) -> Outcome<Item> {
     let mut shape = y.shape();
-    *slot(&mut shape, at)? = extra;
+    *at_mut(&mut shape, at)? = extra;
     let to = crate::item::burn_type(y.dtype()?)?;
     let behind = match bias {
         Some(bias) => {

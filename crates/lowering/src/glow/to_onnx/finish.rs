@@ -6,6 +6,7 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, Dialect, Loss, Model, Op, Program, Report,
     Topology,
 };
+use lodstone_schema::Finding;
 use lodstone_schema::glow::SAVE;
 
 use super::{DOMAIN, Work};
@@ -16,7 +17,10 @@ const PRODUCER: &str = "lodstone";
 
 impl Work<'_> {
     /// The model, and what it loses.
-    pub(super) fn finish(mut self, report: &mut Report) -> Model {
+    ///
+    /// # Errors
+    /// If no release of ONNX has the operators that were emitted, which is a defect.
+    pub(super) fn finish(mut self, report: &mut Report) -> Result<Model, Finding> {
         let metadata = self.model.metadata.iter().filter(|(key, _)| {
             let is_partition = *key == "numPartitions" || key.starts_with("partition_");
             if is_partition {
@@ -29,7 +33,7 @@ impl Work<'_> {
         for (loss, places) in self.losses {
             places.into_iter().for_each(|place| report.lose(loss, place));
         }
-        let (opset, ir_version) = self.graph.versions();
+        let (opset, ir_version) = self.graph.versions()?;
         let (ops, outputs) = (unsaved(self.graph.ops, &self.main.outputs), &self.main.outputs);
         let read: HashSet<&str> =
             ops.iter().flat_map(Op::reads).chain(outputs.iter().map(String::as_str)).collect();
@@ -64,7 +68,7 @@ impl Work<'_> {
             blocks: vec![main],
             ..Topology::new(Dialect::Onnx)
         });
-        Model {
+        Ok(Model {
             format: self.model.format.clone(),
             programs: program.into(),
             parameters,
@@ -72,7 +76,7 @@ impl Work<'_> {
             files: self.model.files.clone(),
             checksums: self.model.checksums.clone(),
             ..Model::default()
-        }
+        })
     }
 }
 
