@@ -89,6 +89,8 @@ fn one_hot(call: &Call<'_>) -> Made {
     if !(0.0..=MOST_ELEMENTS as f64).contains(&depth) {
         return Err(format!("expected a number of places, found {depth}").into());
     }
+    // Of a fraction of a place there are no numbers.
+    let depth = depth.trunc();
     let shape = numbers.shape();
     let at = axis(call.int("axis", -1), shape.len() + 1)?;
     let mut dims = shape.clone();
