@@ -28,6 +28,9 @@ pub(super) struct Layout {
     pub(super) files: Vec<Text>,
 }
 
+/// The tensors of each file.
+type Split<'a> = Vec<&'a [Parameter]>;
+
 /// A file's name, and the text in it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Text {
@@ -47,7 +50,7 @@ impl Layout {
     }
 
     /// The layout of a model and the tensors of each of its files, if these still say what the model says.
-    pub(super) fn unedited(model: &Model) -> Result<Option<(Self, Vec<&[Parameter]>)>> {
+    pub(super) fn unedited(model: &Model) -> Result<Option<(Self, Split<'_>)>> {
         let layout = Self::of(model)?.filter(|layout| layout.metadata == model.metadata);
         Ok(layout.and_then(|layout| layout.split(model).map(|split| (layout, split))))
     }
@@ -80,7 +83,7 @@ impl Layout {
     }
 
     /// The tensors of each file; none if the headers do not describe the model.
-    fn split<'a>(&self, model: &'a Model) -> Option<Vec<&'a [Parameter]>> {
+    fn split<'a>(&self, model: &'a Model) -> Option<Split<'a>> {
         let mut rest = model.parameters.as_slice();
         let mut split = Vec::new();
         for file in &self.files {

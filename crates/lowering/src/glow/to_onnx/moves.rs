@@ -94,7 +94,7 @@ fn insert(n: &mut Node<'_>) -> Outcome {
     let mut middle = small;
     for at in (0..inner.len()).rev() {
         let axis = i64::try_from(at).unwrap_or(i64::MAX);
-        let (first, many) = (places::at(&start, at)?, places::at(&inner, at)?);
+        let (first, many) = (places::at(start, at)?, places::at(&inner, at)?);
         let all = places::at(&result.shape, at)?;
         let Some(end) = first.checked_add(many).filter(|end| first >= 0 && *end <= all) else {
             return Err(format!("what is inserted is outside along axis {axis}").into());
