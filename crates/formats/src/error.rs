@@ -134,6 +134,12 @@ impl Error {
         Self::InRecord { number, source: Box::new(self) }
     }
 
+    /// A state that cannot occur unless this program has a defect.
+    #[track_caller]
+    pub(crate) fn internal(what: &'static str) -> Self {
+        lodstone_store::internal(what).into()
+    }
+
     /// A tensor whose element type `format` has no code for.
     pub(crate) fn dtype(format: &'static str, name: &str, dtype: DType) -> Self {
         Self::Incompatible { format, what: format!("the {dtype} tensor `{name}`") }

@@ -1,11 +1,12 @@
 //! What a format is.
 
+use bytes::Bytes;
 use lodstone_model::{Model, Residual, Tensor};
 use lodstone_store::{Location, check_unreserved};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Holds, OpenOptions, Result, Staged, WriteOptions, Written};
+use crate::{Error, Holds, OpenOptions, Result, Staged, WriteOptions, Written};
 
 /// A format: what it looks like, what it holds, how it is read and written.
 #[derive(Debug)]
@@ -94,13 +95,43 @@ impl Format {
 }
 
 /// What `owner` remembers of a model as JSON.
-pub(crate) fn recall<T: DeserializeOwned>(model: &Model, owner: &str) -> Option<T> {
-    model.residual.of(owner).and_then(|json| serde_json::from_slice(json).ok())
+///
+/// # Errors
+/// If that is not what it remembered, which is a defect.
+pub(crate) fn recall<T: DeserializeOwned>(model: &Model, owner: &str) -> Result<Option<T>> {
+    let read = |json: &Bytes| serde_json::from_slice(json);
+    let recalled = model.residual.of(owner).map(read).transpose();
+    recalled.map_err(|_| Error::internal("a layout was remembered as something else"))
+}
+
+/// The number of a block as programs have it.
+///
+/// # Errors
+/// If there are more blocks than it can number, which no file has room for.
+pub(crate) fn block_number(block: usize) -> Result<i32> {
+    i32::try_from(block).map_err(|_| Error::internal("a program has too many blocks"))
+}
+
+/// The extents of a tensor as most formats have them.
+///
+/// # Errors
+/// If one is larger.
+pub(crate) fn signed_dims(format: &'static str, name: &str, dims: &[u64]) -> Result<Vec<i64>> {
+    let signed: Result<_, _> = dims.iter().map(|extent| i64::try_from(*extent)).collect();
+    let what = || format!("the tensor `{name}` of shape {dims:?}");
+    signed.map_err(|_| Error::Incompatible { format, what: what() })
 }
 
 /// Lets `owner` remember something of a model, as JSON.
-pub(crate) fn remember(model: &mut Model, owner: &'static str, what: &impl Serialize) {
-    if let Ok(json) = serde_json::to_vec(what) {
-        model.residual = Residual::new(owner, json.into());
-    }
+///
+/// # Errors
+/// If JSON has no place for it, which is a defect.
+pub(crate) fn remember(
+    model: &mut Model,
+    owner: &'static str,
+    what: &impl Serialize,
+) -> Result<()> {
+    let json = serde_json::to_vec(what).map_err(|_| Error::internal("a layout is no JSON"))?;
+    model.residual = Residual::new(owner, json.into());
+    Ok(())
 }

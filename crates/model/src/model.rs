@@ -104,10 +104,9 @@ impl Model {
         let constants = self.programs.iter_mut().flat_map(|program| program.constants_mut());
         let tensors = parameters.chain(constants);
         for (blob, number) in tensors.flat_map(Tensor::blobs_mut).zip(numbers) {
-            debug_assert!(number < bytes.len(), "each distinct blob was read");
-            if let Some(bytes) = bytes.get(number) {
-                *blob = Blob::memory(bytes.clone());
-            }
+            let bytes = bytes.get(number);
+            let bytes = bytes.ok_or_else(|| lodstone_store::internal("a blob was not read"))?;
+            *blob = Blob::memory(bytes.clone());
         }
         Ok(())
     }

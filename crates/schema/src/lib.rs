@@ -12,6 +12,7 @@ pub mod mxnet;
 pub mod onnx;
 mod origins;
 pub mod paddle;
+pub mod places;
 mod risk;
 
 pub use conventions::{Conventions, Interface, conventions};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::memory::Memory;
-use crate::{Error, FileId, Location, Progress, ReadRange, Result, SourceFile};
+use crate::{Error, FileId, Location, Progress, ReadRange, Result, SourceFile, internal};
 
 /// Bytes that need not be in memory: cheap to clone, slice and hand around.
 #[derive(Clone)]
@@ -143,10 +143,9 @@ impl Blob {
         self.check(offset, len)?;
         match &self.0 {
             Repr::Memory(bytes) => {
-                let start = usize::try_from(offset).unwrap_or(usize::MAX);
-                if let Some(from) = bytes.get(start..).and_then(|rest| rest.get(..buffer.len())) {
-                    buffer.copy_from_slice(from);
-                }
+                let rest = usize::try_from(offset).ok().and_then(|start| bytes.get(start..));
+                let from = rest.and_then(|rest| rest.get(..buffer.len()));
+                buffer.copy_from_slice(from.ok_or_else(|| internal("checked bytes are missing"))?);
                 Ok(())
             }
             Repr::File { file, offset: base, .. } => file.read_at(base + offset, buffer),
@@ -222,7 +221,7 @@ impl Blob {
             return Ok(bytes.clone());
         }
         let all = Self::read_all(std::slice::from_ref(self), &Progress::default())?;
-        Ok(all.into_iter().next().unwrap_or_default())
+        all.into_iter().next().ok_or_else(|| internal("a blob was not read"))
     }
 
     /// All the bytes of several blobs, read into one stretch of memory, which is freed when the last of
@@ -250,7 +249,8 @@ impl Blob {
         }
         let one = std::slice::from_ref(self);
         let (memory, mut places) = Memory::read(one, &Progress::default())?;
-        Ok((memory, places.pop().unwrap_or_default()))
+        let place = places.pop().ok_or_else(|| internal("a blob was not read"))?;
+        Ok((memory, place))
     }
 
     /// Calls `each` with all the bytes in order, a bounded piece at a time.

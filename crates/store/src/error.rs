@@ -154,6 +154,9 @@ pub enum Error {
         /// The file that exists.
         path: PathBuf,
     },
+    /// A state that cannot occur unless this program has a defect.
+    #[error("internal error: {0}")]
+    Internal(&'static str),
     /// Two things to be written have one name.
     #[error("two files would be called `{}`", path.display())]
     Twice {
@@ -213,6 +216,16 @@ pub enum Error {
     /// The caller asked to stop.
     #[error("cancelled")]
     Cancelled,
+}
+
+/// A state that cannot occur unless this program has a defect.
+///
+/// # Panics
+/// With debug assertions.
+#[track_caller]
+pub fn internal(what: &'static str) -> Error {
+    debug_assert!(false, "{what}");
+    Error::Internal(what)
 }
 
 impl Error {

@@ -39,7 +39,7 @@ pub use checks::{Checks, Checksum, Damage, PIECE, Part, SEAL, SEAL_FILE, checksu
 pub use commit::{Commit, WriterLock};
 pub use cursor::Cursor;
 pub use dir::Dir;
-pub use error::{Error, Escape, Result};
+pub use error::{Error, Escape, Result, internal};
 pub use in_memory::MemoryStore;
 #[cfg(unix)]
 pub use local::{LocalFile, LocalStore};

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::{Blob, Derive, Result};
+use crate::{Blob, Derive, Result, internal};
 
 /// The elements of an array, row-major, as those of the array with its dimensions in another order:
 /// a transposed matrix, or what is stored with the first dimension varying fastest.
@@ -81,7 +81,7 @@ impl Permuted {
             if let Some(cached) = cached.filter(|cached| !cached.is_empty()) {
                 let size = cached.len().min(buffer.len());
                 let (now, later) = buffer.split_at_mut(size);
-                now.copy_from_slice(cached.get(..size).unwrap_or_default());
+                now.copy_from_slice(cached.split_at(size).0);
                 let last = size == cached.len();
                 buffer = later;
                 first += size as u64 / item;
@@ -193,9 +193,8 @@ impl Derive for Permuted {
         }
         let mut whole = vec![0; (skip + buffer.len()).next_multiple_of(self.item)];
         self.reorder(offset / item, &mut whole)?;
-        if let Some(from) = whole.get(skip..skip + buffer.len()) {
-            buffer.copy_from_slice(from);
-        }
+        let from = whole.get(skip..skip + buffer.len());
+        buffer.copy_from_slice(from.ok_or_else(|| internal("reordered bytes are missing"))?);
         Ok(())
     }
 
@@ -223,6 +222,7 @@ impl Window<'_> {
         }
         let skip = usize::try_from(offset - self.start).unwrap_or(0);
         let len = usize::try_from(len).unwrap_or(0);
-        Ok(self.bytes.get(skip..).and_then(|rest| rest.get(..len)).unwrap_or_default())
+        let read = self.bytes.get(skip..).and_then(|rest| rest.get(..len));
+        read.ok_or_else(|| internal("the bytes of a window are missing"))
     }
 }

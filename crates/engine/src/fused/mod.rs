@@ -14,6 +14,7 @@ use std::ops::Range;
 use burn_backend::{Shape, TensorData};
 use burn_flex::FlexTensor;
 use lodstone_model::{AttributeValue, Op};
+use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 use pulp::Arch;
 use rayon::prelude::*;
@@ -29,9 +30,6 @@ const PIECE: usize = 1024;
 /// Most elements that one processor goes through alone.
 const ALONE: usize = 64 * PIECE;
 
-/// What an operator makes of pieces of its inputs. A truth is 1 or 0.
-type Apply = fn(&[&[f32]], &mut [f32]);
-
 /// What elements are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
@@ -39,19 +37,29 @@ enum Lane {
     Truth,
 }
 
-/// What an operator computes of each element: what it takes, and what it gives.
-struct Rule {
-    takes: &'static [Lane],
-    gives: Lane,
-    apply: Apply,
+/// A function of pieces of `N` inputs. A truth is 1 or 0.
+type Apply<const N: usize> = fn([&[f32]; N], &mut [f32]);
+
+/// The function of an operator, and the elements that it takes.
+enum Takes {
+    One([Lane; 1], Apply<1>),
+    Two([Lane; 2], Apply<2>),
+    Three([Lane; 3], Apply<3>),
 }
 
-/// An operator of a chain.
+/// What an operator computes of each element: what it takes, and what it gives.
+struct Rule {
+    takes: Takes,
+    gives: Lane,
+}
+
+/// An operator of a chain: its function, and the numbers of its inputs. The values that are read have the first numbers,
+/// then the result of each operator has one.
 #[derive(Debug)]
-struct Link {
-    apply: Apply,
-    /// Numbers of values: those that are read come first, then what each operator gives.
-    inputs: Vec<usize>,
+enum Link {
+    One(Apply<1>, [usize; 1]),
+    Two(Apply<2>, [usize; 2]),
+    Three(Apply<3>, [usize; 3]),
 }
 
 /// An operator, its input registers and its output registers.
@@ -90,7 +98,7 @@ impl Chain {
         let mut reads: Vec<(usize, Lane)> = Vec::new();
         let mut places: HashMap<usize, usize> = HashMap::new();
         for ((_, inputs, _), rule) in ops.iter().zip(&rules) {
-            for (register, lane) in inputs.iter().zip(rule.takes) {
+            for (register, lane) in inputs.iter().zip(rule.takes.lanes()) {
                 let register = (*register)?;
                 let gives = made(register).and_then(|at| Some(rules.get(at)?.gives));
                 let read = || reads.get(*places.get(&register)?).map(|read| read.1);
@@ -103,7 +111,7 @@ impl Chain {
                     }
                 }
             }
-            if inputs.len() != rule.takes.len() {
+            if inputs.len() != rule.takes.lanes().len() {
                 return None;
             }
         }
@@ -114,16 +122,17 @@ impl Chain {
         let (mut links, mut makes) = (Vec::new(), Vec::new());
         for ((_, inputs, outputs), rule) in ops.iter().zip(&rules) {
             let [output] = &outputs[..] else { return None };
-            let inputs =
+            let inputs: Vec<usize> =
                 inputs.iter().map(|register| value((*register)?)).collect::<Option<_>>()?;
             if is_read_later(*output) {
                 makes.push((reads.len() + links.len(), *output, rule.gives));
             }
-            links.push(Link { apply: rule.apply, inputs });
+            links.push(rule.takes.link(&inputs)?);
         }
         // Each operator reads what is there before it, so that a pass finds all values that it names.
-        let is_later =
-            |(at, link): (usize, &Link)| link.inputs.iter().any(|input| *input >= reads.len() + at);
+        let is_later = |(at, link): (usize, &Link)| {
+            link.inputs().iter().any(|input| *input >= reads.len() + at)
+        };
         if links.iter().enumerate().any(is_later) {
             return None;
         }
@@ -183,8 +192,8 @@ impl Chain {
             return None;
         }
         let made = match count <= ALONE {
-            true => Ok(self.pass(&reads, count)),
-            false => threads.run(|| self.pass(&reads, count)),
+            true => self.pass(&reads, count),
+            false => threads.run(|| self.pass(&reads, count)).flatten(),
         };
         Some((shape, made))
     }
@@ -193,14 +202,14 @@ impl Chain {
     fn makes_whole(&self, reads: &[Read<'_>]) -> bool {
         let mut whole: Vec<bool> = reads.iter().map(|read| !matches!(read, Read::All(_))).collect();
         for link in &self.links {
-            whole.push(link.inputs.iter().any(|input| whole.get(*input) == Some(&true)));
+            whole.push(link.inputs().iter().any(|input| whole.get(*input) == Some(&true)));
         }
         self.makes.iter().all(|(value, _, _)| whole.get(*value) == Some(&true))
     }
 
     /// All elements of what is made.
-    fn pass(&self, reads: &[Read<'_>], count: usize) -> Vec<Vec<f32>> {
-        let mut made: Vec<Vec<f32>> = self.makes.iter().map(|_| vec![0.0; count]).collect();
+    fn pass(&self, reads: &[Read<'_>], count: usize) -> Outcome<Elements> {
+        let mut made: Elements = self.makes.iter().map(|_| vec![0.0; count]).collect();
         let mut pieces: Vec<Vec<&mut [f32]>> = Vec::new();
         pieces.resize_with(count.div_ceil(PIECE), Vec::new);
         for values in &mut made {
@@ -209,19 +218,19 @@ impl Chain {
             }
         }
         let empty = || vec![Vec::new(); reads.len() + self.links.len()];
-        let numbered = |values: &mut Vec<Vec<f32>>, (at, outs): (usize, Vec<&mut [f32]>)| {
+        let numbered = |values: &mut Elements, (at, outs): (usize, Vec<&mut [f32]>)| {
             let begin = at * PIECE;
-            self.piece(reads, begin..count.min(begin + PIECE), values, outs);
+            self.piece(reads, begin..count.min(begin + PIECE), values, outs)
         };
         if count <= ALONE {
             let mut values = empty();
-            pieces.into_iter().enumerate().for_each(|piece| numbered(&mut values, piece));
+            pieces.into_iter().enumerate().try_for_each(|piece| numbered(&mut values, piece))?;
         } else {
             let least = ALONE / PIECE / 2;
             let pieces = pieces.into_par_iter().enumerate().with_min_len(least);
-            pieces.for_each_init(empty, numbered);
+            pieces.try_for_each_init(empty, numbered)?;
         }
-        made
+        Ok(made)
     }
 
     /// Takes one piece through all operators. `values` is room for them.
@@ -231,33 +240,65 @@ impl Chain {
         place: Range<usize>,
         values: &mut [Vec<f32>],
         outs: Vec<&mut [f32]>,
-    ) {
+    ) -> Outcome<()> {
         for (read, room) in reads.iter().zip(values.iter_mut()) {
-            read.fill(&place, room);
+            read.fill(&place, room)?;
         }
         for (link, at) in self.links.iter().zip(reads.len()..) {
-            let mut out = values.get_mut(at).map(std::mem::take).unwrap_or_default();
-            out.resize(place.len(), 0.0);
-            let input = |number: &usize| match reads.get(*number) {
-                Some(Read::Numbers(numbers)) => numbers.get(place.clone()).unwrap_or_default(),
-                _ => values.get(*number).map_or(&[][..], Vec::as_slice),
+            let Some((before, [out, ..])) = values.split_at_mut_checked(at) else {
+                return Err(Finding::internal("an operator of a chain has no room"));
             };
-            let inputs: [&[f32]; 3] =
-                [0, 1, 2].map(|at| link.inputs.get(at).map_or(&[][..], input));
-            debug_assert!(
-                inputs.iter().take(link.inputs.len()).all(|input| input.len() == place.len()),
-                "a piece has another length than those it is computed of"
-            );
-            (link.apply)(inputs.get(..link.inputs.len()).unwrap_or_default(), &mut out);
-            if let Some(room) = values.get_mut(at) {
-                *room = out;
+            out.resize(place.len(), 0.0);
+            let input = |number: usize| {
+                let piece = match reads.get(number) {
+                    Some(Read::Numbers(numbers)) => numbers.get(place.clone()),
+                    _ => before.get(number).map(Vec::as_slice),
+                };
+                let piece = piece.filter(|piece| piece.len() == place.len());
+                piece.ok_or_else(|| Finding::internal("an input of a chain has no such piece"))
+            };
+            match link {
+                Link::One(apply, [a]) => apply([input(*a)?], out),
+                Link::Two(apply, [a, b]) => apply([input(*a)?, input(*b)?], out),
+                Link::Three(apply, [a, b, c]) => {
+                    apply([input(*a)?, input(*b)?, input(*c)?], out);
+                }
             }
         }
         for ((value, _, _), out) in self.makes.iter().zip(outs) {
-            debug_assert!(*value < values.len(), "a value that is made is not there");
-            if let Some(made) = values.get(*value) {
-                out.copy_from_slice(made);
-            }
+            let made = values.get(*value).filter(|made| made.len() == out.len());
+            let lost = || Finding::internal("a result of a chain is missing");
+            out.copy_from_slice(made.ok_or_else(lost)?);
+        }
+        Ok(())
+    }
+}
+
+impl Takes {
+    fn lanes(&self) -> &[Lane] {
+        match self {
+            Self::One(lanes, _) => lanes,
+            Self::Two(lanes, _) => lanes,
+            Self::Three(lanes, _) => lanes,
+        }
+    }
+
+    /// The operator with these inputs; `None` if it takes another number of them.
+    fn link(&self, inputs: &[usize]) -> Option<Link> {
+        Some(match self {
+            Self::One(_, apply) => Link::One(*apply, inputs.try_into().ok()?),
+            Self::Two(_, apply) => Link::Two(*apply, inputs.try_into().ok()?),
+            Self::Three(_, apply) => Link::Three(*apply, inputs.try_into().ok()?),
+        })
+    }
+}
+
+impl Link {
+    fn inputs(&self) -> &[usize] {
+        match self {
+            Self::One(_, inputs) => inputs,
+            Self::Two(_, inputs) => inputs,
+            Self::Three(_, inputs) => inputs,
         }
     }
 }
@@ -293,12 +334,14 @@ impl<'r> Read<'r> {
     }
 
     /// Puts a piece into a room, unless it can be read where it is.
-    fn fill(&self, place: &Range<usize>, room: &mut Vec<f32>) {
+    fn fill(&self, place: &Range<usize>, room: &mut Vec<f32>) -> Outcome<()> {
         match self {
             Self::Numbers(_) => {}
             Self::Truths(truths) => {
                 room.clear();
-                let truths = truths.get(place.clone()).unwrap_or_default();
+                let truths = truths.get(place.clone());
+                let truths = truths
+                    .ok_or_else(|| Finding::internal("an input of a chain has no such piece"))?;
                 room.extend(truths.iter().map(|truth| f32::from(*truth)));
             }
             Self::All(value) => {
@@ -306,6 +349,7 @@ impl<'r> Read<'r> {
                 room.resize(place.len(), *value);
             }
         }
+        Ok(())
     }
 }
 
@@ -327,22 +371,26 @@ pub(crate) fn is_slow(op: &Op) -> bool {
 
 fn rule(op: &Op) -> Option<Rule> {
     use Lane::{Number, Truth};
-    const ONE: &[Lane] = &[Number];
-    const TWO: &[Lane] = &[Number, Number];
-    let of = |takes, gives, apply| Some(Rule { takes, gives, apply });
+    let of = |takes, gives| Some(Rule { takes, gives });
     macro_rules! one {
         ($of:expr) => {
-            of(ONE, Number, |inputs, out| each(inputs, out, $of))
+            of(Takes::One([Number], |inputs, out| each(inputs, out, $of)), Number)
         };
     }
     macro_rules! two {
         ($of:expr) => {
-            of(TWO, Number, |inputs, out| both(inputs, out, $of))
+            of(Takes::Two([Number; 2], |inputs, out| both(inputs, out, $of)), Number)
         };
     }
     macro_rules! compare {
+        ($of:expr) => {{
+            let apply: Apply<2> = |inputs, out| both(inputs, out, |a, b| truth($of(&a, &b)));
+            of(Takes::Two([Number; 2], apply), Truth)
+        }};
+    }
+    macro_rules! logic {
         ($of:expr) => {
-            of(TWO, Truth, |inputs, out| both(inputs, out, |a, b| truth($of(&a, &b))))
+            of(Takes::Two([Truth; 2], |inputs, out| both(inputs, out, $of)), Truth)
         };
     }
     if !matches!(op.domain.as_str(), "" | "ai.onnx") {
@@ -351,7 +399,7 @@ fn rule(op: &Op) -> Option<Rule> {
     match op.kind.as_str() {
         "Abs" => one!(f32::abs),
         "Add" => two!(|a, b| a + b),
-        "And" => of(&[Truth, Truth], Truth, |inputs, out| both(inputs, out, |a, b| a * b)),
+        "And" => logic!(|a, b| a * b),
         "Cast" => {
             let to = match op.attribute("to") {
                 Some(AttributeValue::Long(code)) => i32::try_from(*code).ok()?,
@@ -359,7 +407,7 @@ fn rule(op: &Op) -> Option<Rule> {
             };
             let is_single = dtype::from_code(to) == Some(lodstone_model::DType::Float32);
             if is_single {
-                of(&[Truth], Number, |inputs, out| each(inputs, out, |a| a))
+                of(Takes::One([Truth], |inputs, out| each(inputs, out, |a| a)), Number)
             } else {
                 None
             }
@@ -378,12 +426,12 @@ fn rule(op: &Op) -> Option<Rule> {
         "Log" => one!(f32::ln),
         "Mul" => two!(|a, b| a * b),
         "Neg" => one!(|a: f32| -a),
-        "Not" => of(&[Truth], Truth, |inputs, out| each(inputs, out, |a| 1.0 - a)),
-        "Or" => of(&[Truth, Truth], Truth, |inputs, out| both(inputs, out, f32::max)),
+        "Not" => of(Takes::One([Truth], |inputs, out| each(inputs, out, |a| 1.0 - a)), Truth),
+        "Or" => logic!(f32::max),
         "Sqrt" => one!(f32::sqrt),
         "Sub" => two!(|a, b| a - b),
         "Tanh" => one!(f32::tanh),
-        "Where" => of(&[Truth, Number, Number], Number, choose),
+        "Where" => of(Takes::Three([Truth, Number, Number], choose), Number),
         _ => None,
     }
 }
@@ -403,30 +451,21 @@ fn truth(is: bool) -> f32 {
 }
 
 #[inline(always)]
-fn each(inputs: &[&[f32]], out: &mut [f32], of: impl Fn(f32) -> f32) {
-    debug_assert_eq!(inputs.len(), 1, "the inputs of an operator of one");
-    if let [a] = inputs {
-        wide(|| out.iter_mut().zip(*a).for_each(|(out, a)| *out = of(*a)));
-    }
+fn each([a]: [&[f32]; 1], out: &mut [f32], of: impl Fn(f32) -> f32) {
+    wide(|| out.iter_mut().zip(a).for_each(|(out, a)| *out = of(*a)));
 }
 
 #[inline(always)]
-fn both(inputs: &[&[f32]], out: &mut [f32], of: impl Fn(f32, f32) -> f32) {
-    debug_assert_eq!(inputs.len(), 2, "the inputs of an operator of two");
-    if let [a, b] = inputs {
-        wide(|| out.iter_mut().zip(*a).zip(*b).for_each(|((out, a), b)| *out = of(*a, *b)));
-    }
+fn both([a, b]: [&[f32]; 2], out: &mut [f32], of: impl Fn(f32, f32) -> f32) {
+    wide(|| out.iter_mut().zip(a).zip(b).for_each(|((out, a), b)| *out = of(*a, *b)));
 }
 
-fn choose(inputs: &[&[f32]], out: &mut [f32]) {
-    debug_assert_eq!(inputs.len(), 3, "the inputs of a choice");
-    if let [which, yes, no] = inputs {
-        let all = out.iter_mut().zip(*which).zip(*yes).zip(*no);
-        let one = |(((out, which), yes), no): (((&mut f32, &f32), &f32), &f32)| {
-            *out = if *which != 0.0 { *yes } else { *no };
-        };
-        wide(|| all.for_each(one));
-    }
+fn choose([which, yes, no]: [&[f32]; 3], out: &mut [f32]) {
+    let all = out.iter_mut().zip(which).zip(yes).zip(no);
+    let one = |(((out, which), yes), no): (((&mut f32, &f32), &f32), &f32)| {
+        *out = if *which != 0.0 { *yes } else { *no };
+    };
+    wide(|| all.for_each(one));
 }
 
 /// The error function: a fraction of polynomials of the square, of least relative error up to 4 (2e-9; 4e-7 with what

@@ -6,7 +6,7 @@ use burn_flex::{Flex, FlexTensor};
 
 use super::elementwise::float;
 use super::tensor::converted;
-use super::{Call, Made, Run, axis, one};
+use super::{Call, Made, Run, at_mut, axis, extent, one};
 use crate::item::Item;
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -150,12 +150,10 @@ fn hardmax(call: &Call<'_>) -> Made {
     if shape.contains(&0) {
         return one(x.clone());
     }
-    let dim = shape.get(at).copied().unwrap_or(1);
+    let dim = extent(&shape, at)?;
     let best = Item::Int(Flex::float_argmax(x.float()?, at, IntDType::I64)).expanded(&shape);
     let mut line = vec![1; shape.len()];
-    if let Some(extent) = line.get_mut(at) {
-        *extent = dim;
-    }
+    *at_mut(&mut line, at)? = dim;
     let places: Vec<i64> = (0..).take(dim).collect();
     let places = Item::longs(&places).reshaped(line).expanded(&shape);
     let same = Flex::int_equal(places.int()?, best.int()?, BoolStore::Native);

@@ -6,7 +6,7 @@ use burn_flex::{Flex, FlexTensor};
 
 use super::integers::cumulated;
 use super::tensor::{bounded, extents, long};
-use super::{Call, Made, Run, all, axis, count, extent, one};
+use super::{Call, Made, Run, all, at_mut, axis, count, extent, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -41,15 +41,13 @@ fn cumulative(
     if shape.contains(&0) {
         return one(x);
     }
-    let (kind, dim) = (x.kind()?, shape.get(at).copied().unwrap_or(1));
+    let (kind, dim) = (x.kind()?, extent(&shape, at)?);
     let backwards: Vec<i64> = (0..long(dim)).rev().collect();
     let reverse = call.int("reverse", 0) != 0;
     let mut x = if reverse { x.selected(at, &backwards)? } else { x };
     if call.int("exclusive", 0) != 0 {
         let mut one = shape;
-        if let Some(extent) = one.get_mut(at) {
-            *extent = 1;
-        }
+        *at_mut(&mut one, at)? = 1;
         let begin = Item::filled(first, kind, &one)?;
         x = match dim {
             1 => begin,

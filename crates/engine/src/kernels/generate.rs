@@ -7,7 +7,7 @@ use lodstone_schema::onnx::dtype;
 use lodstone_store::Blob;
 
 use super::tensor::{MOST_ELEMENTS, bounded, converted, elements, extents, long};
-use super::{Call, Made, Run, axis, one};
+use super::{Call, Made, Run, at_mut, axis, one};
 use crate::dense::Dense;
 use crate::item::{Item, burn_type};
 
@@ -89,12 +89,14 @@ fn one_hot(call: &Call<'_>) -> Made {
     if !(0.0..=MOST_ELEMENTS as f64).contains(&depth) {
         return Err(format!("expected a number of places, found {depth}").into());
     }
+    // Of a fraction of a place there are no numbers.
+    let depth = depth.trunc();
     let shape = numbers.shape();
     let at = axis(call.int("axis", -1), shape.len() + 1)?;
     let mut dims = shape.clone();
     dims.insert(at, elements(depth));
     let mut mask = vec![false; bounded(&dims)?];
-    let behind: usize = shape.get(at..).unwrap_or_default().iter().product();
+    let behind: usize = shape.iter().skip(at).product();
     for (place, number) in numbers.to_doubles()?.into_iter().enumerate() {
         let number = if number < 0.0 { number + depth } else { number };
         if !(0.0..depth).contains(&number) {
@@ -102,9 +104,7 @@ fn one_hot(call: &Call<'_>) -> Made {
         }
         let (outer, inner) = (place / behind.max(1), place % behind.max(1));
         let target = (outer * elements(depth) + elements(number)) * behind + inner;
-        if let Some(slot) = mask.get_mut(target) {
-            *slot = true;
-        }
+        *at_mut(&mut mask, target)? = true;
     }
     let of = |number: usize| {
         let one = values.clone().narrowed(0, number, number + 1);

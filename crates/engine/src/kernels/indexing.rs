@@ -1,7 +1,7 @@
 //! Elements by number.
 
 use super::tensor::long;
-use super::{Call, Made, Run, axis, extent, one};
+use super::{Call, Made, Run, around, axis, extent, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -31,9 +31,8 @@ fn gather(call: &Call<'_>) -> Made {
     let (x, numbers) = (call.input(0)?.clone(), call.input(1)?);
     let shape = x.shape();
     let at = axis(call.int("axis", 0), shape.len())?;
-    let places = places(numbers, extent(&shape, at)?)?;
-    let front = shape.get(..at).unwrap_or_default();
-    let back = shape.get(at + 1..).unwrap_or_default();
+    let (front, dim, back) = around(&shape, at)?;
+    let places = places(numbers, dim)?;
     let whole = [front, &numbers.shape(), back].concat();
     let made = x.selected(at, &places)?;
     one(made.reshaped(whole))

@@ -4,6 +4,7 @@ use burn_backend::DType as BurnType;
 use burn_flex::FlexTensor;
 
 use super::tensor::{aligned, converted};
+use super::{around, at_mut};
 use crate::item::{Item, Outcome};
 
 impl Item {
@@ -41,12 +42,11 @@ pub(super) fn wrapped(
 pub(super) fn products(x: &Item, axis: usize) -> Outcome<Item> {
     let (kind, mut shape, bits) = (x.kind()?, x.shape(), x.to_bits()?);
     let inner: usize = shape.iter().skip(axis + 1).product();
-    let dim = shape.get_mut(axis).map_or(1, |dim| std::mem::replace(dim, 1));
+    let dim = std::mem::replace(at_mut(&mut shape, axis)?, 1);
     let mut made = vec![1_i64; shape.iter().product()];
     for (place, value) in bits.into_iter().enumerate() {
-        if let Some(product) = made.get_mut(place / (dim * inner) * inner + place % inner) {
-            *product = product.wrapping_mul(value);
-        }
+        let product = at_mut(&mut made, place / (dim * inner) * inner + place % inner)?;
+        *product = product.wrapping_mul(value);
     }
     converted(Item::longs(&made).reshaped(shape), kind)
 }
@@ -89,17 +89,16 @@ pub(super) fn divided(a: &Item, b: &Item, what: Division) -> Outcome<Item> {
 /// Each element with all before it along an axis.
 pub(super) fn cumulated(x: &Item, axis: usize, of: fn(i64, i64) -> i64) -> Outcome<Item> {
     let (shape, kind) = (x.shape(), x.kind()?);
-    let step = shape.get(axis + 1..).unwrap_or_default().iter().product::<usize>().max(1);
-    let dim = shape.get(axis).copied().unwrap_or(1).max(1);
+    let (_, dim, behind) = around(&shape, axis)?;
+    let (step, dim) = (behind.iter().product::<usize>().max(1), dim.max(1));
     let mut made = x.to_bits()?;
     for place in 0..made.len() {
         if place / step % dim == 0 {
             continue;
         }
-        let before = made.get(place - step).copied().unwrap_or(0);
-        if let Some(slot) = made.get_mut(place) {
-            *slot = of(before, *slot);
-        }
+        let before = *at_mut(&mut made, place - step)?;
+        let sum = at_mut(&mut made, place)?;
+        *sum = of(before, *sum);
     }
     converted(Item::longs(&made).reshaped(shape), kind)
 }

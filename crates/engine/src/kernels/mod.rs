@@ -33,6 +33,7 @@ pub(crate) use tensor::converted;
 
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
+pub(crate) use lodstone_schema::places::at_mut;
 
 use crate::control::Control;
 use crate::item::{Item, Outcome};
@@ -271,8 +272,15 @@ pub(crate) fn axis(axis: i64, rank: usize) -> Outcome<usize> {
 
 /// The extent at a place of a shape that has one there.
 pub(crate) fn extent(shape: &[usize], at: usize) -> Outcome<usize> {
-    let extent = shape.get(at).copied();
-    extent.ok_or_else(|| Finding::internal(format!("{shape:?} has no extent {at}")))
+    lodstone_schema::places::at(shape, at)
+}
+
+/// The extents before an axis of a shape that has it, its own, and those behind it.
+pub(crate) fn around(shape: &[usize], axis: usize) -> Outcome<(&[usize], usize, &[usize])> {
+    match shape.split_at_checked(axis) {
+        Some((before, [extent, behind @ ..])) => Ok((before, *extent, behind)),
+        _ => Err(Finding::internal(format!("{shape:?} has no extent {axis}"))),
+    }
 }
 
 /// An integer that is a number of elements.

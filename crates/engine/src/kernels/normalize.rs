@@ -6,7 +6,7 @@ use burn_flex::{Flex, FlexTensor};
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::dtype;
 
-use super::{Call, Made, Run, all, axis, count, one};
+use super::{Call, Made, Run, all, at_mut, axis, count, one};
 use crate::item::{Item, Outcome, burn_type};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -206,9 +206,7 @@ fn local_response(call: &Call<'_>) -> Made {
     let mut sum = square.clone();
     for step in 1..=before.max(behind).min(channels.saturating_sub(1)) {
         let mut zeros = shape.clone();
-        if let Some(dim) = zeros.get_mut(1) {
-            *dim = step;
-        }
+        *at_mut(&mut zeros, 1)? = step;
         let zeros = Item::filled(0.0, wide.kind()?, &zeros)?;
         if step <= before {
             let part = square.clone().narrowed(1, 0, channels - step);

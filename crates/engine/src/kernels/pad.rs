@@ -3,7 +3,7 @@
 use lodstone_schema::Finding;
 
 use super::tensor::{bounded, long};
-use super::{Call, Made, Run, axis, extent, one};
+use super::{Call, Made, Run, at_mut, axis, extent, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -31,9 +31,7 @@ impl Item {
             let around = |pad: &i64| {
                 let mut shape = y.shape();
                 let extra = usize::try_from(*pad).unwrap_or(0);
-                if let Some(dim) = shape.get_mut(at) {
-                    *dim = extra;
-                }
+                *at_mut(&mut shape, at)? = extra;
                 bounded(&shape)?;
                 let one = with.clone().reshaped(vec![1; shape.len()]);
                 Ok::<_, Finding>((extra > 0).then(|| one.expanded(&shape)))
@@ -45,11 +43,9 @@ impl Item {
             let middle = (last > first).then(|| y.clone());
             let parts: Vec<_> = [before, middle, behind].into_iter().flatten().collect();
             let mut whole = y.shape();
-            if let Some(dim) = whole.get_mut(at) {
-                *dim = parts
-                    .iter()
-                    .try_fold(0, |sum, part| Ok::<_, Finding>(sum + extent(&part.shape(), at)?))?;
-            }
+            *at_mut(&mut whole, at)? = parts
+                .iter()
+                .try_fold(0, |sum, part| Ok::<_, Finding>(sum + extent(&part.shape(), at)?))?;
             y = match bounded(&whole)? {
                 0 => Self::filled(0.0, y.kind()?, &whole)?,
                 _ => Self::concatenated(parts, at)?,
@@ -75,9 +71,7 @@ fn pad(call: &Call<'_>) -> Made {
     let (begins, ends) = numbers.split_at(axes.len());
     let mut pads = vec![(0, 0); rank];
     for (at, pair) in axes.iter().zip(begins.iter().copied().zip(ends.iter().copied())) {
-        if let Some(slot) = pads.get_mut(*at) {
-            *slot = pair;
-        }
+        *at_mut(&mut pads, *at)? = pair;
     }
     let inside: fn(i64, i64) -> i64 = match call.text("mode").as_deref() {
         None | Some("constant") => {
@@ -114,9 +108,7 @@ fn pad(call: &Call<'_>) -> Made {
         }
         let length = kept.saturating_add(before).saturating_add(behind);
         let mut whole = shape.clone();
-        if let Some(slot) = whole.get_mut(at) {
-            *slot = super::count(length)?;
-        }
+        *at_mut(&mut whole, at)? = super::count(length)?;
         bounded(&whole)?;
         let places: Vec<i64> =
             (-before..kept + behind).map(|place| first + inside(place, kept)).collect();
@@ -140,11 +132,9 @@ fn center(call: &Call<'_>) -> Made {
     let mut pads = vec![(0, 0); shape.len()];
     for (at, size) in axes.iter().zip(&sizes) {
         let missing = long(super::count(*size)?) - long(extent(&shape, *at)?);
-        if let Some(slot) = pads.get_mut(*at) {
-            // The smaller half first.
-            let begin = missing / 2;
-            *slot = (begin, missing - begin);
-        }
+        // The smaller half first.
+        let begin = missing / 2;
+        *at_mut(&mut pads, *at)? = (begin, missing - begin);
     }
     let zero = Item::filled(0.0, x.kind()?, &[1])?;
     one(x.padded(&pads, &zero)?)

@@ -3,7 +3,7 @@
 use burn_backend::Slice;
 
 use super::tensor::{extents, long};
-use super::{Call, Made, Run, axis, count, extent, one};
+use super::{Call, Made, Run, at_mut, axis, count, extent, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -68,10 +68,8 @@ fn reshape(call: &Call<'_>) -> Made {
     let so_far = dims_now.iter().try_fold(1_usize, |all, dim| all.checked_mul(*dim));
     let so_far = so_far.ok_or("it is too large")?;
     if let Some(rest) = dims.iter().position(|dim| *dim == -1) {
-        let missing = whole.checked_div(so_far).unwrap_or(0);
-        if let Some(dim) = dims_now.get_mut(rest) {
-            *dim = missing;
-        }
+        // What has an extent of 0 besides has no elements, whatever this one is.
+        *at_mut(&mut dims_now, rest)? = whole.checked_div(so_far).unwrap_or(0);
     }
     if dims_now.iter().product::<usize>() != whole {
         return Err(format!("{shape:?} has other elements than {dims:?}").into());
@@ -82,10 +80,11 @@ fn reshape(call: &Call<'_>) -> Made {
 fn shape(call: &Call<'_>) -> Made {
     let shape = call.input(0)?.shape();
     let rank = long(shape.len());
+    // What begins before the first extent begins with it.
     let place = |at: i64| usize::try_from(if at < 0 { at + rank } else { at }).unwrap_or(0);
-    let (start, end) = (place(call.int("start", 0)), place(call.int("end", rank)).min(shape.len()));
-    let part = shape.get(start..end.max(start)).unwrap_or_default();
-    let dims: Vec<i64> = part.iter().map(|dim| long(*dim)).collect();
+    let (start, end) = (place(call.int("start", 0)), place(call.int("end", rank)));
+    let part = shape.iter().take(end).skip(start);
+    let dims: Vec<i64> = part.map(|dim| long(*dim)).collect();
     one(Item::longs(&dims))
 }
 
@@ -119,9 +118,7 @@ fn slice(call: &Call<'_>) -> Made {
             (start, end) = (start.clamp(-1, dim - 1), end.clamp(-1, dim - 1));
             stretch(end + 1, (start + 1).max(end + 1), step)
         };
-        if let Some(slot) = slices.get_mut(at) {
-            *slot = piece;
-        }
+        *at_mut(&mut slices, at)? = piece;
     }
     one(x.sliced(&slices))
 }
@@ -178,6 +175,7 @@ fn unsqueeze(call: &Call<'_>) -> Made {
     let rank = x.shape().len() + axes.len();
     let new: Vec<usize> = axes.iter().map(|at| axis(*at, rank)).collect::<Outcome<_>>()?;
     let mut old = x.shape().into_iter();
+    // An axis that is named twice leaves one extent more to fill.
     let dims = (0..rank).map(|at| if new.contains(&at) { 1 } else { old.next().unwrap_or(1) });
     one(x.reshaped(dims.collect()))
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use burn_backend::{Element, TensorData};
 
+use super::extent;
 use super::windows::Windows;
 use crate::item::{Item, Outcome};
 
@@ -26,10 +27,10 @@ impl Planes<'_> {
     pub(super) fn greatest(&self, x: &Item) -> Outcome<Option<[Item; 2]>> {
         let data = x.clone().into_data()?;
         if let Ok(values) = data.as_slice::<f32>() {
-            return Ok(Some(self.all(values, &data, f32::NEG_INFINITY)));
+            return Ok(Some(self.all(values, &data, f32::NEG_INFINITY)?));
         }
         if let Ok(values) = data.as_slice::<f64>() {
-            return Ok(Some(self.all(values, &data, f64::NEG_INFINITY)));
+            return Ok(Some(self.all(values, &data, f64::NEG_INFINITY)?));
         }
         Ok(None)
     }
@@ -39,11 +40,11 @@ impl Planes<'_> {
         values: &[T],
         data: &TensorData,
         lowest: T,
-    ) -> [Item; 2] {
+    ) -> Outcome<[Item; 2]> {
         let ([height, width], [down, across]) = (self.dims, self.steps);
         let size = height * width;
         let (mut found, mut places) = (Vec::new(), Vec::new());
-        let (rows, columns) = (self.reach(0), self.reach(1));
+        let (rows, columns) = (self.reach(0)?, self.reach(1)?);
         for (plane, image) in values.chunks_exact(size.max(1)).enumerate() {
             for row in &rows {
                 for column in &columns {
@@ -57,27 +58,27 @@ impl Planes<'_> {
         let mut shape = data.shape().to_vec();
         shape.truncate(2);
         shape.extend([down, across]);
-        [
+        Ok([
             Item::from_data(TensorData::new(found, shape.clone())),
             Item::from_data(TensorData::new(places, shape)),
-        ]
+        ])
     }
 
     /// Rows (or columns) of the image that are in each window.
-    fn reach(&self, axis: usize) -> Vec<StepBy<Range<usize>>> {
-        let at = |list: &[usize]| list.get(axis).copied().unwrap_or(1);
+    fn reach(&self, axis: usize) -> Outcome<Vec<StepBy<Range<usize>>>> {
         let Windows { size, strides, dilations, pads } = self.windows;
-        let before = pads.get(axis).map_or(0, |(before, _)| *before);
-        let extent = self.dims.get(axis).copied().unwrap_or(0);
-        let steps = self.steps.get(axis).copied().unwrap_or(0);
+        let befores: Vec<usize> = pads.iter().map(|(before, _)| *before).collect();
+        let (before, dim) = (extent(&befores, axis)?, extent(&self.dims, axis)?);
+        let (size, apart) = (extent(size, axis)?, extent(dilations, axis)?);
+        let (stride, steps) = (extent(strides, axis)?, extent(&self.steps, axis)?);
         let one = |step: usize| {
-            let (begin, apart) = (step * at(strides), at(dilations));
+            let begin = step * stride;
             let skipped = before.saturating_sub(begin).div_ceil(apart) * apart;
-            let end = begin + (at(size) - 1) * apart + 1;
+            let end = begin + (size - 1) * apart + 1;
             let start = (begin + skipped).min(end).saturating_sub(before);
-            (start..end.saturating_sub(before).min(extent)).step_by(apart)
+            (start..end.saturating_sub(before).min(dim)).step_by(apart)
         };
-        (0..steps).map(one).collect()
+        Ok((0..steps).map(one).collect())
     }
 
     /// The number of an element that has this place row by row.

@@ -7,7 +7,7 @@ use burn_flex::{Flex, FlexTensor};
 use super::planes::Planes;
 use super::tensor::{bounded, long};
 use super::windows::{Windows, spatial};
-use super::{Call, Made, Run, all, count, one};
+use super::{Call, Made, Run, all, count, extent, one};
 use crate::item::{Item, Outcome};
 
 /// Most elements of a window; each is one step of the computation.
@@ -56,6 +56,8 @@ struct Plan {
     windows: Windows,
     /// What the operator says, before windows at the end were made whole.
     given: Vec<(usize, usize)>,
+    /// Examples and channels.
+    front: Vec<usize>,
     dims: Vec<usize>,
     /// How many windows there are along each extent.
     steps: Vec<usize>,
@@ -65,6 +67,7 @@ impl Plan {
     fn of(call: &Call<'_>) -> Outcome<Self> {
         let shape = call.input(0)?.shape();
         let dims = spatial(&shape)?.to_vec();
+        let (front, _) = shape.split_at(shape.len() - dims.len());
         let size = call.ints("kernel_shape").ok_or("it has no `kernel_shape`")?;
         let size: Vec<usize> = size.iter().map(|one| count(*one)).collect::<Outcome<_>>()?;
         let mut windows = Windows::of(call, &size, &dims)?;
@@ -80,7 +83,6 @@ impl Plan {
             let rest = whole.checked_sub(reach).filter(|_| *dim > 0);
             steps.push(rest.ok_or_else(|| format!("{reach} is more than {whole}"))? / stride + 1);
         }
-        let front = shape.get(..2).unwrap_or_default();
         bounded(&[front, &steps].concat())?;
         let whole = dims.iter().zip(&windows.pads).map(|(dim, pad)| dim + pad.0 + pad.1);
         bounded(&[front, &whole.collect::<Vec<_>>()].concat())?;
@@ -92,7 +94,8 @@ impl Plan {
         {
             return Err(format!("windows of {:?} are too large", windows.size).into());
         }
-        Ok(Self { windows, given, dims, steps })
+        let front = front.to_vec();
+        Ok(Self { windows, given, front, dims, steps })
     }
 
     /// Padded as the windows want it.
@@ -146,7 +149,7 @@ impl Plan {
 fn average_pool(call: &Call<'_>) -> Made {
     let (x, plan) = (call.input(0)?, Plan::of(call)?);
     if x.shape().contains(&0) {
-        let whole = [x.shape().get(..2).unwrap_or_default(), &plan.steps].concat();
+        let whole = [&plan.front[..], &plan.steps].concat();
         return one(Item::filled(0.0, x.kind()?, &whole)?);
     }
     let sum = plan.sum(&Plan::padded(&x.widened()?, &plan.windows.pads, 0.0)?)?;
@@ -166,7 +169,7 @@ fn max_pool(call: &Call<'_>) -> Made {
     let (x, plan) = (call.input(0)?, Plan::of(call)?);
     let (kind, shape) = (x.kind()?, x.shape());
     if shape.contains(&0) {
-        let whole = [shape.get(..2).unwrap_or_default(), &plan.steps].concat();
+        let whole = [&plan.front[..], &plan.steps].concat();
         let values = Item::filled(0.0, kind, &whole)?;
         return all([values, Item::filled(0.0, BurnType::I64, &whole)?]);
     }
@@ -211,12 +214,9 @@ fn places_of(shape: &[usize], columns: bool) -> Outcome<Item> {
     if !columns {
         return Ok(Item::longs(&all).reshaped(shape.to_vec()));
     }
-    let rank = shape.len();
-    let mut order: Vec<usize> = (0..rank).collect();
-    if let Some(inner) = order.get_mut(2..) {
-        inner.reverse();
-    }
-    let turned = order.iter().filter_map(|at| shape.get(*at).copied()).collect();
+    // Examples and channels stay where they are.
+    let order: Vec<usize> = (0..shape.len().min(2)).chain((2..shape.len()).rev()).collect();
+    let turned = order.iter().map(|at| extent(shape, *at)).collect::<Outcome<_>>()?;
     Ok(Item::longs(&all).reshaped(turned).permuted(&order))
 }
 

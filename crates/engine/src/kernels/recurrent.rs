@@ -206,7 +206,7 @@ fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
         let long = if curves.len() == 3 { Some(begin(6)?) } else { None };
         let mut state = State { hidden: begin(5)?, long };
         let backwards = direction == 1 || call.text("direction").as_deref() == Some("reverse");
-        let mut made = vec![None; steps];
+        let mut made = Vec::with_capacity(steps);
         for number in 0..steps {
             let at = if backwards { steps - 1 - number } else { number };
             let now = x.clone().narrowed(0, at, at + 1);
@@ -214,11 +214,12 @@ fn run(call: &Call<'_>, curves: &[&str], step: Step) -> Made {
             let next = step(&cell, &now.reshaped(vec![batch, inputs]), &state)?;
             let shown;
             (state, shown) = within(state, next, &lengths, at)?;
-            if let Some(slot) = made.get_mut(at) {
-                *slot = Some(shown.reshaped(vec![1, 1, batch, hidden]));
-            }
+            made.push(shown.reshaped(vec![1, 1, batch, hidden]));
         }
-        all.push(Item::concatenated(made.into_iter().flatten().collect(), 0)?);
+        if backwards {
+            made.reverse();
+        }
+        all.push(Item::concatenated(made, 0)?);
         last.push(state.hidden.reshaped(vec![1, batch, hidden]));
         cells.extend(state.long.map(|long| long.reshaped(vec![1, batch, hidden])));
     }

@@ -3,7 +3,7 @@
 use burn_backend::DType as BurnType;
 
 use super::tensor::{bounded, elements, whole};
-use super::{Call, Made, Run, axis, count, one};
+use super::{Call, Made, Run, at_mut, axis, count, extent, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -33,9 +33,7 @@ fn resize(call: &Call<'_>) -> Made {
     let sides = sides(call, &shape)?;
     let mut dims = shape.clone();
     for side in &sides {
-        if let Some(dim) = dims.get_mut(side.axis) {
-            *dim = side.to;
-        }
+        *at_mut(&mut dims, side.axis)? = side.to;
     }
     let kind = x.kind()?;
     if bounded(&dims)? == 0 {
@@ -68,9 +66,7 @@ fn resize(call: &Call<'_>) -> Made {
         let last = side.from as f64 - 1.0;
         let outside = (0..side.to).map(|to| !(0.0..=last).contains(&modes.place(side, to)));
         let mut line = vec![1; dims.len()];
-        if let Some(dim) = line.get_mut(side.axis) {
-            *dim = side.to;
-        }
+        *at_mut(&mut line, side.axis)? = side.to;
         let mask = Item::truths(outside.collect(), &line).expanded(&dims).bool()?;
         let value = call.float("extrapolation_value", 0.0).into();
         y = y.masked(mask, &Item::filled(value, kind, &dims)?)?;
@@ -89,7 +85,7 @@ fn sides(call: &Call<'_>, shape: &[usize]) -> Outcome<Vec<Side>> {
     let region = doubles(1)?.unwrap_or_default();
     let scales = doubles(2)?.filter(|scales| !scales.is_empty());
     let sizes = call.longs(3)?.filter(|sizes| !sizes.is_empty());
-    let dims: Vec<usize> = axes.iter().filter_map(|at| shape.get(*at).copied()).collect();
+    let dims = axes.iter().map(|at| extent(shape, *at)).collect::<Outcome<Vec<usize>>>()?;
     let made: Vec<(usize, f64)> = match (scales, sizes) {
         (Some(scales), None) if scales.len() == dims.len() => {
             let side = |(scale, dim): (&f64, &usize)| {
@@ -238,9 +234,7 @@ fn blended(x: &Item, axis: usize, taps: &Taps) -> Outcome<Item> {
     let (kind, mut line) = (x.kind()?, vec![1; x.shape().len()]);
     let mut sum: Option<Item> = None;
     for (numbers, shares) in taps {
-        if let Some(dim) = line.get_mut(axis) {
-            *dim = shares.len();
-        }
+        *at_mut(&mut line, axis)? = shares.len();
         let shares = Item::numbers(shares.clone(), kind, &line)?;
         let part = x.clone().selected(axis, numbers)?.times(&shares)?;
         sum = Some(match sum {

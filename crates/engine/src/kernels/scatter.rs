@@ -36,7 +36,9 @@ fn steps(shape: &[usize]) -> Vec<usize> {
 fn rows(tuples: &Item, shape: &[usize]) -> Outcome<Vec<i64>> {
     if shape.is_empty() {
         let tuples = tuples.shape();
-        let front = tuples.get(..tuples.len().saturating_sub(1)).unwrap_or_default();
+        let [front @ .., _] = tuples.as_slice() else {
+            return Err("expected tuples of numbers".into());
+        };
         return Ok(vec![0; bounded(front)?]);
     }
     let steps = steps(shape);
@@ -115,11 +117,12 @@ fn check_updates(updates: &Item, shape: &[usize]) -> Outcome<()> {
 fn scatter_nd(call: &Call<'_>) -> Made {
     let (x, tuples, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (shape, outer) = (x.shape(), tuples.shape());
-    let length = outer.last().copied().ok_or("expected tuples of numbers")?;
-    let (Some(inner), Some(width)) = (shape.get(..length), shape.get(length..)) else {
+    let [front @ .., length] = outer.as_slice() else {
+        return Err("expected tuples of numbers".into());
+    };
+    let Some((inner, width)) = shape.split_at_checked(*length) else {
         return Err(format!("{shape:?} has no {length} extents").into());
     };
-    let front = outer.get(..outer.len() - 1).unwrap_or_default();
     check_updates(updates, &[front, width].concat())?;
     let (targets, width) = (rows(tuples, inner)?, bounded(width)?);
     let table = x.clone().reshaped(vec![bounded(inner)?, width]);

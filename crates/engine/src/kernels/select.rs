@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::tensor::{bounded, long};
-use super::{Call, Made, Run, all, axis, count, extent, one};
+use super::{Call, Made, Run, all, around, at_mut, axis, count, extent, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -34,7 +34,8 @@ fn compress(call: &Call<'_>) -> Made {
         }
     };
     let dim = extent(&x.shape(), at)?;
-    let numbers = numbers_of(mask.get(..dim.min(mask.len())).unwrap_or_default());
+    let (mask, _) = mask.split_at(dim.min(mask.len()));
+    let numbers = numbers_of(mask);
     one(x.selected(at, &numbers)?)
 }
 
@@ -62,19 +63,16 @@ fn top_k(call: &Call<'_>) -> Made {
     let shape = x.shape();
     let at = axis(call.int("axis", -1), shape.len())?;
     let k = call.longs(1)?.and_then(|k| k.first().copied()).ok_or("it has no number")?;
-    let (k, dim) = (count(k)?, extent(&shape, at)?);
+    // [before, axis, behind]
+    let (before, dim, behind) = around(&shape, at)?;
+    let (before, behind): (usize, usize) = (before.iter().product(), behind.iter().product());
+    let k = count(k)?;
     if k > dim {
         return Err(format!("expected at most {dim} elements, found {k}").into());
     }
     let greatest = call.int("largest", 1) != 0;
-    // [before, axis, behind]
-    let (front, back) = (shape.get(..at), shape.get(at + 1..));
-    let (before, behind): (usize, usize) =
-        (front.unwrap_or_default().iter().product(), back.unwrap_or_default().iter().product());
     let mut dims = shape.clone();
-    if let Some(dim) = dims.get_mut(at) {
-        *dim = k;
-    }
+    *at_mut(&mut dims, at)? = k;
     let keys = Keys::of(x)?;
     let mut numbers = vec![0; bounded(&dims)?];
     let mut line: Vec<usize> = Vec::with_capacity(dim);
@@ -93,9 +91,7 @@ fn top_k(call: &Call<'_>) -> Made {
             }
             line.sort_unstable_by(order);
             for (rank, number) in line.iter().take(k).enumerate() {
-                if let Some(slot) = numbers.get_mut((outer * k + rank) * behind + inner) {
-                    *slot = long(*number);
-                }
+                *at_mut(&mut numbers, (outer * k + rank) * behind + inner)? = long(*number);
             }
         }
     }
@@ -146,8 +142,8 @@ fn unique(call: &Call<'_>) -> Made {
         at => (x.clone(), axis(at, shape.len())?),
     };
     let shape = x.shape();
-    let dim = extent(&shape, at)?;
-    let behind: usize = shape.get(at + 1..).unwrap_or_default().iter().product();
+    let (_, dim, behind) = around(&shape, at)?;
+    let behind: usize = behind.iter().product();
     let width = whole.checked_div(dim).unwrap_or(0);
     let keys = Keys::of(&x)?;
     let place = |slice: usize, number: usize| {
@@ -175,9 +171,7 @@ fn unique(call: &Call<'_>) -> Made {
     let mut inverse = vec![0; dim];
     for (number, group) in (0_i64..).zip(&groups) {
         for slice in group {
-            if let Some(slot) = inverse.get_mut(*slice) {
-                *slot = number;
-            }
+            *at_mut(&mut inverse, *slice)? = number;
         }
     }
     let firsts: Vec<i64> =

@@ -4,7 +4,7 @@ use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::Finding;
 
 use super::tensor::long;
-use super::{Made, RunValues, axis, count};
+use super::{Made, RunValues, axis, count, extent};
 use crate::dense::Dense;
 use crate::item::{Item, Outcome};
 use crate::value::Value;
@@ -127,7 +127,7 @@ fn concat(op: &Op, inputs: &[Option<Value>]) -> Made {
 fn split(op: &Op, inputs: &[Option<Value>]) -> Made {
     let whole = value(inputs, 0)?.dense()?;
     let at = axis(attribute(op, "axis", 0), whole.dims().len())?;
-    let length = whole.dims().get(at).copied().unwrap_or(0);
+    let length = extent(whole.dims(), at)?;
     let sizes = match inputs.get(1).and_then(Option::as_ref) {
         None => vec![1; length],
         Some(sizes) => {

@@ -4,7 +4,7 @@ use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::{BoolStore, DType as BurnType, Scalar, Slice, TensorData};
 use burn_flex::{Flex, FlexTensor};
 
-use super::count;
+use super::{at_mut, count};
 use crate::item::{Item, Outcome, burn_type};
 
 /// Most elements of a tensor that is made of nothing but its extents.
@@ -110,9 +110,7 @@ impl Item {
     /// Elements of an axis by their numbers, which are those of elements that are there.
     pub(super) fn selected(self, axis: usize, places: &[i64]) -> Outcome<Self> {
         let mut shape = self.shape();
-        if let Some(dim) = shape.get_mut(axis) {
-            *dim = places.len();
-        }
+        *at_mut(&mut shape, axis)? = places.len();
         if bounded(&shape)? == 0 {
             return Self::filled(0.0, burn_type(self.dtype()?)?, &shape);
         }

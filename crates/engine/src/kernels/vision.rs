@@ -45,13 +45,13 @@ fn total(mut parts: impl Iterator<Item = Outcome<Item>>) -> Outcome<Item> {
 }
 
 /// A table of results as an image again.
-fn image(rows: Item, examples: usize, dims: &[usize]) -> Item {
-    let channels = rows.shape().get(1).copied().unwrap_or(0);
+fn image(rows: Item, examples: usize, dims: &[usize]) -> Outcome<Item> {
+    let channels = extent(&rows.shape(), 1)?;
     let apart = [&[examples], dims, &[channels]].concat();
     let mut order: Vec<usize> = (0..apart.len()).collect();
     order.pop();
     order.insert(1, apart.len() - 1);
-    rows.reshaped(apart).permuted(&order)
+    Ok(rows.reshaped(apart).permuted(&order))
 }
 
 /// How a grid is read.
@@ -170,7 +170,7 @@ fn grid_sample(call: &Call<'_>) -> Made {
     }
     let wide = x.widened()?;
     let made = total(steps(&table(&wide)?, &taps))?;
-    one(image(made, *examples, steps_to).cast(x.kind()?)?)
+    one(image(made, *examples, steps_to)?.cast(x.kind()?)?)
 }
 
 /// Rows and how much of each of the four around a place; nothing of a place that is not beside the image.
@@ -281,7 +281,7 @@ fn roi_align(call: &Call<'_>) -> Made {
         true => so_far.extreme(&sample(number)?, true),
         false => so_far.plus(&sample(number)?),
     })?;
-    one(image(made, images.len(), &[high, wide]).cast(x.kind()?)?)
+    one(image(made, images.len(), &[high, wide])?.cast(x.kind()?)?)
 }
 
 /// For each class of each example the best boxes that do not lie over better ones.

@@ -5,7 +5,7 @@ use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
 use burn_flex::{Flex, FlexTensor};
 
 use super::tensor::{MOST_ELEMENTS, bounded};
-use super::{Call, Made, Run, count, extent, one};
+use super::{Call, Made, Run, at_mut, count, extent, one};
 use crate::item::{Item, Outcome};
 
 pub(super) fn kernel(kind: &str) -> Option<Run> {
@@ -162,13 +162,11 @@ fn conv_transpose(call: &Call<'_>) -> Made {
 /// Behind what was computed lies the bias alone.
 fn padded_with(y: Item, at: usize, extra: usize, bias: Option<&FlexTensor>) -> Outcome<Item> {
     let mut shape = y.shape();
-    if let Some(dim) = shape.get_mut(at) {
-        *dim = extra;
-    }
+    *at_mut(&mut shape, at)? = extra;
     let to = crate::item::burn_type(y.dtype()?)?;
     let behind = match bias {
         Some(bias) => {
-            let channels = shape.get(1).copied().unwrap_or(1);
+            let channels = extent(&shape, 1)?;
             let dims = (0..shape.len()).map(|at| if at == 1 { channels } else { 1 }).collect();
             Item::Float(bias.clone()).reshaped(dims)
         }
@@ -216,21 +214,17 @@ impl Windows {
             None => return Ok(()),
         };
         let reach = self.reach();
-        for (at, asked) in asked.iter().enumerate() {
-            let part = |list: &[usize]| list.get(at).copied().unwrap_or(0);
-            let steps = part(dims).saturating_sub(1).saturating_mul(part(&self.strides));
-            let whole = steps.saturating_add(part(&reach)).saturating_add(part(more));
+        let sides = dims.iter().zip(&self.strides).zip(reach).zip(&mut self.pads).zip(more);
+        for (asked, ((((dim, stride), reach), pad), more)) in asked.iter().zip(sides) {
+            let steps = dim.saturating_sub(1).saturating_mul(*stride);
+            let whole = steps.saturating_add(reach).saturating_add(*more);
             let total = whole.saturating_sub(*asked);
             let (small, large) = (total / 2, total - total / 2);
-            if let Some(pad) = self.pads.get_mut(at) {
-                *pad = match mode.as_deref() {
-                    Some("SAME_UPPER") => (small, large),
-                    _ => (large, small),
-                };
-            }
-            if let Some(more) = more.get_mut(at) {
-                *more = more.saturating_add(asked.saturating_sub(whole));
-            }
+            *pad = match mode.as_deref() {
+                Some("SAME_UPPER") => (small, large),
+                _ => (large, small),
+            };
+            *more = more.saturating_add(asked.saturating_sub(whole));
         }
         Ok(())
     }

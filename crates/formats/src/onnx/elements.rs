@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use lodstone_model::DType;
-use lodstone_store::{Blob, Derive, Result};
+use lodstone_store::{Blob, Derive, Result, internal};
 
 use crate::encoding::protobuf::varint::{TooLong, Varint};
 
@@ -150,8 +150,9 @@ impl Typed {
                 self.source.read_at(at, &mut window)?;
                 start = at;
             }
-            let index = usize::try_from(at - start).unwrap_or(usize::MAX);
-            let byte = window.get(index).copied().unwrap_or_default();
+            let index = usize::try_from(at - start).ok();
+            let byte = index.and_then(|index| window.get(index)).copied();
+            let byte = byte.ok_or_else(|| internal("a byte that was read is missing"))?;
             at += 1;
             let Some(value) =
                 varint.take(byte).map_err(|TooLong| self.broken(at, "a longer one"))?

@@ -239,11 +239,14 @@ impl Outside {
         const LONGEST: usize = 150;
         let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
         let tensor: String = tensor.chars().map(safe).take(LONGEST).collect();
-        let names = std::iter::once(format!("{model}.{tensor}.data"))
-            .chain((1_u64..).map(|number| format!("{model}.{tensor}_{number}.data")));
+        let mut name = format!("{model}.{tensor}.data");
+        let mut number = 0_u64;
         // There are systems on which names differ by more than their case.
-        let mut free = names.filter(|name| self.names.insert(name.to_lowercase()));
-        free.next().unwrap_or_default()
+        while !self.names.insert(name.to_lowercase()) {
+            number += 1;
+            name = format!("{model}.{tensor}_{number}.data");
+        }
+        name
     }
 
     fn add(&mut self, location: String, data: &Blob, align: u64) -> Bytes {

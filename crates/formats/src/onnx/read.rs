@@ -15,8 +15,9 @@ use super::{Container, OWNER, TEXT, VERBATIM, detect, format_of, schema, types, 
 use crate::encoding::protobuf::holes::{Structure, without_elements};
 use crate::encoding::protobuf::text;
 use crate::encoding::protobuf::wire::{Field, Message, Packed, Source};
+use crate::format::block_number;
 use crate::registry::ONNX_FAMILIES;
-use crate::{OpenOptions, Result};
+use crate::{Error, OpenOptions, Result};
 
 /// Opens a file, binary or text.
 ///
@@ -138,7 +139,7 @@ fn model(
         inside.open.push_back((message.clone(), FUNCTION));
     }
     while let Some((message, parent)) = inside.open.pop_front() {
-        inside.parent = i32::try_from(blocks.len()).unwrap_or(i32::MAX);
+        inside.parent = block_number(blocks.len())?;
         let place = || match parent {
             -1 => "the graph".to_owned(),
             FUNCTION => "a function".to_owned(),
@@ -148,11 +149,10 @@ fn model(
         let mut block = read(&message, &mut inside).map_err(|error| error.inside(place()))?;
         if parent == FUNCTION {
             // They are the first that were opened, after the graph.
-            let number = usize::try_from(inside.parent).unwrap_or(0).checked_sub(1);
-            let defined = number.and_then(|number| whole.program.functions.get_mut(number));
-            if let Some(function) = defined {
-                function.defaults = defaults(&message, &mut inside)?;
-            }
+            let defined = blocks.len().checked_sub(1);
+            let defined = defined.and_then(|number| whole.program.functions.get_mut(number));
+            let function = defined.ok_or_else(|| Error::internal("a function is missing"))?;
+            function.defaults = defaults(&message, &mut inside)?;
         }
         block.index = inside.parent;
         block.parent = parent.max(-1);

@@ -177,11 +177,16 @@ fn write_tensor_type(tensor: &TensorType) -> Result<Vec<u8>> {
     if code != 0 {
         out.int(1, code);
     }
+    let is_large = |dim: &Dim| matches!(dim, Dim::Known(extent) if i64::try_from(*extent).is_err());
+    if tensor.shape.iter().flatten().any(is_large) {
+        let what = format!("a tensor of an extent beyond {}", i64::MAX);
+        return Err(Error::Incompatible { format: "ONNX", what });
+    }
     if let Some(dims) = &tensor.shape {
         out.message(2, |out| {
             for dim in dims {
                 out.message(1, |out| match dim {
-                    Dim::Known(extent) => out.int(1, i64::try_from(*extent).unwrap_or(i64::MAX)),
+                    Dim::Known(extent) => out.int(1, extent.cast_signed()),
                     Dim::Symbol(name) => out.bytes(2, name.as_bytes()),
                     Dim::Unknown => {}
                 });

@@ -27,6 +27,7 @@ use crate::encoding::protobuf::patch::patch;
 use crate::encoding::protobuf::schema::Message as MessageType;
 use crate::encoding::protobuf::text::{self, Style};
 use crate::encoding::protobuf::wire::{Encoder, Message, Source};
+use crate::format::{block_number, signed_dims};
 use crate::{Error, ExternalData, Result, Staged, WriteOptions};
 
 /// Largest message that protobuf's own parsers read.
@@ -214,8 +215,9 @@ struct AsRead {
 
 impl<'a> Inside<'a> for AsRead {
     fn graph(&mut self, message: &Message<'a>) -> Result<i32> {
+        let number = block_number(self.graphs.len());
         self.graphs.push(message.bytes.clone());
-        Ok(i32::try_from(self.graphs.len() - 1).unwrap_or(i32::MAX))
+        number
     }
 
     fn tensor(&mut self, message: &Message<'a>) -> Result<(String, Tensor)> {
@@ -238,25 +240,31 @@ impl<'a> Inside<'a> for AsRead {
 
 impl Children for AsRead {
     fn op(&mut self, op: &Op) -> Result<Bytes> {
-        Ok(op.residual.of(OWNER).cloned().unwrap_or_default())
+        as_read(&op.residual)
     }
 
     fn var(&mut self, var: &Var) -> Result<Bytes> {
-        Ok(var.residual.of(OWNER).cloned().unwrap_or_default())
+        as_read(&var.residual)
     }
 
     fn block(&mut self, number: i32) -> Result<Bytes> {
-        let number = usize::try_from(number).unwrap_or(usize::MAX);
-        Ok(self.graphs.get(number).cloned().unwrap_or_default())
+        let graph = usize::try_from(number).ok().and_then(|number| self.graphs.get(number));
+        graph.cloned().ok_or_else(|| Error::internal("a graph that was just read is missing"))
     }
 
     fn tensor(&mut self, _: &str, tensor: &Tensor) -> Result<Bytes> {
-        Ok(tensor.residual.of(OWNER).cloned().unwrap_or_default())
+        as_read(&tensor.residual)
     }
 
     fn sparse(&mut self, name: &str, tensor: &Tensor) -> Result<Bytes> {
         Children::tensor(self, name, tensor)
     }
+}
+
+/// The bytes that a node was just read from.
+fn as_read(residual: &Residual) -> Result<Bytes> {
+    let bytes = residual.of(OWNER).cloned();
+    bytes.ok_or_else(|| Error::internal("a node that was just read has no bytes"))
 }
 
 impl<'m> Writer<'m> {
@@ -350,7 +358,7 @@ impl<'m> Writer<'m> {
     ) -> Result<Described> {
         let code = types::dtype_code(tensor.dtype);
         let code = code.ok_or_else(|| Error::dtype(FORMAT, name, tensor.dtype))?;
-        let dims = dims.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
+        let dims = signed_dims(FORMAT, name, dims)?;
         let mut described = Described { dims, code, name: name.to_owned(), ..Described::default() };
         described.number = 9;
         described.doc_string = tensor.doc_string.as_ref().map(|text| text.0.clone());
@@ -489,8 +497,7 @@ impl Children for Writer<'_> {
             called = then.name;
         }
         let indices = self.dense(&called, (&numbers, &places), &indices.data, &then_indices)?;
-        let dims: Vec<i64> =
-            tensor.shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
+        let dims = signed_dims(FORMAT, name, &tensor.shape)?;
         let now = canonical::sparse(&values, &indices, &dims);
         self.patched(&schema::SPARSE_TENSOR, &tensor.residual, now, |message| {
             let then = Sparse::read(message)?;

@@ -28,6 +28,9 @@ pub(super) struct Layout {
     pub(super) files: Vec<Text>,
 }
 
+/// The tensors of each file.
+type Split<'a> = Vec<&'a [Parameter]>;
+
 /// A file's name, and the text in it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Text {
@@ -36,28 +39,27 @@ pub(super) struct Text {
 }
 
 impl Layout {
-    pub(super) fn remember(mut self, model: &mut Model) {
+    pub(super) fn remember(mut self, model: &mut Model) -> Result<()> {
         self.metadata.clone_from(&model.metadata);
-        format::remember(model, OWNER, &self);
+        format::remember(model, OWNER, &self)
     }
 
     /// The layout that a model was read with.
-    pub(super) fn of(model: &Model) -> Option<Self> {
+    pub(super) fn of(model: &Model) -> Result<Option<Self>> {
         format::recall(model, OWNER)
     }
 
-    /// The layout of a model, if its files still say what the model says.
-    pub(super) fn unedited(model: &Model) -> Option<Self> {
-        let layout = Self::of(model)?;
-        let same = layout.metadata == model.metadata && layout.split(model).is_some();
-        same.then_some(layout)
+    /// The layout of a model and the tensors of each of its files, if these still say what the model says.
+    pub(super) fn unedited(model: &Model) -> Result<Option<(Self, Split<'_>)>> {
+        let layout = Self::of(model)?.filter(|layout| layout.metadata == model.metadata);
+        Ok(layout.and_then(|layout| layout.split(model).map(|split| (layout, split))))
     }
 
-    /// Writes every file as it was: into the directory `path`, or, if a file was opened, with
+    /// Writes every file, with its tensors, as it was: into the directory `path`, or, if a file was opened, with
     /// `path` in its place and the others beside it.
     pub(super) fn write(
         &self,
-        model: &Model,
+        split: &[&[Parameter]],
         path: &Location,
         options: &WriteOptions,
     ) -> Result<Staged> {
@@ -67,7 +69,7 @@ impl Layout {
         };
         let mut staged = Staged::directory(&root, options)?;
         let mut main = String::new();
-        for (file, tensors) in self.files.iter().zip(self.split(model).unwrap_or_default()) {
+        for (file, tensors) in self.files.iter().zip(split) {
             let tensors: Vec<&Parameter> = tensors.iter().collect();
             staged.write(&file.name, |out| put(out, file.text.as_bytes(), &tensors))?;
             main.clone_from(&file.name);
@@ -81,7 +83,7 @@ impl Layout {
     }
 
     /// The tensors of each file; none if the headers do not describe the model.
-    fn split<'a>(&self, model: &'a Model) -> Option<Vec<&'a [Parameter]>> {
+    fn split<'a>(&self, model: &'a Model) -> Option<Split<'a>> {
         let mut rest = model.parameters.as_slice();
         let mut split = Vec::new();
         for file in &self.files {

@@ -27,19 +27,26 @@ pub fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
         let dir = options.dir(path)?;
         let blob = open(&dir, name)?;
         let mut model = one_or_many(&blob, &path.join(name), &dir, options)?;
-        let mut layout = Layout::of(&model).unwrap_or_else(|| {
-            let header = model.residual.of(NAME).map(|header| header.to_vec()).unwrap_or_default();
-            let text = String::from_utf8(header).unwrap_or_default();
-            Layout { files: vec![Text { name: name.to_owned(), text }], ..Layout::default() }
-        });
+        let mut layout = match Layout::of(&model)? {
+            Some(layout) => layout,
+            None => alone(&model, name)?,
+        };
         check_others(path, name, &entries, &layout, &mut model.report)?;
         layout.directory = true;
-        layout.remember(&mut model);
+        layout.remember(&mut model)?;
         return Ok(model);
     }
     let blob = options.file(path)?;
     let dir = options.dir(&path.directory())?;
     one_or_many(&blob, path, &dir, options)
+}
+
+/// The layout of a model in one file, whose header it was read with.
+fn alone(model: &Model, name: &str) -> Result<Layout> {
+    let header = model.residual.of(NAME).map(|header| header.to_vec());
+    let text = header.and_then(|header| String::from_utf8(header).ok());
+    let text = text.ok_or_else(|| Error::internal("the header of a file was not kept"))?;
+    Ok(Layout { files: vec![Text { name: name.to_owned(), text }], ..Layout::default() })
 }
 
 /// Reads one file.
@@ -166,7 +173,7 @@ fn sharded(blob: &Blob, path: &Location, dir: &ModelDir, limits: &Limits) -> Res
         let what = "another file has by the index, left out";
         model.report.warn(format!("tensors that {what}: {elsewhere}"));
     }
-    layout.remember(&mut model);
+    layout.remember(&mut model)?;
     Ok(model)
 }
 

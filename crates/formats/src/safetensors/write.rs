@@ -20,11 +20,11 @@ use crate::{Error, Result, Staged, WriteOptions};
 pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     check(&model.parameters)?;
     let keep = options.same && options.max_shard_size.is_none();
-    if let Some(layout) = Layout::unedited(model).filter(|_| keep) {
-        return layout.write(model, path, options);
+    if let Some((layout, split)) = Layout::unedited(model)?.filter(|_| keep) {
+        return layout.write(&split, path, options);
     }
     let shards = match options.max_shard_size {
-        Some(most) => split(model, most),
+        Some(most) => split(model, most)?,
         None => Vec::new(),
     };
     if shards.len() > 1 {
@@ -65,8 +65,8 @@ fn write_shards(
         weight_map.extend(shard.iter().map(|tensor| (tensor.name.as_str(), name.clone())));
     }
     let index = Index { metadata: IndexMetadata { total_size: model.nbytes() }, weight_map };
-    let name = format!("{stem}{INDEX}");
-    staged.write(&name, |out| out.put(index_text(&index).as_bytes()))?;
+    let (name, text) = (format!("{stem}{INDEX}"), index_text(&index)?);
+    staged.write(&name, |out| out.put(text.as_bytes()))?;
     Ok(staged.opened_by(name))
 }
 
@@ -126,12 +126,12 @@ fn plan<'a>(
     tensors.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name)));
     let mut header = String::from("{");
     if !metadata.is_empty() {
-        header.push_str(&format!("\"{METADATA}\":{},", json(metadata)));
+        header.push_str(&format!("\"{METADATA}\":{},", json(metadata)?));
     }
     let mut begin = 0;
     for parameter in &tensors {
         let end = begin + parameter.tensor.data.len();
-        header.push_str(&entry(parameter, begin, end));
+        header.push_str(&entry(parameter, begin, end)?);
         begin = end;
     }
     if header.ends_with(',') {
@@ -149,25 +149,24 @@ fn plan<'a>(
 }
 
 /// A tensor in the header, and a comma.
-fn entry(Parameter { name, tensor }: &Parameter, begin: u64, end: u64) -> String {
-    let (name, shape) = (json(name), json(&tensor.shape));
-    debug_assert!(code(tensor.dtype).is_some(), "tensors are checked before");
-    let dtype = code(tensor.dtype).unwrap_or_default();
-    format!(r#"{name}:{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{begin},{end}]}},"#)
+fn entry(Parameter { name, tensor }: &Parameter, begin: u64, end: u64) -> Result<String> {
+    let dtype = code(tensor.dtype).ok_or_else(|| Error::dtype(NAME, name, tensor.dtype))?;
+    let (name, shape) = (json(name)?, json(&tensor.shape)?);
+    Ok(format!(r#"{name}:{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{begin},{end}]}},"#))
 }
 
 /// Tensors in the order of the model, so many to a file that none is larger than `most` bytes
 /// unless a single tensor is.
-fn split(model: &Model, most: u64) -> Vec<Vec<&Parameter>> {
+fn split(model: &Model, most: u64) -> Result<Vec<Vec<&Parameter>>> {
     /// The size of the header, its braces and its padding.
     const FRAME: u64 = 8 + 2 + 7;
-    let metadata = METADATA.len() + json(&model.metadata).len() + "\"\":,".len();
+    let metadata = METADATA.len() + json(&model.metadata)?.len() + "\"\":,".len();
     let empty = FRAME + metadata as u64;
     let mut shards: Vec<Vec<&Parameter>> = Vec::new();
     let mut size = u64::MAX;
     for parameter in &model.parameters {
         // No offset has more digits than these.
-        let entry = entry(parameter, u64::MAX, u64::MAX).len() as u64;
+        let entry = entry(parameter, u64::MAX, u64::MAX)?.len() as u64;
         let more = parameter.tensor.data.len().saturating_add(entry);
         size = size.saturating_add(more);
         match shards.last_mut() {
@@ -178,7 +177,7 @@ fn split(model: &Model, most: u64) -> Vec<Vec<&Parameter>> {
             }
         }
     }
-    shards
+    Ok(shards)
 }
 
 /// Key order is the order of writing: `json.dumps(index, indent=2, sort_keys=True)`.
@@ -194,8 +193,8 @@ struct IndexMetadata {
 }
 
 /// An index as `transformers` writes it: indented, ASCII alone, a line feed at the end.
-fn index_text(index: &Index<'_>) -> String {
-    let text = serde_json::to_string_pretty(index).unwrap_or_default();
+fn index_text(index: &Index<'_>) -> Result<String> {
+    let text = serde_json::to_string_pretty(index).map_err(|_| no_json())?;
     let mut ascii = String::with_capacity(text.len() + 1);
     for character in text.chars() {
         if matches!(character, ' '..='~' | '\n') {
@@ -208,10 +207,14 @@ fn index_text(index: &Index<'_>) -> String {
         }
     }
     ascii.push('\n');
-    ascii
+    Ok(ascii)
 }
 
-/// Compact JSON of a value that has no way to fail: strings, numbers and maps of strings.
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
+/// Compact JSON of strings, numbers and maps of strings.
+fn json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|_| no_json())
+}
+
+fn no_json() -> Error {
+    Error::internal("strings and numbers are no JSON")
 }

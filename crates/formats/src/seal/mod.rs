@@ -270,25 +270,34 @@ impl SealedFile {
         let parts = Part::all_of(file, stretches, progress)?;
         let checks = whole(&name, parts);
         let checks = checks.map_err(|what| {
-            let (path, flaw) = (name.clone().into(), Flaw::Contradiction(what));
+            let (path, flaw) = (name.clone().into(), Flaw::Contradiction(what.to_string()));
             StoreError::Unusable { kind: SEAL_FILE.kind, path, flaw }
         })?;
         Ok(Self { name, checks: Arc::new(checks) })
     }
 }
 
-/// The checks of a file whose parts these are, or what is wrong with them.
-fn whole(name: &str, parts: Vec<Part>) -> Result<Checks, String> {
-    Checks::new(parts).ok_or_else(|| format!("the parts of `{name}` are not the whole file"))
+/// Why parts are not those of a file.
+#[derive(Debug, thiserror::Error)]
+enum Contradiction {
+    #[error("the parts of `{0}` are not the whole file")]
+    Incomplete(String),
+    #[error("the parts of `{name}` are {found} bytes, not {size}")]
+    Size { name: String, found: u64, size: u64 },
+}
+
+/// The checks of a file whose parts these are.
+fn whole(name: &str, parts: Vec<Part>) -> Result<Checks, Contradiction> {
+    Checks::new(parts).ok_or_else(|| Contradiction::Incomplete(name.to_owned()))
 }
 
 impl TryFrom<Written> for SealedFile {
-    type Error = String;
+    type Error = Contradiction;
 
-    fn try_from(Written { name, size, parts }: Written) -> Result<Self, String> {
+    fn try_from(Written { name, size, parts }: Written) -> Result<Self, Contradiction> {
         let checks = whole(&name, parts)?;
         if checks.len() != size {
-            return Err(format!("the parts of `{name}` are {} bytes, not {size}", checks.len()));
+            return Err(Contradiction::Size { name, found: checks.len(), size });
         }
         Ok(Self { name, checks: Arc::new(checks) })
     }

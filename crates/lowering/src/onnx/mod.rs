@@ -10,17 +10,17 @@ mod shapes;
 mod tests;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use lodstone_model::{
     Attribute, AttributeValue, ByteString, DType, Dim, Op, Operand, Parameter, Tensor, ValueType,
 };
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
-use lodstone_schema::onnx::{admits, ir_version_of_opset, lowest_opset, newest_opset};
+use lodstone_schema::onnx::{NEWEST_OPSET, admits, ir_version_of_opset, lowest_opset};
 
 /// The version of ONNX's operators that lowerings emit: the newest, which is what the engine runs.
-pub static OPSET: LazyLock<i64> = LazyLock::new(|| newest_opset("").unwrap_or(EXPORTED));
+pub const OPSET: i64 = NEWEST_OPSET;
 
 /// The version that is declared for other runtimes, or the lowest above it that the operators need.
 const EXPORTED: i64 = 21;
@@ -112,12 +112,11 @@ impl Names {
 
     /// A name that nothing has: `base`, or with a number behind it.
     pub(crate) fn fresh(&mut self, base: &str) -> String {
-        let end = base.char_indices().nth(LONGEST).map_or(base.len(), |(end, _)| end);
-        let base = base.get(..end).unwrap_or_default();
-        let next = self.next.entry(base.to_owned()).or_default();
+        let base: String = base.chars().take(LONGEST).collect();
+        let next = self.next.entry(base.clone()).or_default();
         loop {
             let name = match *next {
-                0 => base.to_owned(),
+                0 => base.clone(),
                 number => format!("{base}_{number}"),
             };
             *next += 1;
@@ -165,11 +164,15 @@ impl Graph {
     }
 
     /// The version of ONNX's operators that the program declares, and that of the representation that belongs to it.
-    pub(crate) fn versions(&self) -> (i64, i64) {
+    ///
+    /// # Errors
+    /// If no release has that version of the operators, which is a defect.
+    pub(crate) fn versions(&self) -> Result<(i64, i64), Finding> {
+        // A program without operators needs none.
         let opset = self.lowest.iter().map(|(_, lowest)| *lowest).max().unwrap_or(EXPORTED);
         let ir_version = ir_version_of_opset("", opset);
-        debug_assert!(ir_version.is_some(), "each version of the operators has one");
-        (opset, ir_version.unwrap_or_default())
+        let absent = || Finding::internal(format!("no release of ONNX has operators {opset}"));
+        Ok((opset, ir_version.ok_or_else(absent)?))
     }
 
     /// What is emitted from now on belongs to what is called `base`.
@@ -216,14 +219,14 @@ impl Graph {
         };
         let types: Vec<Option<&ValueType>> =
             inputs.iter().map(|input| input.map(Value::value_type)).collect();
-        admits(&op, *OPSET, &types).map_err(|finding| finding.within(format!("as `{kind}`")))?;
+        admits(&op, OPSET, &types).map_err(|finding| finding.within(format!("as `{kind}`")))?;
         let infos: Vec<Option<&ValueInfo>> =
             inputs.iter().map(|input| input.map(|value| &*value.info)).collect();
-        let told = infer_op(&op, *OPSET, &infos, &mut NoBodies)
+        let told = infer_op(&op, OPSET, &infos, &mut NoBodies)
             .map_err(|finding| finding.within(format!("as `{kind}`")))?;
         if self.is_exported {
             let lowest = lowest_opset(&op, &types, EXPORTED);
-            self.lowest.push((self.ops.len(), lowest.unwrap_or(*OPSET)));
+            self.lowest.push((self.ops.len(), lowest.unwrap_or(OPSET)));
         }
         self.ops.push(op);
         let sizes = told.iter().filter_map(ValueInfo::nbytes);
@@ -231,7 +234,9 @@ impl Graph {
         if !self.is_exported {
             self.infos.extend(results.iter().cloned().zip(told.iter().cloned()));
         }
-        let told = told.into_iter().chain(std::iter::repeat_with(ValueInfo::default));
+        if told.len() != outputs {
+            return Err(Finding::internal(format!("`{kind}` gives {} results", told.len())));
+        }
         Ok(results.iter().zip(told).map(|(name, info)| Value::new(name, info)).collect())
     }
 

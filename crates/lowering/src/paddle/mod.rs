@@ -175,7 +175,7 @@ fn program(graph: Graph, outputs: &[Output]) -> Program {
         ..Block::default()
     };
     Program::from(Topology {
-        operator_versions: vec![(String::new(), *OPSET)],
+        operator_versions: vec![(String::new(), OPSET)],
         blocks: vec![block],
         ..Topology::new(Dialect::Onnx)
     })

@@ -9,7 +9,7 @@ use lodstone_model::{AttributeValue, Block, DType, Var};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::with_stop_gradient;
 
-use crate::program::error::{Result, variable};
+use crate::program::error::{Result, block_number, variable};
 use crate::program::known::written;
 use crate::program::network::{Network, Variable};
 use crate::program::operator::Operator;
@@ -83,7 +83,7 @@ impl Network {
                 .input("X", &outside.reads)
                 .input("Condition", [condition])
                 .output("Out", &outside.writes)
-                .attribute("sub_block", AttributeValue::Block(number(block)))
+                .attribute("sub_block", AttributeValue::Block(block_number(block)?))
                 .attribute("is_test", is_test),
         )
     }
@@ -107,7 +107,7 @@ impl Network {
                 .input("Cond", [condition])
                 .input("Input", &outside.reads)
                 .output("Out", &outside.writes)
-                .attribute("sub_block", AttributeValue::Block(number(block)))
+                .attribute("sub_block", AttributeValue::Block(block_number(block)?))
                 .attribute("is_scalar_condition", true),
         )?;
         Ok(result)
@@ -144,7 +144,7 @@ impl Network {
     /// Makes a block in the current one; gives its number. Of one that fails nothing is left.
     fn block<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<(usize, T)> {
         let (around, made) = (self.current, self.main.blocks.len());
-        let (index, parent) = (number(made), number(around));
+        let (index, parent) = (block_number(made)?, block_number(around)?);
         self.main.blocks.push(Block { index, parent, ..Block::default() });
         self.current = made;
         let result = body(self);
@@ -186,9 +186,4 @@ impl Network {
         }
         outside
     }
-}
-
-/// A number of a block as programs have it.
-fn number(block: usize) -> i32 {
-    i32::try_from(block).unwrap_or(i32::MAX)
 }

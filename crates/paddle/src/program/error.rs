@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use lodstone_model::{Block, Program};
 use lodstone_schema::Finding;
 
 /// A result of this crate.
@@ -46,6 +47,8 @@ pub enum Error {
     },
     /// A program that cannot be read or written.
     Format(lodstone_formats::Error),
+    /// A state that cannot occur unless this program has a defect.
+    Internal(Finding),
 }
 
 impl fmt::Display for Error {
@@ -60,6 +63,7 @@ impl fmt::Display for Error {
             ),
             Self::Records { path, what } => write!(f, "the file `{path}`: {what}"),
             Self::Format(error) => error.fmt(f),
+            Self::Internal(finding) => finding.fmt(f),
         }
     }
 }
@@ -68,7 +72,9 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Format(error) => Some(error),
-            Self::Operator { finding, .. } | Self::Variable { finding, .. } => Some(finding),
+            Self::Operator { finding, .. }
+            | Self::Variable { finding, .. }
+            | Self::Internal(finding) => Some(finding),
             _ => None,
         }
     }
@@ -84,6 +90,24 @@ impl From<lodstone_store::Error> for Error {
     fn from(error: lodstone_store::Error) -> Self {
         Self::Format(error.into())
     }
+}
+
+/// A state that cannot occur unless this program has a defect.
+#[track_caller]
+pub(crate) fn internal(message: &str) -> Error {
+    Error::Internal(Finding::internal(message))
+}
+
+/// A block of a program that has it.
+#[track_caller]
+pub(crate) fn block_mut(program: &mut Program, number: usize) -> Result<&mut Block> {
+    program.blocks.get_mut(number).ok_or_else(|| internal("a block of the program is missing"))
+}
+
+/// The number of a block as programs have it.
+#[track_caller]
+pub(crate) fn block_number(block: usize) -> Result<i32> {
+    i32::try_from(block).map_err(|_| internal("a program has more blocks than it can number"))
 }
 
 pub(crate) fn operator<T>(kind: &str, finding: impl Into<Finding>) -> Result<T> {

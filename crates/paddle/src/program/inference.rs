@@ -3,7 +3,7 @@
 use lodstone_model::{AttributeValue, Holder, Op, Program, Var};
 use lodstone_schema::paddle::attributes;
 
-use crate::program::error::Result;
+use crate::program::error::{Result, block_mut};
 use crate::program::network::Variable;
 use crate::program::operator::Operator;
 use crate::program::prune::prune;
@@ -42,7 +42,7 @@ pub fn inference(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<
         let op = Operator::new("feed").input("X", [&feed]);
         ops.push(op.output("Out", [&Variable::named(name)]).attribute("col", column).finish()?);
     }
-    let Some(block) = program.blocks.first_mut() else { return Ok(program) };
+    let block = block_mut(&mut program, 0)?;
     ops.append(&mut block.ops);
     for (column, name) in (0_i32..).zip(targets) {
         let op = Operator::new("fetch").input("X", [&Variable::named(name)]);

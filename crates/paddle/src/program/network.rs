@@ -6,7 +6,6 @@ use lodstone_lowering::paddle::{Given, lower_op, native_outputs};
 use lodstone_model::{
     AttributeValue, Block, DType, Dialect, Dim, Holder, Op, Program, Topology, Var,
 };
-use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{
     LodRule, operator, set_stop_gradient, stop_gradient, with_stop_gradient,
@@ -125,18 +124,18 @@ impl Network {
             return variable(var.name(), format!("it has {rank} extents, and no {axis}"));
         }
         self.known.entry(var.name().to_owned()).and_modify(|known| forget(&mut known.info, axes));
-        self.redeclare(var.name());
-        Ok(())
+        self.redeclare(var.name())
     }
 
     /// Declares a variable again as what is known of it now.
-    fn redeclare(&mut self, name: &str) {
-        debug_assert!(self.known.contains_key(name), "what is declared again is known");
-        let Some(known) = self.known.get(name) else { return };
-        let vars = self.main.blocks.get_mut(known.block).map(|block| &mut block.vars);
-        if let Some(var) = vars.and_then(|vars| vars.iter_mut().find(|var| var.name == name)) {
-            var.value = written(&known.info.value);
-        }
+    fn redeclare(&mut self, name: &str) -> Result<()> {
+        let known = self.known.get(name);
+        let known = known.ok_or_else(|| error::internal("what is declared again is not known"))?;
+        let block = error::block_mut(&mut self.main, known.block)?;
+        let var = block.vars.iter_mut().find(|var| var.name == name);
+        let var = var.ok_or_else(|| error::internal("what is declared again was not declared"))?;
+        var.value = written(&known.info.value);
+        Ok(())
     }
 
     /// The element type of a variable.
@@ -206,9 +205,7 @@ impl Network {
             is_parameter: true,
             ..Var::default()
         };
-        if let Some(block) = self.startup.blocks.first_mut() {
-            block.vars.push(var.clone());
-        }
+        error::block_mut(&mut self.startup, 0)?.vars.push(var.clone());
         push(&mut self.startup, op)?;
         Ok(self.declare(0, var, info))
     }
@@ -266,14 +263,9 @@ impl Network {
     /// Puts an operator before all others of the main program. It may read and write what persists alone.
     pub(crate) fn prepend(&mut self, operator: Operator) -> Result<()> {
         self.append(operator)?;
-        let op = self.main.blocks.get_mut(self.current).and_then(|block| block.ops.pop());
-        match op.zip(self.main.blocks.first_mut()) {
-            Some((op, block)) => block.ops.insert(0, op),
-            None => {
-                let finding = Finding::internal("an operator that was appended is not there");
-                return Err(Error::Operator { kind: String::new(), finding });
-            }
-        }
+        let op = error::block_mut(&mut self.main, self.current)?.ops.pop();
+        let op = op.ok_or_else(|| error::internal("an operator that was appended is not there"))?;
+        error::block_mut(&mut self.main, 0)?.ops.insert(0, op);
         Ok(())
     }
 
@@ -312,23 +304,18 @@ impl Network {
             let var = with_stop_gradient(Var { name, value, ..Var::default() }, stop_gradient);
             self.declare(self.current, var, info);
         }
-        let block = self.main.blocks.get_mut(self.current);
-        let lost = || Finding::internal("the block that is built is not there");
-        match block.ok_or_else(lost) {
-            Ok(block) => block.ops.push(op),
-            Err(finding) => return error::operator(&op.kind, finding),
-        }
+        error::block_mut(&mut self.main, self.current)?.ops.push(op);
         Ok(())
     }
 
     /// A variable is written again: nothing is known of its elements any more, and its type stays.
     fn rewrite(&mut self, name: &str, told: &ValueInfo, stops: bool) -> Result<()> {
         let Some(known) = self.known.get_mut(name) else {
-            return variable(name, Finding::internal("what is written again is not known"));
+            return Err(error::internal("what is written again is not known"));
         };
         known.info.contents = None;
         match merge(&mut known.info, told) {
-            Ok(is_new) if is_new => self.redeclare(name),
+            Ok(is_new) if is_new => self.redeclare(name)?,
             Ok(_) => {}
             Err(finding) => return variable(name, finding),
         }

@@ -21,7 +21,9 @@ use crate::program::role::{OPTIMIZES, role};
 /// If a target is neither computed nor given, or something fed would be written by an operator that is needed for
 /// something else.
 pub fn prune(program: &Program, feeds: &[&str], targets: &[&str]) -> Result<Program> {
-    let Some(main) = program.blocks.first() else { return Ok(program.clone()) };
+    let Some(main) = program.blocks.first() else {
+        return variable(targets.first().unwrap_or(&""), "the program has no blocks");
+    };
     let vars: HashMap<&str, &Var> = main.vars.iter().map(|var| (var.name.as_str(), var)).collect();
     for target in targets {
         if !vars.contains_key(target) {

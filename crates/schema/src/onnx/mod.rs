@@ -22,7 +22,8 @@ pub use operators::{
     Count, Formal, Operator, Parameter, Presence, domain_name, operator, operators, versions,
 };
 pub use releases::{
-    Release, domains, introduced, ir_version_of_opset, newest_ir_version, newest_opset, releases,
+    NEWEST_OPSET, Release, domains, introduced, ir_version_of_opset, newest_ir_version,
+    newest_opset, releases,
 };
 pub use types::{attribute_kind, tensor_name, type_name};
 pub use upgrade::{UpgradeError, changes, upgrade, upgrade_with};

@@ -44,6 +44,9 @@ fn parse(line: &'static str) -> Release {
     Release { name, ir_version, opsets: DOMAINS.into_iter().zip(numbers).collect() }
 }
 
+/// The newest version of ONNX's own operators: that of the last release.
+pub const NEWEST_OPSET: i64 = 28;
+
 /// The sets of operators that ONNX itself has.
 pub fn domains() -> impl Iterator<Item = &'static str> {
     DOMAINS.into_iter().chain(UNTOLD)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lodstone_model::Limits;
-use lodstone_store::{Blob, Derive, Result as StoreResult};
+use lodstone_store::{Blob, Derive, Result as StoreResult, internal};
 
 use super::opcode::Span;
 use crate::Result;
@@ -133,10 +133,9 @@ impl Derive for Kept {
                 now.fill(0);
             } else {
                 let start = hole.map_or(at, |hole| hole.before + (at - hole.end()));
-                let start = usize::try_from(start).unwrap_or(usize::MAX);
-                if let Some(from) = self.bytes.get(start..).and_then(|rest| rest.get(..size)) {
-                    now.copy_from_slice(from);
-                }
+                let rest = usize::try_from(start).ok().and_then(|start| self.bytes.get(start..));
+                let from = rest.and_then(|rest| rest.get(..size));
+                now.copy_from_slice(from.ok_or_else(|| internal("kept bytes are missing"))?);
             }
             at += size as u64;
             rest = later;

@@ -17,7 +17,7 @@ use lodstone_store::{Blob, Cursor};
 use super::schema::{self, Kind};
 use super::varint::{TooLong, Varint, shortest};
 use super::wire::{Encoder, Field, Message, Source, Value};
-use crate::Result;
+use crate::{Error, Result};
 
 /// The structure of a file.
 #[derive(Debug)]
@@ -49,11 +49,7 @@ pub(crate) fn without_elements(
     loop {
         limits.go_on()?;
         let depth = open.len();
-        let Some(frame) = open.last_mut() else {
-            return Err(cursor.error("a message", "none").into());
-        };
-        if cursor.position() == frame.end {
-            let Some(done) = open.pop() else { continue };
+        if let Some(done) = open.pop_if(|frame| cursor.position() == frame.end) {
             let Some(parent) = open.last_mut() else {
                 let (bytes, places) = (done.bytes.into(), done.places);
                 return Ok(Structure { bytes, holes: holes.into(), is_exact, places });
@@ -61,6 +57,8 @@ pub(crate) fn without_elements(
             parent.close(done);
             continue;
         }
+        let frame = open.last_mut();
+        let frame = frame.ok_or_else(|| Error::internal("no message is open"))?;
         let start = cursor.position();
         frame.place(frame.bytes.len() as u64, start);
         let tag = varint(&mut cursor, frame.end)?;

@@ -12,7 +12,7 @@ use lodstone_model::Limits;
 
 use super::schema::{self, Generation, Kind};
 use super::wire::{Encoder, Field, Message, Packed, Source, Value};
-use crate::Result;
+use crate::{Error, Result};
 
 /// Prints a message.
 pub(crate) fn print(
@@ -218,9 +218,8 @@ pub(crate) fn parse(
         match tokens.peek() {
             None | Some(b'}' | b'>') => {
                 let ended = tokens.peek();
-                let Some(frame) = open.pop() else {
-                    return Err(tokens.error(at, "a field", "the end of the text"));
-                };
+                let frame = open.pop();
+                let frame = frame.ok_or_else(|| Error::internal("no message is open"))?;
                 let Some(parent) = open.last_mut() else {
                     return match ended {
                         None => Ok(frame.finish()),
@@ -241,7 +240,8 @@ pub(crate) fn parse(
                 tokens.separator();
             }
             Some(_) => {
-                let Some(frame) = open.last_mut() else { continue };
+                let frame = open.last_mut();
+                let frame = frame.ok_or_else(|| Error::internal("no message is open"))?;
                 if let Some(inner) = field(&mut tokens, frame)? {
                     open.push(inner);
                     if open.len() > limits.depth {

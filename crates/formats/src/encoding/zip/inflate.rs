@@ -48,7 +48,7 @@ impl Inflate {
                 decoder.used = 0;
             }
             let (taken, given) = (decoder.state.total_in(), decoder.state.total_out());
-            let input = decoder.input.get(decoder.used..).unwrap_or_default();
+            let (_, input) = decoder.input.split_at(decoder.used);
             let result = decoder.state.decompress(input, out, FlushDecompress::None);
             let status = result.map_err(|error| self.broken(taken, error.to_string()))?;
             let moved = |now: u64, before: u64| usize::try_from(now - before).unwrap_or(0);
@@ -56,7 +56,7 @@ impl Inflate {
             let size = moved(decoder.state.total_out(), given);
             decoder.ended = status == Status::StreamEnd;
             if size > 0 {
-                decoder.crc.update(out.get(..size).unwrap_or_default());
+                decoder.crc.update(out.split_at(size).0);
                 return Ok(size);
             }
             let stuck = decoder.state.total_in() == taken && !decoder.ended;

@@ -464,7 +464,8 @@ fn common(name: &str, size: u64, crc: u32, extra: &[u8], zip64: bool) -> Result<
     let mut bytes = Vec::new();
     bytes.extend([version, flags, 0, 0, DATE].map(u16::to_le_bytes).as_flattened());
     bytes.extend([crc, small(size), small(size)].map(u32::to_le_bytes).as_flattened());
-    let extra = u16::try_from(extra.len()).unwrap_or(u16::MAX);
+    let extra = u16::try_from(extra.len());
+    let extra = extra.map_err(|_| Error::internal("an extra field is too long"))?;
     bytes.extend([length, extra].map(u16::to_le_bytes).as_flattened());
     Ok(bytes)
 }

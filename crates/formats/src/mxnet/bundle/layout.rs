@@ -3,8 +3,8 @@
 use lodstone_model::Model;
 use serde::{Deserialize, Serialize};
 
-use crate::format;
 use crate::mxnet::params::Layout;
+use crate::{Result, format};
 
 /// Owner of the residual of a model.
 const OWNER: &str = "mxnet";
@@ -20,12 +20,12 @@ pub(super) struct Bundle {
 }
 
 impl Bundle {
-    pub(super) fn of(model: &Model) -> Option<Self> {
+    pub(super) fn of(model: &Model) -> Result<Option<Self>> {
         format::recall(model, OWNER)
     }
 
-    pub(super) fn remember(&self, model: &mut Model) {
-        format::remember(model, OWNER, self);
+    pub(super) fn remember(&self, model: &mut Model) -> Result<()> {
+        format::remember(model, OWNER, self)
     }
 
     /// What is behind the prefix in the name of the parameters: `-0012.params`.

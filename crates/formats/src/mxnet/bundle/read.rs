@@ -21,9 +21,9 @@ pub fn open(path: &Location, options: &OpenOptions) -> Result<Model> {
     if path.is_dir() {
         let file = path.join(file_in(path, &path.list()?)?);
         let mut model = open_file(&file, options)?;
-        if let Some(mut bundle) = Bundle::of(&model) {
+        if let Some(mut bundle) = Bundle::of(&model)? {
             bundle.directory = true;
-            bundle.remember(&mut model);
+            bundle.remember(&mut model)?;
         }
         return Ok(model);
     }
@@ -58,36 +58,41 @@ fn open_file(path: &Location, options: &OpenOptions) -> Result<Model> {
     let mut model = match find_params(&path.directory(), name, options)? {
         Params::Named(params) => {
             let model = bound(&mut program, &params, options)?;
-            together(program, model, bundle, &params)
+            together(program, model, bundle, &params)?
         }
         Params::Epoch(params, others) => {
             let mut model = bound(&mut program, &params, options)?;
             warn_epochs(&params, &others, &mut model.report);
-            together(program, model, bundle, &params)
+            together(program, model, bundle, &params)?
         }
         // A Gluon block may have saved its own under this name.
         Params::Beside(params) => match bound(&mut program, &params, options) {
-            Ok(model) => together(program, model, bundle, &params),
-            Err(error) => alone(program, &bundle, Some(error)),
+            Ok(model) => together(program, model, bundle, &params)?,
+            Err(error) => alone(program, &bundle, Some(error))?,
         },
-        Params::None => alone(program, &bundle, None),
+        Params::None => alone(program, &bundle, None)?,
     };
     model.files.push(blob);
     Ok(model)
 }
 
 /// A program with its parameters.
-fn together(program: Program, mut model: Model, mut bundle: Bundle, params: &Location) -> Model {
-    bundle.layout = Layout::of(&model);
+fn together(
+    program: Program,
+    mut model: Model,
+    mut bundle: Bundle,
+    params: &Location,
+) -> Result<Model> {
+    bundle.layout = Layout::of(&model)?;
     bundle.params = params.name().map(str::to_owned);
     model.format = BUNDLE.name.to_owned();
     model.set_main(program);
-    bundle.remember(&mut model);
-    model
+    bundle.remember(&mut model)?;
+    Ok(model)
 }
 
 /// A program alone; `error` says why what is beside it are not its parameters.
-fn alone(mut program: Program, bundle: &Bundle, error: Option<Error>) -> Model {
+fn alone(mut program: Program, bundle: &Bundle, error: Option<Error>) -> Result<Model> {
     let mut model = Model { format: ALONE.name.to_owned(), ..Model::default() };
     if let Some(error) = error {
         model.report.warn(error.to_string());
@@ -103,8 +108,8 @@ fn alone(mut program: Program, bundle: &Bundle, error: Option<Error>) -> Model {
         model.report.warn(format!("parameters of the program were not found: {names}"));
     }
     model.set_main(program);
-    bundle.remember(&mut model);
-    model
+    bundle.remember(&mut model)?;
+    Ok(model)
 }
 
 /// Where the parameters of a program are.

@@ -22,12 +22,12 @@ pub(super) fn write_bundle(
     let program = program_of(model, BUNDLE.name)?;
     check(model, program)?;
     let encoded = symbol::write(program, options.same)?;
-    let bundle = Bundle::of(model).filter(|_| options.same).unwrap_or_default();
+    let bundle = Bundle::of(model)?.filter(|_| options.same).unwrap_or_default();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let prefix = name.strip_suffix(SYMBOL);
     let into = path.is_dir() || (bundle.directory && prefix.is_none());
     let (directory, symbol, params) = if into {
-        let names = Bundle::of(model).unwrap_or_default();
+        let names = Bundle::of(model)?.unwrap_or_default();
         let symbol = match names.symbol.as_str() {
             "" => format!("model{SYMBOL}"),
             name => name.to_owned(),

@@ -3,7 +3,7 @@
 use lodstone_model::{Model, Parameter};
 use serde::{Deserialize, Serialize};
 
-use crate::format;
+use crate::{Result, format};
 
 /// Owner of the residual of a model: a layout, as JSON.
 const OWNER: &str = "mxnet params";
@@ -39,17 +39,18 @@ pub(super) struct Unfilled {
 
 impl Layout {
     /// Remembers what is not what every file of these tensors has.
-    pub(super) fn remember(&self, model: &mut Model) {
-        if *self != Self::usual(model) {
-            format::remember(model, OWNER, self);
+    pub(super) fn remember(&self, model: &mut Model) -> Result<()> {
+        match *self == Self::usual(model) {
+            true => Ok(()),
+            false => format::remember(model, OWNER, self),
         }
     }
 
     /// What is around the tensors of a model, if they are as many as they were.
-    pub(crate) fn of(model: &Model) -> Self {
-        let layout: Option<Self> = format::recall(model, OWNER);
+    pub(crate) fn of(model: &Model) -> Result<Self> {
+        let layout: Option<Self> = format::recall(model, OWNER)?;
         let same = layout.filter(|layout| layout.fits(model));
-        same.unwrap_or_else(|| Self::usual(model))
+        Ok(same.unwrap_or_else(|| Self::usual(model)))
     }
 
     /// Whether a model has as many tensors as there were.

@@ -71,7 +71,7 @@ pub fn read_npz_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
         model.parameters.push(Parameter { name: name.to_owned(), tensor });
     }
     let layout = Layout { archive: true, ..Layout::usual(&model) };
-    layout.remember(&mut model);
+    layout.remember(&mut model)?;
     Ok(model)
 }
 

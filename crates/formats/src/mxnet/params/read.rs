@@ -45,10 +45,11 @@ pub fn read_blob(blob: &Blob, limits: &Limits) -> Result<Model> {
     let (format, files) = (PARAMS.name.to_owned(), vec![blob.clone()]);
     let mut model = Model { format, files, ..Model::default() };
     layout.named = names.is_some();
-    add(&mut model, &mut layout, arrays, names.unwrap_or_default());
+    let names = names.unwrap_or_else(|| vec![Vec::new(); arrays.len()]);
+    add(&mut model, &mut layout, arrays.into_iter().zip(names));
     warn(&mut model, &layout, cursor.remaining());
     layout.trailing = trailing(&mut cursor)?;
-    layout.remember(&mut model);
+    layout.remember(&mut model)?;
     Ok(model)
 }
 
@@ -110,10 +111,8 @@ fn names(cursor: &mut Cursor<'_>, arrays: usize) -> Result<Option<Vec<Vec<u8>>>>
 }
 
 /// Puts arrays and their names into a model.
-fn add(model: &mut Model, layout: &mut Layout, arrays: Vec<Array>, names: Vec<Vec<u8>>) {
-    let mut names = names.into_iter();
-    for array in arrays {
-        let name = names.next().unwrap_or_default();
+fn add(model: &mut Model, layout: &mut Layout, arrays: impl Iterator<Item = (Array, Vec<u8>)>) {
+    for (array, name) in arrays {
         let before = model.parameters.len();
         let tensor = match array {
             Array::Tensor(tensor) => *tensor,

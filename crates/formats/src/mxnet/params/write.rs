@@ -18,7 +18,7 @@ use crate::{Error, Result, Staged, WriteOptions};
 /// # Errors
 /// If MXNet has no place for a tensor, or could not load it; or what reading and writing give.
 pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
-    let layout = if options.same { Layout::of(model) } else { Layout::usual(model) };
+    let layout = if options.same { Layout::of(model)? } else { Layout::usual(model) };
     Staged::file(path, options, |out| put(out, &model.parameters, &layout, options.same))
 }
 

@@ -13,6 +13,7 @@ use super::graph::{Entry, Graph, Node};
 use super::upgrade::upgrade;
 
 use crate::encoding::json::{JSON_DEPTH, is_too_deep};
+use crate::format::block_number;
 use crate::{Error, Result};
 
 /// Owner of the residuals: the text of a program, and versions of the inputs of an operator.
@@ -42,7 +43,7 @@ pub fn read(blob: &Blob, limits: &Limits) -> Result<Program> {
     let mut open = VecDeque::from([(graph, -1)]);
     let mut next = 1;
     while let Some((graph, parent)) = open.pop_front() {
-        let index = i32::try_from(program.blocks.len()).unwrap_or(i32::MAX);
+        let index = block_number(program.blocks.len())?;
         let mut inner = Vec::new();
         let block = reader.block(graph, (index, parent), &mut next, &mut inner)?;
         open.extend(inner.into_iter().map(|graph| (graph, index)));
@@ -124,7 +125,7 @@ impl<'a> Reader<'a> {
             op.outputs = vec![values.add_outputs(self, number, &node).map_err(wrong)?];
             if !node.subgraphs.is_empty() {
                 let blocks = (*next..).take(node.subgraphs.len()).collect::<Vec<_>>();
-                *next = next.saturating_add(i32::try_from(blocks.len()).unwrap_or(i32::MAX));
+                *next = next.saturating_add(block_number(blocks.len())?);
                 let value = AttributeValue::Blocks(blocks);
                 op.attributes.push(Attribute { name: SUBGRAPHS.to_owned(), value });
                 inner.extend(node.subgraphs);

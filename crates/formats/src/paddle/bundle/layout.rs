@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use lodstone_model::Model;
 use serde::{Deserialize, Serialize};
 
-use crate::format;
 use crate::paddle::stream::Layout;
+use crate::{Result, format};
 
 /// Owner of the residual of a model.
 const OWNER: &str = "paddle";
@@ -43,12 +43,12 @@ pub(super) struct Pickle {
 }
 
 impl Bundle {
-    pub(super) fn of(model: &Model) -> Option<Self> {
+    pub(super) fn of(model: &Model) -> Result<Option<Self>> {
         format::recall(model, OWNER)
     }
 
-    pub(super) fn remember(&self, model: &mut Model) {
-        format::remember(model, OWNER, self);
+    pub(super) fn remember(&self, model: &mut Model) -> Result<()> {
+        format::remember(model, OWNER, self)
     }
 
     pub(super) fn set_layout_of(&mut self, name: &str, layout: Layout) {

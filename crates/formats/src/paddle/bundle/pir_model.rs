@@ -38,7 +38,7 @@ pub(super) fn open(directory: &Location, name: &str, options: &OpenOptions) -> R
     }
     report.warn(without_topology(name));
     let params = params.name().map(str::to_owned);
-    let model = without_program(PIR.0, (names, tensors), params, layout, report);
+    let model = without_program(PIR.0, (names, tensors), params, layout, report)?;
     Ok(Model { files: vec![program, blob], ..model })
 }
 
@@ -57,7 +57,7 @@ fn open_pickles(
     model.report.warn(without_topology(name));
     let mut bundle = Bundle::default();
     pickles::add(&pickles, &types, &mut model, &mut bundle, options)?;
-    bundle.remember(&mut model);
+    bundle.remember(&mut model)?;
     let there: HashSet<&str> = model.parameters.iter().map(|p| p.name.as_str()).collect();
     let mut missing: Vec<&String> =
         saved.keys().filter(|name| !there.contains(name.as_str())).collect();

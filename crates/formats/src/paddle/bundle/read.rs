@@ -84,9 +84,9 @@ fn open_directory(path: &Location, options: &OpenOptions) -> Result<Model> {
                 .warn(format!("the directory holds other programs: {others}; `{name}` was opened"));
         }
     }
-    let mut bundle = Bundle::of(&model).unwrap_or_default();
+    let mut bundle = Bundle::of(&model)?.unwrap_or_default();
     bundle.directory = true;
-    bundle.remember(&mut model);
+    bundle.remember(&mut model)?;
     Ok(model)
 }
 
@@ -227,7 +227,7 @@ fn open_program(directory: &Location, name: &str, options: &OpenOptions) -> Resu
         }
     }
     model.set_main(program);
-    bundle.remember(&mut model);
+    bundle.remember(&mut model)?;
     check_lods(&mut model);
     Ok(model)
 }
@@ -569,7 +569,7 @@ fn open_variables(path: &Location, options: &OpenOptions) -> Result<Model> {
         let names = some(&others);
         model.report.warn(format!("files that are not those of one variable: {names}"));
     }
-    bundle.remember(&mut model);
+    bundle.remember(&mut model)?;
     check_lods(&mut model);
     Ok(model)
 }
@@ -593,7 +593,7 @@ fn open_params(path: &Location, blob: &Blob, options: &OpenOptions) -> Result<Mo
         }
         None => vec![String::new(); tensors.len()],
     };
-    let model = without_program(format, (names, tensors), Some(name.to_owned()), layout, report);
+    let model = without_program(format, (names, tensors), Some(name.to_owned()), layout, report)?;
     Ok(Model { files, ..model })
 }
 
@@ -604,13 +604,13 @@ pub(super) fn without_program(
     params: Option<String>,
     layout: Layout,
     report: Report,
-) -> Model {
+) -> Result<Model> {
     let named = names.into_iter().zip(tensors);
     let parameters = named.map(|(name, tensor)| Parameter { name, tensor }).collect();
     let mut model = Model { format: format.to_owned(), parameters, report, ..Model::default() };
-    Bundle { params, layout, ..Bundle::default() }.remember(&mut model);
+    Bundle { params, layout, ..Bundle::default() }.remember(&mut model)?;
     check_lods(&mut model);
-    model
+    Ok(model)
 }
 
 /// The program beside parameters and their names by it, if they fit it; a program that they do not

@@ -19,13 +19,13 @@ pub(super) fn write_bundle(
     options: &WriteOptions,
 ) -> Result<Staged> {
     let program = program_of(model, "paddle")?;
-    let bundle = remembered(model, options);
+    let bundle = remembered(model, options)?;
     let extension = bundle.program.as_ref().and_then(|name| name.rsplit_once('.'));
     let extension = extension.map_or("pdmodel", |(_, extension)| extension).to_owned();
     let is_program = path.extension().is_some_and(|end| end == extension.as_str());
     let into = path.is_dir() || (bundle.directory && !is_program);
     let (directory, program_name, params_name) = if into {
-        let names = Bundle::of(model).unwrap_or_default();
+        let names = Bundle::of(model)?.unwrap_or_default();
         let program = names.program.unwrap_or_else(|| "inference.pdmodel".to_owned());
         // The name that goes with the program's.
         let params = names.params.unwrap_or_else(|| {
@@ -53,7 +53,7 @@ pub(super) fn write_saved(
     options: &WriteOptions,
 ) -> Result<Staged> {
     let program = program_of(model, SAVED)?;
-    let bundle = Bundle::of(model).filter(|bundle| !bundle.pickles.is_empty());
+    let bundle = Bundle::of(model)?.filter(|bundle| !bundle.pickles.is_empty());
     let bundle = bundle.ok_or_else(|| {
         let what =
             "a model that `static.save` did not write; `paddle` holds programs with parameters";
@@ -83,7 +83,7 @@ pub(super) fn write_vars(model: &Model, path: &Location, options: &WriteOptions)
     if model.main().is_none() {
         some_tensor(model, "paddle-vars")?;
     }
-    let bundle = remembered(model, options);
+    let bundle = remembered(model, options)?;
     let mut staged = Staged::directory(path, options)?;
     for Parameter { name, tensor } in &model.parameters {
         if name.is_empty() {
@@ -105,8 +105,8 @@ pub(super) fn write_vars(model: &Model, path: &Location, options: &WriteOptions)
 }
 
 /// How the files were, if that is to be kept.
-fn remembered(model: &Model, options: &WriteOptions) -> Bundle {
-    Bundle::of(model).filter(|_| options.same).unwrap_or_default()
+fn remembered(model: &Model, options: &WriteOptions) -> Result<Bundle> {
+    Ok(Bundle::of(model)?.filter(|_| options.same).unwrap_or_default())
 }
 
 pub(super) fn write_params(
@@ -114,7 +114,7 @@ pub(super) fn write_params(
     path: &Location,
     options: &WriteOptions,
 ) -> Result<Staged> {
-    let lod_last = remembered(model, options).layout.lod_last;
+    let lod_last = remembered(model, options)?.layout.lod_last;
     let layout = Layout { lod_last, sized: false, align: options.align };
     write_stream(model, path, layout, options)
 }
@@ -124,7 +124,7 @@ pub(super) fn write_params_sized(
     path: &Location,
     options: &WriteOptions,
 ) -> Result<Staged> {
-    let lod_last = remembered(model, options).layout.lod_last;
+    let lod_last = remembered(model, options)?.layout.lod_last;
     let layout = Layout { lod_last, sized: true, align: options.align };
     write_stream(model, path, layout, options)
 }

@@ -7,10 +7,10 @@ use serde_json::Value as Json;
 use super::contents::{Contents, Cut, Name, tensor};
 use super::write::{Arrays, Plan};
 use super::{CUT, TABLE};
-use crate::Result;
 use crate::encoding::pickle::json::{Budget, key};
 use crate::encoding::pickle::write as put;
 use crate::encoding::pickle::{Builds, Data, Id, Node, Shapes, Value};
+use crate::{Error, Result};
 
 /// Goes through the values in the order in which they were read. How deep they are was bounded
 /// then.
@@ -382,7 +382,9 @@ impl<'a> Writer<'a> {
 
     /// What is called, by the name it had.
     fn callable(&mut self, id: Id) -> Result<()> {
-        let (module, name) = self.shapes.tree.global(id).unwrap_or_default();
+        let global = self.shapes.tree.global(id);
+        let (module, name) =
+            global.ok_or_else(|| Error::internal("what a pickle calls has no name"))?;
         self.arrays.global(self.out, &module, &name)
     }
 

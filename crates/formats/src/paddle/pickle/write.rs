@@ -11,6 +11,7 @@ use super::{AS_INTEGERS, CUT, NAME, TABLE, builds, edit};
 use crate::encoding::array::{DIMENSIONS, code};
 use crate::encoding::pickle::write as put;
 use crate::encoding::pickle::{self, Kept, Node, Piece, Shapes, is_one};
+use crate::format::signed_dims;
 use crate::{Error, Result, Staged, WriteOptions};
 
 /// Writes one file.
@@ -97,6 +98,7 @@ fn check(model: &Model) -> Result<()> {
             let shape = &tensor.shape;
             return refuse(format!("the tensor `{name}` of shape {shape:?}: 2^63 - 1 is most"));
         }
+        signed_dims(NAME, name, &tensor.shape)?;
         if code(as_integer(tensor.dtype)).is_none() {
             return Err(Error::dtype(NAME, name, tensor.dtype));
         }
@@ -173,7 +175,8 @@ impl Arrays {
         make(self, out)?;
         put::memoize(out)?;
         // Every `MEMOIZE` there is comes from here, so that they count up together.
-        let number = u32::try_from(self.memo.len()).unwrap_or(u32::MAX);
+        let number = u32::try_from(self.memo.len());
+        let number = number.map_err(|_| Error::internal("the memo of a pickle is too long"))?;
         self.memo.insert(key.to_owned(), number);
         Ok(())
     }
@@ -184,7 +187,7 @@ impl Arrays {
     }
 
     pub(super) fn dtype(&mut self, out: &mut Output, dtype: DType) -> Result<()> {
-        let code = code(dtype).unwrap_or("u1");
+        let code = code(dtype).ok_or_else(|| Error::internal("an element type has no code"))?;
         self.shared(out, code, |arrays, out| {
             arrays.global(out, "numpy", "dtype")?;
             put::op(out, put::MARK)?;
@@ -219,7 +222,8 @@ impl Arrays {
         put::int(out, 1)?;
         put::op(out, put::MARK)?;
         for extent in &tensor.shape {
-            put::int(out, i64::try_from(*extent).unwrap_or(i64::MAX))?;
+            let extent = i64::try_from(*extent);
+            put::int(out, extent.map_err(|_| Error::internal("an extent was not checked"))?)?;
         }
         put::op(out, put::TUPLE)?;
         self.dtype(out, as_integer(tensor.dtype))?;

@@ -37,12 +37,13 @@ impl TensorDesc {
         Some(encoder.finish().into())
     }
 
-    pub(crate) fn of(tensor: &TensorType) -> Self {
+    /// What a program says of a tensor; `None` if an extent is too large for it.
+    pub(crate) fn of(tensor: &TensorType) -> Option<Self> {
         let dims = tensor.shape.iter().flatten().map(|dim| match dim {
-            Dim::Known(extent) => i64::try_from(*extent).unwrap_or(i64::MAX),
-            Dim::Symbol(_) | Dim::Unknown => -1,
+            Dim::Known(extent) => i64::try_from(*extent).ok(),
+            Dim::Symbol(_) | Dim::Unknown => Some(-1),
         });
-        Self { dtype: tensor.dtype, dims: dims.collect() }
+        Some(Self { dtype: tensor.dtype, dims: dims.collect::<Option<_>>()? })
     }
 
     pub(crate) fn into_type(self, lod_level: u32) -> TensorType {

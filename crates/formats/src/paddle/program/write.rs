@@ -88,7 +88,10 @@ impl Inner {
     fn bytes<N: Node>(self, node: &N) -> Result<Bytes> {
         match self {
             Self::Encoded => encode(node),
-            Self::AsRead => Ok(node.raw()?.unwrap_or_default()),
+            Self::AsRead => {
+                let raw = node.raw()?;
+                raw.ok_or_else(|| Error::internal("a node that was just read has no bytes"))
+            }
         }
     }
 }
@@ -202,7 +205,7 @@ fn var_type(var: &Var) -> Result<Encoder> {
     out.int(1, code(value)?);
     let Some(number) = read::type_field(value) else { return Ok(out) };
     let desc = |tensor: &TensorType| {
-        let desc = TensorDesc::of(tensor).write();
+        let desc = TensorDesc::of(tensor).and_then(|desc| desc.write());
         desc.ok_or_else(|| no_code(format!("`{}`, a variable of {}", var.name, tensor.dtype)))
     };
     let lod_tensor = |tensor: &TensorType| -> Result<Vec<u8>> {

@@ -89,7 +89,8 @@ fn head(name: &str, tensor: &Tensor, layout: Layout, start: u64) -> Result<Vec<u
     }
     head.extend(0u32.to_le_bytes());
     let desc = description(name, tensor, layout, start + head.len() as u64 + 4)?;
-    let size = i32::try_from(desc.len()).unwrap_or(i32::MAX);
+    let size = i32::try_from(desc.len());
+    let size = size.map_err(|_| Error::internal("a description is longer than was checked"))?;
     head.extend(size.to_le_bytes());
     head.extend_from_slice(&desc);
     Ok(head)

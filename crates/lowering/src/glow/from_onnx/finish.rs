@@ -108,6 +108,7 @@ pub(super) fn finish(model: &Model, walked: Walked) -> Result<(Model, Origins), 
         Parameter { name: constant.stored.name.clone(), tensor }
     });
     let parameters = parameters.collect();
+    graph.check()?;
     let program = Program::from(Topology {
         version: Some(IR_VERSION),
         operator_versions: vec![(String::new(), OPSET)],

@@ -1,5 +1,6 @@
 //! A program of Glow while it is made: nodes that know the types of their results.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use lodstone_model::{DType, Tensor};
@@ -78,6 +79,8 @@ pub(super) struct Graph {
     pub(super) placeholders: Vec<Stored>,
     pub(super) constants: Vec<Constant>,
     values: Vec<(Source, Type)>,
+    /// Whether a value was looked for that is not of this graph.
+    is_broken: Cell<bool>,
     /// Constants with a scale for each channel, by the numbers that they stand for.
     pub(super) channels: HashMap<Value, Channels>,
     /// Kinds that nodes are told to have been, by name.
@@ -109,13 +112,14 @@ impl Graph {
         let (nodes, placeholders, constants) = (Vec::new(), Vec::new(), Vec::new());
         let (values, notes, channels) = (Vec::new(), Vec::new(), HashMap::new());
         let (kinds, told) = (HashMap::new(), HashSet::new());
-        let room = Some(MOST_BYTES);
+        let (room, is_broken) = (Some(MOST_BYTES), Cell::new(false));
         Self {
             names,
             nodes,
             placeholders,
             constants,
             values,
+            is_broken,
             channels,
             kinds,
             told,
@@ -125,20 +129,32 @@ impl Graph {
         }
     }
 
+    /// Fails if a value was ever looked for that is not of this graph. That is a defect, and what was made after it
+    /// is worth nothing; that it is remembered spares a hundred callers to hand the error on.
+    pub(super) fn check(&self) -> Result<(), Finding> {
+        match self.is_broken.get() {
+            false => Ok(()),
+            true => Err(Finding::internal("a value of another graph was looked for")),
+        }
+    }
+
+    fn known(&self, value: Value) -> Option<&(Source, Type)> {
+        let known = self.values.get(value.0);
+        self.is_broken.set(self.is_broken.get() || known.is_none());
+        known
+    }
+
     pub(super) fn source(&self, value: Value) -> Source {
-        debug_assert!(value.0 < self.values.len(), "values are those of the graph");
-        self.values.get(value.0).map_or(Source::Unsaid(0), |(source, _)| *source)
+        self.known(value).map_or(Source::Unsaid(0), |(source, _)| *source)
     }
 
     pub(super) fn type_of(&self, value: Value) -> Type {
-        debug_assert!(value.0 < self.values.len(), "values are those of the graph");
-        let nothing = || Type { shape: Vec::new(), ..plain(ElemKind::Float, Vec::new()) };
-        self.values.get(value.0).map_or_else(nothing, |(_, known)| known.clone())
+        let nothing = || plain(ElemKind::Float, Vec::new());
+        self.known(value).map_or_else(nothing, |(_, known)| known.clone())
     }
 
     pub(super) fn shape(&self, value: Value) -> &[i64] {
-        debug_assert!(value.0 < self.values.len(), "values are those of the graph");
-        self.values.get(value.0).map_or(&[], |(_, known)| &known.shape)
+        self.known(value).map_or(&[], |(_, known)| &known.shape)
     }
 
     fn add(&mut self, source: Source, of: Type) -> Value {
@@ -153,9 +169,9 @@ impl Graph {
 
     /// Changes what a result is said to be, where its node is made another one.
     pub(super) fn retype(&mut self, value: Value, of: Type) {
-        debug_assert!(value.0 < self.values.len(), "values are those of the graph");
-        if let Some((_, known)) = self.values.get_mut(value.0) {
-            *known = of;
+        match self.values.get_mut(value.0) {
+            Some((_, known)) => *known = of,
+            None => self.is_broken.set(true),
         }
     }
 
@@ -238,7 +254,11 @@ impl Graph {
     /// The node that gives a value, if one does.
     pub(super) fn maker(&self, value: Value) -> Option<(&Node, usize)> {
         match self.source(value) {
-            Source::Result(node, result) => self.nodes.get(node).map(|node| (node, result)),
+            Source::Result(number, result) => {
+                let node = self.nodes.get(number);
+                self.is_broken.set(self.is_broken.get() || node.is_none());
+                node.map(|node| (node, result))
+            }
             _ => None,
         }
     }

@@ -2,6 +2,7 @@
 
 use lodstone_schema::Finding;
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::places::at_mut;
 
 use super::graph::{Said, Value, checked, count, plain};
 use super::op::{Cx, Fault, long};
@@ -176,9 +177,7 @@ impl Cx<'_> {
             let extent = extent.ok_or_else(|| format!("{other:?} does not fit {shape:?}"))?;
             total = total.checked_add(*extent).ok_or("the shape is too large")?;
         }
-        if let Some(extent) = shape.get_mut(axis) {
-            *extent = total;
-        }
+        *at_mut(&mut shape, axis)? = total;
         let of = self.shaped(first, shape);
         let members = vec![("Inputs", Said::Values(values)), ("Dim", Said::Int(long(axis)))];
         self.node("Concat", suffix, &[], members, of)

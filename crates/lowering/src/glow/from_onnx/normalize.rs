@@ -1,6 +1,7 @@
 //! Numbers scaled by what is around them.
 
 use lodstone_schema::glow::ElemKind;
+use lodstone_schema::places::at_mut;
 
 use super::elementwise::filled;
 use super::graph::{Said, Value, count, plain};
@@ -166,9 +167,7 @@ fn norm(cx: &mut Cx<'_>) -> Outcome {
     let sum =
         cx.node("BatchedReduceAdd", "sum", &[parts], vec![("Axis", Said::Int(long(axis)))], of)?;
     let mut kept = shape.clone();
-    if let Some(extent) = kept.get_mut(axis) {
-        *extent = 1;
-    }
+    *at_mut(&mut kept, axis)? = 1;
     let sum = cx.reshape(sum, &kept, "keepdims")?;
     let length = if p == 2 { cx.each("Sqrt", sum, "root")? } else { sum };
     // What has no length stays nothing.

@@ -1,6 +1,7 @@
 //! Tensors in parts and put together.
 
 use lodstone_schema::glow::{ElemKind, Type};
+use lodstone_schema::places::at_mut;
 
 use super::graph::{Said, Value};
 use super::op::{Cx, Fault, Outcome, Rule, extent_of, from_front, long, one};
@@ -39,9 +40,7 @@ fn split(cx: &mut Cx<'_>) -> Outcome {
         let part = cx.shape_out(index)?;
         let extent = extent_of(&part, long(axis))?;
         let mut from = vec![0; shape.len()];
-        if let Some(from) = from.get_mut(axis) {
-            *from = start;
-        }
+        *at_mut(&mut from, axis)? = start;
         results.push(Some(cx.slice(value, from, part, "out")?));
         start = start.checked_add(extent).ok_or("the parts do not fit")?;
     }
@@ -70,9 +69,7 @@ fn slice(cx: &mut Cx<'_>) -> Outcome {
         let extent = cx.extent(value, long(axis))?;
         let (first, last) = bounds(*start, *end, *step, extent)?;
         for (all, one) in [(&mut from, first), (&mut to, last), (&mut by, *step)] {
-            if let Some(place) = all.get_mut(axis) {
-                *place = one;
-            }
+            *at_mut(all, axis)? = one;
         }
     }
     let mut value = value;
@@ -135,9 +132,7 @@ fn every(cx: &mut Cx<'_>, value: Value, axis: usize, step: i64) -> Result<Value,
     let count = extent / step + i64::from(extent % step != 0);
     if count <= 1 {
         let mut first = shape.clone();
-        if let Some(extent) = first.get_mut(axis) {
-            *extent = 1;
-        }
+        *at_mut(&mut first, axis)? = 1;
         return cx.slice(value, vec![0; shape.len()], first, "first");
     }
     let whole = count.checked_mul(step).ok_or("the steps are too wide")?;
@@ -150,9 +145,7 @@ fn every(cx: &mut Cx<'_>, value: Value, axis: usize, step: i64) -> Result<Value,
     let split = cx.reshape(value, &split_at([count, step]), "steps")?;
     let first = cx.slice(split, vec![0; shape.len() + 1], split_at([count, 1]), "firsts")?;
     let mut shape = shape;
-    if let Some(extent) = shape.get_mut(axis) {
-        *extent = count;
-    }
+    *at_mut(&mut shape, axis)? = count;
     cx.reshape(first, &shape, "")
 }
 
@@ -162,9 +155,7 @@ fn padded_after(cx: &mut Cx<'_>, value: Value, axis: usize, more: i64) -> Result
         return Ok(value);
     }
     let mut shape = cx.shape(value);
-    if let Some(extent) = shape.get_mut(axis) {
-        *extent = more;
-    }
+    *at_mut(&mut shape, axis)? = more;
     let of = cx.shaped(value, shape);
     let rest = cx.splat(0.0, of, "rest")?;
     cx.concat(vec![value, rest], axis, "padded")
@@ -193,9 +184,7 @@ fn pad(cx: &mut Cx<'_>) -> Outcome {
     for (axis, (before, after)) in axes.iter().zip(before.iter().zip(after)) {
         for (place, number) in [(*axis, before), (axis + rank, after)] {
             i32::try_from(*number).map_err(|_| format!("{number} is too much to pad"))?;
-            if let Some(pad) = pads.get_mut(place) {
-                *pad = *number;
-            }
+            *at_mut(&mut pads, place)? = *number;
         }
     }
     let number = cx.number(2, 0.0)?;

@@ -1,6 +1,7 @@
 //! The largest, or the mean, of each window.
 
 use lodstone_schema::glow::ElemKind;
+use lodstone_schema::places::{at, at_mut};
 
 use super::conv::{Window, as_image, channels_first, orders, parts, window, with_channels_last};
 use super::graph::{Said, Value, plain};
@@ -54,15 +55,13 @@ fn pool(cx: &mut Cx<'_>) -> Result<Pool, Fault> {
 fn reach_the_end(window: &mut Window, image: &[i64], small: &[i64]) -> Result<(), Fault> {
     let axes = image.len();
     for (axis, (extent, steps)) in image.iter().zip(small).enumerate() {
-        let at = |all: &[i64], place: usize| all.get(place).copied().unwrap_or(0);
-        let (kernel, stride) = (at(&window.kernel, axis), at(&window.strides, axis));
+        let (kernel, stride) = (at(&window.kernel, axis)?, at(&window.strides, axis)?);
         let end = (steps - 1).checked_mul(stride).and_then(|start| start.checked_add(kernel));
-        let before = at(&window.pads, axis);
+        let before = at(&window.pads, axis)?;
         let needed = end.and_then(|end| end.checked_sub(extent.checked_add(before)?));
         let needed = needed.ok_or("the window is too large")?;
-        if let Some(after) = window.pads.get_mut(axes + axis) {
-            *after = needed.max(*after);
-        }
+        let after = at_mut(&mut window.pads, axes + axis)?;
+        *after = needed.max(*after);
     }
     Ok(())
 }

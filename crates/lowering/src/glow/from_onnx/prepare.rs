@@ -32,13 +32,12 @@ pub(super) fn prepare(model: &Model) -> Result<Model, Findings> {
             spelled::gather(main, &model.parameters);
         }
     }
-    let newest = onnx::newest_opset("").unwrap_or_default();
     let types = |values: &std::collections::HashMap<String, infer::ValueInfo>| {
         values.iter().map(|(name, info)| (name.clone(), info.value.clone())).collect()
     };
     let inference = infer::infer(&prepared, &infer::Options::default());
     let inferred: Vec<_> = inference.blocks.iter().map(types).collect();
-    match onnx::upgrade_with(&mut prepared, newest, &inferred) {
+    match onnx::upgrade_with(&mut prepared, onnx::NEWEST_OPSET, &inferred) {
         Ok(()) => Ok(prepared),
         Err(UpgradeError::Operators(findings)) => Err(findings),
         Err(other) => {

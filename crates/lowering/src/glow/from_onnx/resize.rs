@@ -1,6 +1,7 @@
 //! Images of other sizes.
 
 use lodstone_schema::Finding;
+use lodstone_schema::places::at_mut;
 
 use super::graph::Said;
 use super::op::{Cx, Fault, Outcome, Rule, from_front, narrow, one};
@@ -30,9 +31,7 @@ fn scales(cx: &Cx<'_>, shape: &[i64], result: &[i64]) -> Result<Vec<f32>, Fault>
     let Some(axes) = cx.longs("axes")? else { return Ok(said) };
     let mut all = vec![1.0; shape.len()];
     for (axis, scale) in axes.iter().zip(said) {
-        if let Some(place) = all.get_mut(from_front(*axis, shape.len())?) {
-            *place = scale;
-        }
+        *at_mut(&mut all, from_front(*axis, shape.len())?)? = scale;
     }
     Ok(all)
 }

@@ -11,7 +11,7 @@ use lodstone_model::{AttributeValue, DType, Model, Op, Parameter, Program, Tenso
 use lodstone_schema::glow::Storage;
 use lodstone_schema::onnx::infer::{self, NoBodies, ValueInfo, Work};
 use lodstone_schema::onnx::scopes::Scopes;
-use lodstone_schema::onnx::{domain_name, formal_inputs, newest_opset, quoted};
+use lodstone_schema::onnx::{NEWEST_OPSET, domain_name, formal_inputs, quoted};
 use lodstone_schema::{Finding, Findings};
 
 use crate::glow::kinds;
@@ -172,7 +172,7 @@ impl<'p> Walk<'p> {
         let values = program.ops().map(|op| op.writes().count()).chain(initializers).sum::<usize>();
         let names = program.ops().map(|op| op.name.clone()).filter(|name| !name.is_empty());
         Self {
-            opset: newest_opset("").unwrap_or_default(),
+            opset: NEWEST_OPSET,
             graph: Graph::new(Names::new(names), operators),
             entries: Vec::new(),
             scopes: Scopes::new(program),
@@ -332,8 +332,7 @@ impl<'p> Walk<'p> {
             let elements = entry.info.contents.as_ref().map_or(0, |contents| contents.len());
             extents.saturating_add(elements).saturating_add(entry.name.len() / BYTES)
         };
-        let new = self.entries.get(before..).unwrap_or_default();
-        let cells = new.iter().map(room).fold(0, usize::saturating_add);
+        let cells = self.entries.iter().skip(before).map(room).fold(0, usize::saturating_add);
         self.work.keep(cells).filter(|()| self.entries.len() <= self.most)
     }
 
@@ -439,7 +438,8 @@ impl<'p> Walk<'p> {
         }
         let is_told = self.graph.kinds.contains_key(&op.name);
         let is_made = is_told || rules::is_made_even_if_known(domain, &op.kind);
-        let folds = !is_made && inputs.iter().flatten().all(|entry| self.is_plain(*entry, op));
+        let read_plain = self.reads_plain(op, inputs)?;
+        let folds = !is_made && read_plain;
         if folds && !infos.is_empty() && infos.iter().all(|info| is_known(info) && is_wide(info)) {
             let names = op.output("").iter();
             let known = infos.into_iter().zip(names).map(|(info, name)| {
@@ -454,7 +454,6 @@ impl<'p> Walk<'p> {
             "" => format!("{}_{}", op.kind, op.output("").first().map_or("", String::as_str)),
             name => name.to_owned(),
         };
-        let read_plain = inputs.iter().flatten().all(|entry| self.is_plain(*entry, op));
         let (inputs, outputs) = (inputs.to_vec(), infos.clone());
         let mut cx =
             Cx { graph: &mut self.graph, entries: &mut self.entries, op, base, inputs, outputs };
@@ -493,9 +492,17 @@ impl<'p> Walk<'p> {
         Ok(entries)
     }
 
-    /// Whether what is computed of a value need not be computed by nodes, if it is known.
-    fn is_plain(&self, entry: usize, op: &Op) -> bool {
-        let Some(entry) = self.entries.get(entry) else { return true };
+    /// Whether what is computed of all these values need not be computed by nodes, if they are known.
+    fn reads_plain(&self, op: &Op, inputs: &[Option<usize>]) -> Result<bool, Finding> {
+        let mut entries = inputs.iter().flatten();
+        entries.try_fold(true, |all, number| {
+            let entry = self.entries.get(*number);
+            let absent = || Finding::internal(format!("there is no entry {number}"));
+            Ok(all && self.is_plain(entry.ok_or_else(absent)?, op))
+        })
+    }
+
+    fn is_plain(&self, entry: &Entry, op: &Op) -> bool {
         // Integers that stand for numbers go on doing so where they are only moved; constants of Glow are
         // what it computes with.
         let is_moved = MOVES.contains(&op.kind.as_str());
@@ -540,11 +547,14 @@ impl<'p> Walk<'p> {
                 }
             }
             let Some(number) = failed.pop() else { break };
-            if seen.get_mut(number).is_none_or(|seen| std::mem::replace(seen, true)) {
+            if seen.get_mut(number).is_some_and(|seen| std::mem::replace(seen, true)) {
                 continue;
             }
-            debug_assert!(number < self.failures.len(), "failures are those of the walk");
-            let Some(failure) = self.failures.get(number) else { continue };
+            let Some(failure) = self.failures.get(number) else {
+                let finding = Finding::internal("a value was not made, and nothing tells why");
+                self.findings.add("the graph", finding);
+                continue;
+            };
             failed.extend(failure.cause);
             for entry in failure.needs.iter().filter_map(|entry| self.entries.get(*entry)) {
                 values.extend(entry.value);

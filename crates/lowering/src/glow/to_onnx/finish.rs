@@ -6,6 +6,7 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, Dialect, Loss, Model, Op, Program, Report,
     Topology,
 };
+use lodstone_schema::Finding;
 use lodstone_schema::glow::SAVE;
 use lodstone_schema::{Origin, Origins};
 
@@ -17,7 +18,10 @@ const PRODUCER: &str = "lodstone";
 
 impl Work<'_> {
     /// The model, and what became of values. Losses are added to the report.
-    pub(super) fn finish(mut self, report: &mut Report) -> (Model, Origins) {
+    ///
+    /// # Errors
+    /// If no release of ONNX has the operators that were emitted, which is a defect.
+    pub(super) fn finish(mut self, report: &mut Report) -> Result<(Model, Origins), Finding> {
         let metadata = self.model.metadata.iter().filter(|(key, _)| {
             let is_partition = *key == "numPartitions" || key.starts_with("partition_");
             if is_partition {
@@ -30,7 +34,7 @@ impl Work<'_> {
         for (loss, places) in self.losses {
             places.into_iter().for_each(|place| report.lose(loss, place));
         }
-        let (opset, ir_version) = self.graph.versions();
+        let (opset, ir_version) = self.graph.versions()?;
         let outputs = &self.main.outputs;
         let (ops, renamed) = unsaved(self.graph.ops, outputs);
         let read: HashSet<&str> =
@@ -81,7 +85,7 @@ impl Work<'_> {
             checksums: self.model.checksums.clone(),
             ..Model::default()
         };
-        (model, origins)
+        Ok((model, origins))
     }
 }
 

@@ -97,11 +97,8 @@ fn index_add(n: &mut Node<'_>) -> Outcome {
     let (data, numbers, added) = (n.real(0)?, n.raw(1)?, n.real(2)?);
     let added = n.times(&added, alpha)?;
     let dims = added.dims()?;
-    let at = usize::try_from(axis).unwrap_or(usize::MAX);
-    let mut aligned = vec![1; dims.len()];
-    if let (Some(extent), Some(many)) = (aligned.get_mut(at), dims.get(at)) {
-        *extent = *many;
-    }
+    let line = |(place, dim): (i64, &i64)| if place == axis { *dim } else { 1 };
+    let aligned: Vec<i64> = (0..).zip(&dims).map(line).collect();
     let numbers = n.reshape(&numbers, &aligned)?;
     let numbers = n.expand(&numbers, &dims)?;
     let attributes = [int("axis", axis), text("reduction", "add")];

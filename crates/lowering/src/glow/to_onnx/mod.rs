@@ -72,7 +72,11 @@ pub(crate) fn to_onnx(model: &Model, report: &mut Report) -> Result<(Model, Orig
     if !work.findings.is_empty() {
         return Err(work.findings);
     }
-    Ok(work.finish(report))
+    work.finish(report).map_err(|finding| {
+        let mut findings = Findings::default();
+        findings.add("the graph", finding);
+        findings
+    })
 }
 
 struct Work<'m> {

@@ -1,5 +1,7 @@
 //! Elements moved, not computed: extents, pieces, repetitions.
 
+use lodstone_schema::{Finding, places};
+
 use super::node::{Node, Outcome, Rule, no_words};
 use crate::onnx::{int, ints, text};
 
@@ -41,11 +43,9 @@ fn broadcast(n: &mut Node<'_>) -> Outcome {
 fn channel_shuffle(n: &mut Node<'_>) -> Outcome {
     let dims = n.dims(0)?;
     let (group, axis) = (n.int("Group")?, n.axis("Kernel", 0)?);
-    let at = usize::try_from(axis).unwrap_or(usize::MAX);
-    let (Some(before), Some(channels), Some(behind)) =
-        (dims.get(..at), dims.get(at), dims.get(at.saturating_add(1)..))
-    else {
-        return Ok(());
+    let at = usize::try_from(axis).map_err(|_| Finding::internal("an axis is below 0"))?;
+    let Some((before, [channels, behind @ ..])) = dims.split_at_checked(at) else {
+        return Err(Finding::internal(format!("{dims:?} has no extent {at}")));
     };
     let Some(each) = channels.checked_div(group) else {
         return Err("expected groups, found none".into());
@@ -94,11 +94,8 @@ fn insert(n: &mut Node<'_>) -> Outcome {
     let mut middle = small;
     for at in (0..inner.len()).rev() {
         let axis = i64::try_from(at).unwrap_or(i64::MAX);
-        let (Some(first), Some(many), Some(all)) =
-            (start.get(at).copied(), inner.get(at).copied(), result.shape.get(at).copied())
-        else {
-            continue;
-        };
+        let (first, many) = (places::at(start, at)?, places::at(&inner, at)?);
+        let all = places::at(&result.shape, at)?;
         let Some(end) = first.checked_add(many).filter(|end| first >= 0 && *end <= all) else {
             return Err(format!("what is inserted is outside along axis {axis}").into());
         };
@@ -109,7 +106,7 @@ fn insert(n: &mut Node<'_>) -> Outcome {
         let mut around = big.clone();
         let in_front: Vec<i64> = (0..axis).collect();
         if !in_front.is_empty() {
-            let starts = start.get(..at).unwrap_or_default();
+            let (starts, _) = start.split_at(at);
             let ends: Vec<i64> = starts.iter().zip(&inner).map(|(start, n)| start + n).collect();
             around = n.slices(&around, &in_front, starts, &ends)?;
         }

@@ -9,9 +9,9 @@ use lodstone_engine::Dense;
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::Finding;
 use lodstone_schema::paddle::attribute;
+use lodstone_schema::places::at;
 use lodstone_store::Blob;
 
-use super::sequences::at;
 use super::{Outcome, Run, input, output};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;

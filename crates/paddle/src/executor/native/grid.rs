@@ -4,8 +4,9 @@
 
 use lodstone_model::{AttributeValue, Op};
 use lodstone_schema::paddle::attribute;
+use lodstone_schema::places::{at, at_mut};
 
-use super::sequences::{at, at_mut, made, numbers, part, part_mut, singles, zeros};
+use super::sequences::{made, numbers, part, part_mut, singles, zeros};
 use super::{Outcome, Run, input, output};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use lodstone_model::{AttributeValue, Block, ByteString, Op, Operand, Program, Var};
 use lodstone_schema::paddle::{EMPTY, forward_block, gradient_of};
 
-use crate::program::error::{self, Result};
+use crate::program::error::{self, Result, block_number};
 use crate::program::role::set;
 
 /// Most blocks that may lie in each other.
@@ -83,8 +83,8 @@ fn wanted(names: &[String], is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     names.iter().map(gradient).collect()
 }
 
-fn number(block: usize) -> AttributeValue {
-    AttributeValue::Block(i32::try_from(block).unwrap_or(i32::MAX))
+fn number(block: usize) -> Result<AttributeValue> {
+    block_number(block).map(AttributeValue::Block)
 }
 
 /// The gradient operator of a `while`; `block` is that of its gradients. It is given what that reads and nobody gives
@@ -94,7 +94,7 @@ pub(super) fn while_gradient(
     op: &Op,
     block: usize,
     is_wanted: impl Fn(&str) -> bool,
-) -> Op {
+) -> Result<Op> {
     let ops = program.blocks.get(block).map_or(&[][..], |block| &block.ops);
     let made: HashSet<&str> = ops.iter().flat_map(Op::writes).collect();
     let names = names(program);
@@ -124,10 +124,10 @@ pub(super) fn while_gradient(
         ..Op::default()
     };
     let given = given.iter().map(|name| ByteString::from(name.as_str())).collect();
-    set(&mut gradient, "sub_block", number(block));
+    set(&mut gradient, "sub_block", number(block)?);
     set(&mut gradient, "original_output_grad", AttributeValue::Strings(given));
     set(&mut gradient, "skip_eager_deletion_vars", AttributeValue::Strings(Vec::new()));
-    gradient
+    Ok(gradient)
 }
 
 /// The gradient operator of a `conditional_block`; `block` is that of its gradients.
@@ -157,7 +157,7 @@ pub(super) fn conditional_gradient(
         outputs: vec![operand("Input@GRAD", wanted(op.input("Input"), is_wanted))],
         ..Op::default()
     };
-    set(&mut gradient, "sub_block", number(block));
+    set(&mut gradient, "sub_block", number(block)?);
     set(&mut gradient, "skip_eager_deletion_vars", AttributeValue::Strings(Vec::new()));
     if let Some(scalar) = op.attribute("is_scalar_condition") {
         set(&mut gradient, "is_scalar_condition", scalar.clone());

@@ -10,15 +10,16 @@ use lodstone_schema::paddle::{EMPTY, GRAD, gradient_of};
 
 use super::blocks::{Names, declaration, inner, names};
 use super::sums::gradient_names;
+use crate::program::error::{Result, block_mut, internal};
 
 /// Operators whose results have no LoD where programs are made, whatever they are of.
 const WITHOUT_LOD: &[&str] = &["gru_grad", "lstm_grad", "sequence_softmax_grad"];
 
 /// Declares what the operators of a block from `first` on write, and those of the blocks that they run; takes those
 /// away that write nothing, or to which no gradient comes.
-pub(super) fn declare(program: &mut Program, block: usize, first: usize) {
+pub(super) fn declare(program: &mut Program, block: usize, first: usize) -> Result<()> {
     let names = names(program);
-    Declaring { program, names }.block(block, first, &HashSet::new(), &HashSet::new());
+    Declaring { program, names }.block(block, first, &HashSet::new(), &HashSet::new())
 }
 
 struct Declaring<'p> {
@@ -36,9 +37,8 @@ impl Declaring<'_> {
         first: usize,
         given: &HashSet<String>,
         own: &HashSet<String>,
-    ) {
-        debug_assert!(number < self.program.blocks.len(), "blocks were checked before");
-        let Some(block) = self.program.blocks.get_mut(number) else { return };
+    ) -> Result<()> {
+        let block = block_mut(self.program, number)?;
         let ops = block.ops.split_off(first.min(block.ops.len()));
         let mut kept = Vec::with_capacity(ops.len());
         for mut op in ops {
@@ -49,7 +49,7 @@ impl Declaring<'_> {
                     _ => &[],
                 };
                 let own = own.iter().map(|name| gradient_of(name)).collect();
-                self.block(inner, 0, &goes_on.map(str::to_owned).collect(), &own);
+                self.block(inner, 0, &goes_on.map(str::to_owned).collect(), &own)?;
             }
             let is_here =
                 |name: &str| self.names.get(number).is_some_and(|names| names.contains_key(name));
@@ -72,13 +72,12 @@ impl Declaring<'_> {
                 .map(str::to_owned)
                 .collect();
             for name in new {
-                self.add(number, &op, name);
+                self.add(number, &op, name)?;
             }
             kept.push(op);
         }
-        if let Some(block) = self.program.blocks.get_mut(number) {
-            block.ops.extend(kept);
-        }
+        block_mut(self.program, number)?.ops.extend(kept);
+        Ok(())
     }
 
     /// The variable that a block calls so.
@@ -86,7 +85,7 @@ impl Declaring<'_> {
         declaration(self.program, &self.names, block, name)
     }
 
-    fn add(&mut self, block: usize, op: &Op, name: String) {
+    fn add(&mut self, block: usize, op: &Op, name: String) -> Result<()> {
         let of = name.split_once(GRAD).map_or(name.as_str(), |(of, _)| of);
         let mut value = self.var(block, of).map(|var| var.value.clone()).unwrap_or_default();
         let is_some_rows =
@@ -105,12 +104,13 @@ impl Declaring<'_> {
         if WITHOUT_LOD.contains(&op.kind.as_str()) {
             value.tensors_mut().into_iter().for_each(|tensor| tensor.lod_level = 0);
         }
-        if let (Some(block), Some(names)) =
-            (self.program.blocks.get_mut(block), self.names.get_mut(block))
-            && !names.contains_key(&name)
-        {
-            names.insert(name.clone(), block.vars.len());
-            block.vars.push(Var { name, value, ..Var::default() });
+        let names = self.names.get_mut(block);
+        let names = names.ok_or_else(|| internal("the names of a block are missing"))?;
+        if !names.contains_key(&name) {
+            let vars = &mut block_mut(self.program, block)?.vars;
+            names.insert(name.clone(), vars.len());
+            vars.push(Var { name, value, ..Var::default() });
         }
+        Ok(())
     }
 }

@@ -15,7 +15,7 @@ use lodstone_model::{AttributeValue, Block, ByteString, Op, Program, Var};
 use lodstone_schema::onnx::infer::ValueInfo;
 use lodstone_schema::paddle::{gradient_of, gradient_ops, set_forward_block, stop_gradient};
 
-use crate::program::error::{self, Result, variable};
+use crate::program::error::{self, Result, block_mut, block_number, variable};
 use crate::program::known::Known;
 use crate::program::network::{Network, Variable};
 use crate::program::operator::Operator;
@@ -92,17 +92,16 @@ pub fn append_backward(
         program.blocks.truncate(count);
     }
     let made = made?;
-    if let Some(block) = program.blocks.first_mut() {
-        let mut ops = block.ops.iter_mut().rev();
-        if let Some(op) = ops.find(|op| op.writes().any(|name| name == loss.name())) {
-            set_role(op, LOSS);
-        }
-        block.ops.push(begin);
-        block.ops.extend(made);
+    let block = block_mut(program, 0)?;
+    let mut ops = block.ops.iter_mut().rev();
+    if let Some(op) = ops.find(|op| op.writes().any(|name| name == loss.name())) {
+        set_role(op, LOSS);
     }
-    declared::declare(program, 0, forward);
-    let ops = program.blocks.first_mut().map_or(&mut [][..], |block| &mut block.ops);
-    Ok(paired(ops.get_mut(forward..).unwrap_or_default(), parameters))
+    block.ops.push(begin);
+    block.ops.extend(made);
+    declared::declare(program, 0, forward)?;
+    let ops = block_mut(program, 0)?.ops.iter_mut().skip(forward);
+    Ok(paired(ops.collect(), parameters))
 }
 
 /// The variables of a block at which gradients end.
@@ -112,7 +111,7 @@ fn stopped_in(block: &Block) -> HashSet<String> {
 }
 
 /// Parameters that have a gradient, with that; the operators that give it say so.
-fn paired(ops: &mut [Op], parameters: Vec<Variable>) -> Vec<(Variable, Variable)> {
+fn paired(mut ops: Vec<&mut Op>, parameters: Vec<Variable>) -> Vec<(Variable, Variable)> {
     let mut pairs = Vec::new();
     for parameter in parameters {
         let gradient = gradient_of(parameter.name());
@@ -141,16 +140,17 @@ struct Appending<'p> {
 impl Appending<'_> {
     /// The gradient operators of a block's; they will be in block `target`.
     fn gradients(&mut self, block: usize, target: usize) -> Result<Vec<Op>> {
-        let ops = self.program.blocks.get(block).map_or(&[][..], |block| &block.ops);
+        let ops = &block_mut(self.program, block)?.ops;
         let path = self.paths.get(&block).map_or(&[][..], Vec::as_slice).iter();
-        let ops: Vec<Op> = path.filter_map(|number| ops.get(*number)).cloned().collect();
+        let ops: Option<Vec<Op>> = path.map(|number| ops.get(*number).cloned()).collect();
+        let ops = ops.ok_or_else(|| error::internal("an operator of a path is missing"))?;
         let mut made = Vec::new();
         for op in ops.iter().rev() {
             made.extend(self.of(op, block, target)?);
         }
         let none = HashSet::new();
         let stopped = self.stopped.get(block).unwrap_or(&none);
-        let made = without_branches(summed(made, block), stopped, self.loss);
+        let made = without_branches(summed(made, block)?, stopped, self.loss);
         let mut made = connected(made, ops.iter());
         for op in &mut made {
             op.attributes.retain(|attribute| attribute.name != "op_role_var");
@@ -170,7 +170,7 @@ impl Appending<'_> {
         let is_wanted = |name: &str| !stopped.contains(name);
         Ok(match (op.kind.as_str(), inner) {
             (_, None) => gradient_ops(op, is_wanted),
-            ("while", Some(inner)) => vec![while_gradient(self.program, op, inner, is_wanted)],
+            ("while", Some(inner)) => vec![while_gradient(self.program, op, inner, is_wanted)?],
             ("conditional_block", Some(inner)) => {
                 vec![conditional_gradient(op, inner, is_wanted)?]
             }
@@ -183,15 +183,12 @@ impl Appending<'_> {
     /// Makes a block of the gradients of another, in block `target`; gives its number.
     fn inside(&mut self, forward: usize, target: usize) -> Result<usize> {
         let made = self.program.blocks.len();
-        let [index, parent, of] =
-            [made, target, forward].map(|block| i32::try_from(block).unwrap_or(i32::MAX));
+        let (index, parent) = (block_number(made)?, block_number(target)?);
         let mut block = Block { index, parent, ..Block::default() };
-        set_forward_block(&mut block, Some(of));
+        set_forward_block(&mut block, Some(block_number(forward)?));
         self.program.blocks.push(block);
         let ops = self.gradients(forward, made)?;
-        if let Some(block) = self.program.blocks.get_mut(made) {
-            block.ops = ops;
-        }
+        block_mut(self.program, made)?.ops = ops;
         Ok(made)
     }
 }

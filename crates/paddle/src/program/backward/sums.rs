@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use lodstone_model::{AttributeValue, Op, Operand};
 use lodstone_schema::paddle::{EMPTY, GRAD};
 
+use crate::program::error::{Result, internal};
 use crate::program::role::{BACKWARD, set, set_role};
 
 /// A gradient of which there are several.
@@ -19,12 +20,13 @@ struct Several {
 }
 
 /// Where several operators write one gradient, each writes a part, and a sum of them is computed before it is read.
-pub(super) fn summed(mut ops: Vec<Op>, block: usize) -> Vec<Op> {
+pub(super) fn summed(mut ops: Vec<Op>, block: usize) -> Result<Vec<Op>> {
     let mut parts: BTreeMap<String, Several> = BTreeMap::new();
     let mut order: Vec<String> = Vec::new();
     let mut sums: Vec<(usize, Op)> = Vec::new();
     for number in 0..ops.len() {
-        let read = gradient_names(ops.get(number).map_or(&[][..], |op| &op.inputs));
+        let op = op_mut(&mut ops, number)?;
+        let (read, places) = (gradient_names(&op.inputs), places(op));
         for name in &read {
             if let Some(several) = parts.get_mut(name).filter(|several| several.names.len() > 1) {
                 sums.push((number, sum(name, std::mem::take(&mut several.names))));
@@ -32,8 +34,8 @@ pub(super) fn summed(mut ops: Vec<Op>, block: usize) -> Vec<Op> {
                 several.first = number;
             }
         }
-        for (slot, place) in places(ops.get(number)) {
-            let Some(name) = output(&mut ops, number, slot, place).cloned() else { continue };
+        for (slot, place) in places {
+            let name = output(&mut ops, number, slot, place)?.clone();
             // What is changed in place stays one.
             if !name.contains(GRAD) || name == EMPTY || read.contains(&name) {
                 continue;
@@ -58,16 +60,12 @@ pub(super) fn summed(mut ops: Vec<Op>, block: usize) -> Vec<Op> {
                 }
                 if first == number {
                     // Both are written by this one: the first of them is renamed.
-                    if let Some(op) = ops.get_mut(number) {
-                        rename_first(op, &name, &part);
-                    }
+                    rename_first(op_mut(&mut ops, number)?, &name, &part);
                 }
             }
             let part = several.next(&name, block);
             several.names.push(part.clone());
-            if let Some(name) = output(&mut ops, number, slot, place) {
-                *name = part;
-            }
+            *output(&mut ops, number, slot, place)? = part;
         }
     }
     for name in order {
@@ -78,7 +76,7 @@ pub(super) fn summed(mut ops: Vec<Op>, block: usize) -> Vec<Op> {
     for (number, sum) in sums.into_iter().rev() {
         ops.insert(number, sum);
     }
-    ops
+    Ok(ops)
 }
 
 impl Several {
@@ -110,15 +108,21 @@ fn rename_first(op: &mut Op, from: &str, to: &str) {
 }
 
 /// Where the outputs of an operator are: slots, and places in them.
-fn places(op: Option<&Op>) -> Vec<(usize, usize)> {
-    let slots = op.map_or(&[][..], |op| &op.outputs).iter().enumerate();
+fn places(op: &Op) -> Vec<(usize, usize)> {
+    let slots = op.outputs.iter().enumerate();
     slots
         .flat_map(|(slot, operand)| (0..operand.args.len()).map(move |place| (slot, place)))
         .collect()
 }
 
-fn output(ops: &mut [Op], number: usize, slot: usize, place: usize) -> Option<&mut String> {
-    ops.get_mut(number)?.outputs.get_mut(slot)?.args.get_mut(place)
+fn op_mut(ops: &mut [Op], number: usize) -> Result<&mut Op> {
+    ops.get_mut(number).ok_or_else(|| internal("an operator of the gradients is missing"))
+}
+
+fn output(ops: &mut [Op], number: usize, slot: usize, place: usize) -> Result<&mut String> {
+    let operand = op_mut(ops, number)?.outputs.get_mut(slot);
+    let name = operand.and_then(|operand| operand.args.get_mut(place));
+    name.ok_or_else(|| internal("an output of the gradients is missing"))
 }
 
 fn sum(name: &str, parts: Vec<String>) -> Op {

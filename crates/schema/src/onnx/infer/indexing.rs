@@ -7,6 +7,7 @@ use super::dims::{Checked, axes_of, axis_of, merged, product, show};
 use super::elementwise::same;
 use super::node::{Node, Numbers, Outcome};
 use super::value::Element;
+use crate::places::at_mut;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Compress", compress),
@@ -192,9 +193,8 @@ fn sliced(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
             list.as_ref().and_then(|list| list.get(at)).cloned().unwrap_or(Element::Unknown)
         };
         let place = axis_of(*axis, shape.len())?;
-        if let Some(extent) = result.get_mut(place) {
-            *extent = cut(extent, &of(&starts), &of(&ends), &of(&steps))?;
-        }
+        let extent = at_mut(&mut result, place)?;
+        *extent = cut(extent, &of(&starts), &of(&ends), &of(&steps))?;
     }
     Ok(result)
 }

@@ -8,6 +8,7 @@ use super::node::{Node, Numbers, Outcome};
 use super::reshape::said;
 use super::value::Element;
 use crate::Finding;
+use crate::places::at_mut;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("Concat", concat),
@@ -98,9 +99,7 @@ pub(super) fn joined(shapes: &[Option<&[Dim]>], axis: i64) -> Checked<Option<Vec
             }
         }
     }
-    if let Some(extent) = all.get_mut(place) {
-        *extent = length;
-    }
+    *at_mut(&mut all, place)? = length;
     Ok(Some(all))
 }
 
@@ -148,9 +147,7 @@ fn split(node: &mut Node<'_>) -> Outcome {
     };
     for (index, size) in sizes.into_iter().enumerate() {
         let mut part = shape.to_vec();
-        if let Some(extent) = part.get_mut(axis) {
-            *extent = size;
-        }
+        *at_mut(&mut part, axis)? = size;
         node.tensor(index, dtype, Some(part));
     }
     Ok(())
@@ -207,7 +204,7 @@ fn pad(node: &mut Node<'_>) -> Outcome {
     let mut padded = shape.to_vec();
     let (begins, ends) = pads.split_at(axes.len());
     for (axis, (begin, end)) in axes.into_iter().zip(begins.iter().zip(ends)) {
-        let Some(extent) = padded.get_mut(axis) else { continue };
+        let extent = at_mut(&mut padded, axis)?;
         *extent = match (begin, end) {
             (Element::Int(begin), Element::Int(end)) => {
                 let more = i128::from(*begin) + i128::from(*end);

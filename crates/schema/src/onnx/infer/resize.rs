@@ -7,6 +7,7 @@ use super::dims::{Checked, axes_of, axis_of, show};
 use super::indexing::whole;
 use super::node::{Node, Outcome};
 use super::value::{Element, approximate};
+use crate::places::at_mut;
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("CenterCropPad", crop), ("Resize", resize), ("Upsample", upsample)];
@@ -60,7 +61,7 @@ fn counted<T>(numbers: Option<Vec<T>>, count: usize, what: &str) -> Checked<Opti
 fn scaled(shape: &[Dim], axes: &[usize], scales: Option<&[f64]>) -> Checked<Vec<Dim>> {
     let mut result = shape.to_vec();
     for (at, axis) in axes.iter().enumerate() {
-        let Some(extent) = result.get_mut(*axis) else { continue };
+        let extent = at_mut(&mut result, *axis)?;
         *extent = match (scales.and_then(|scales| scales.get(at)), &*extent) {
             (Some(scale), _) if *scale <= 0.0 => {
                 return Err(format!("expected scales above 0, found {scale}").into());
@@ -95,7 +96,7 @@ fn sized(node: &Node<'_>, shape: &[Dim], axes: &[usize], index: usize) -> Checke
         _ => Some(proportion(node, shape, axes, index, policy == b"not_larger")),
     };
     for (at, axis) in axes.iter().enumerate() {
-        let Some(extent) = result.get_mut(*axis) else { continue };
+        let extent = at_mut(&mut result, *axis)?;
         let size = sizes.as_ref().and_then(|sizes| sizes.get(at));
         *extent = match (&ratio, size, &*extent) {
             (None, Some(size), _) => size.dim().ok_or("expected sizes from 0 on")?,
@@ -178,9 +179,7 @@ fn crop(node: &mut Node<'_>) -> Outcome {
             let mut shape = shape.to_vec();
             for (at, axis) in axes.into_iter().enumerate() {
                 let size = sizes.as_ref().and_then(|sizes| sizes.get(at)).cloned();
-                if let Some(extent) = shape.get_mut(axis) {
-                    *extent = size.unwrap_or(Dim::Unknown);
-                }
+                *at_mut(&mut shape, axis)? = size.unwrap_or(Dim::Unknown);
             }
             Some(shape)
         }

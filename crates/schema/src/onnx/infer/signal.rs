@@ -7,6 +7,7 @@ use super::dims::{Checked, axis_of, mapped};
 use super::generate::or_said;
 use super::node::{Node, Outcome};
 use super::value::Element;
+use crate::places::at_mut;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("BlackmanWindow", window),
@@ -97,9 +98,7 @@ fn transform(node: &mut Node<'_>) -> Outcome {
             }
         }
     };
-    if let Some(extent) = result.get_mut(place) {
-        *extent = if onesided && !inverse { one_sided(&length)? } else { length };
-    }
+    *at_mut(&mut result, place)? = if onesided && !inverse { one_sided(&length)? } else { length };
     node.tensor(0, dtype, Some(result));
     Ok(())
 }

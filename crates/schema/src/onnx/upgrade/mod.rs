@@ -28,7 +28,7 @@ use lodstone_model::{Dialect, Model, Op, Program, Topology, ValueType};
 use self::change::Change;
 use self::known::Known;
 use super::names::Names;
-use super::{domain_name, introduced, ir_version_of_opset, newest_opset, quoted, versions};
+use super::{NEWEST_OPSET, domain_name, introduced, ir_version_of_opset, quoted, versions};
 use crate::{Finding, Findings};
 
 /// Why a model cannot be made one of another set of operators.
@@ -168,10 +168,10 @@ pub fn upgrade_with(
 ) -> Result<(), UpgradeError> {
     let program = model.main().filter(|program| program.dialect == Dialect::Onnx);
     let Some(program) = program else { return Err(UpgradeError::NoOperators) };
-    let newest = newest_opset("").unwrap_or_default();
-    if !(1..=newest).contains(&target) {
-        return Err(UpgradeError::Unknown { asked: target, newest });
-    }
+    let ir_version = ir_version_of_opset("", target).filter(|_| target >= 1);
+    let Some(ir_version) = ir_version else {
+        return Err(UpgradeError::Unknown { asked: target, newest: NEWEST_OPSET });
+    };
     let from = used(&program.operator_versions, program.version);
     if let Some(from) = from.filter(|from| *from > target) {
         return Err(UpgradeError::Downgrade { from, to: target });
@@ -203,7 +203,7 @@ pub fn upgrade_with(
     if !findings.is_empty() {
         return Err(UpgradeError::Operators(findings));
     }
-    declare(&mut changed, target);
+    declare(&mut changed, target, ir_version);
     model.set_main(changed);
     Ok(())
 }
@@ -217,8 +217,7 @@ fn used(versions: &[(String, i64)], ir_version: Option<i64>) -> Option<i64> {
 }
 
 /// Says which set of operators a program is of now.
-fn declare(program: &mut Topology, target: i64) {
-    let ir_version = ir_version_of_opset("", target).unwrap_or_default();
+fn declare(program: &mut Topology, target: i64, ir_version: i64) {
     if program.operator_versions.is_empty() {
         program.operator_versions.push((String::new(), target));
     }

@@ -195,9 +195,10 @@ impl Call<'_, '_> {
                         let wrong = format!("there are no elements {place:?}");
                         return Err(Finding::internal(wrong).into());
                     }
-                    let old = old.map(|old| old.get(place.clone()).unwrap_or_default());
+                    let old = old.map(|old| old.split_at(place.end).0.split_at(place.start).1);
                     let new = state.new.each_mut().map(|new| T::chunks_mut(new));
-                    let new = new.map(|new| new.get_mut(place.clone()).unwrap_or_default());
+                    let new =
+                        new.map(|new| new.split_at_mut(place.end).0.split_at_mut(place.start).1);
                     T::each(T::chunks(row), old, new, &rule);
                 }
             }

@@ -8,10 +8,10 @@
 //! | `BatchHidden` | the hidden states |
 
 use lodstone_model::{Lod, Op};
+use lodstone_schema::places::at;
 
 use super::super::sequences::{
-    Rows, add, add_outer, add_product, add_product_back, at, copy, made, numbers, part, part_mut,
-    zeros,
+    Rows, add, add_outer, add_product, add_product_back, copy, made, numbers, part, part_mut, zeros,
 };
 use super::super::{Outcome, flag, input, output};
 use super::{Curve, asked, beginning, in_order, keep, places, put_gradient};

@@ -14,8 +14,9 @@ use std::ops::Range;
 
 use lodstone_model::{AttributeValue, Lod, Op};
 use lodstone_schema::Finding;
+use lodstone_schema::places::at_mut;
 
-use super::sequences::{at_mut, copy, made, numbers, part_mut};
+use super::sequences::{copy, made, numbers, part_mut};
 use super::{Outcome, Run, input, output};
 use crate::executor::frame::Frame;
 use crate::executor::layout::{Slot, Step};

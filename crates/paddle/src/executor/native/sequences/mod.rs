@@ -159,24 +159,6 @@ pub(super) fn part_mut(
     part.ok_or_else(|| Finding::internal(format!("there is no part {number} of {size} numbers")))
 }
 
-/// An element of a list.
-///
-/// # Errors
-/// If there is none, which is a defect: callers have checked the length.
-pub(super) fn at<T: Copy>(values: &[T], place: usize) -> Result<T, Finding> {
-    let value = values.get(place).copied();
-    value.ok_or_else(|| Finding::internal(format!("there is no number {place}")))
-}
-
-/// The same, to be changed.
-///
-/// # Errors
-/// As [`at`].
-pub(super) fn at_mut<T>(values: &mut [T], place: usize) -> Result<&mut T, Finding> {
-    let value = values.get_mut(place);
-    value.ok_or_else(|| Finding::internal(format!("there is no number {place}")))
-}
-
 /// Puts numbers into the place of others.
 pub(super) fn copy(places: &mut [f32], values: &[f32]) {
     places.iter_mut().zip(values).for_each(|(place, value)| *place = *value);

@@ -2,10 +2,11 @@
 
 use lodstone_model::{AttributeValue, DType, Op, Tensor};
 use lodstone_schema::Finding;
+use lodstone_schema::places::{at, at_mut};
 use lodstone_store::Blob;
 
 use super::super::{Outcome, input, output};
-use super::{Rows, add, at, at_mut, copy, made, numbers, part, part_mut, text, zeros};
+use super::{Rows, add, copy, made, numbers, part, part_mut, text, zeros};
 use crate::executor::frame::Frame;
 use crate::executor::layout::Step;
 
