@@ -42,12 +42,18 @@ impl<'a> Change<'a> {
     }
 
     /// What the operator became, in order, each with the version that it is of.
-    pub(super) fn finish(self, program: &mut Program) -> Vec<(Op, i64)> {
+    ///
+    /// # Errors
+    /// If the program has more blocks than it can number, which is a defect.
+    pub(super) fn finish(self, program: &mut Program) -> Result<Vec<(Op, i64)>, Finding> {
         let Self { mut op, version, before, after, wrapped, block, .. } = self;
         if let Some(mut wrapped) = wrapped {
-            let number = i32::try_from(program.blocks.len()).unwrap_or(i32::MAX);
+            let numbered = |block: usize| {
+                i32::try_from(block).map_err(|_| Finding::internal("a program has too many blocks"))
+            };
+            let number = numbered(program.blocks.len())?;
             wrapped.index = number;
-            wrapped.parent = i32::try_from(block).unwrap_or(i32::MAX);
+            wrapped.parent = numbered(block)?;
             for inner in wrapped.ops.iter().flat_map(Op::blocks) {
                 let inner = usize::try_from(inner).unwrap_or(usize::MAX);
                 if let Some(inner) = program.blocks.get_mut(inner) {
@@ -57,7 +63,7 @@ impl<'a> Change<'a> {
             program.blocks.push(wrapped);
             set(&mut op, "body", AttributeValue::Block(number));
         }
-        before.into_iter().chain([(op, version)]).chain(after).collect()
+        Ok(before.into_iter().chain([(op, version)]).chain(after).collect())
     }
 
     /// Whether the model is to be of a version, or a newer one.

@@ -9,6 +9,8 @@ use lodstone_model::{AttributeValue, DType, Dim, Kind, Op, Parameter, Program, T
 use super::super::bound::Bound;
 use super::super::dtype::element_name;
 use super::super::{operator, tensor_name, type_name};
+use crate::Finding;
+use crate::places::at_mut;
 
 /// What is known of values, by block.
 #[derive(Debug)]
@@ -51,15 +53,17 @@ impl Known {
     }
 
     /// Takes note of what an operator of a block writes.
-    pub(super) fn follow(&mut self, block: usize, op: &Op, version: i64) {
+    ///
+    /// # Errors
+    /// If the program has no such block, which is a defect.
+    pub(super) fn follow(&mut self, block: usize, op: &Op, version: i64) -> Result<(), Finding> {
         let outputs: Vec<String> = op.writes().map(str::to_owned).collect();
         if let (Some(AttributeValue::Tensor(value)), [name]) =
             (op.attribute("value").filter(|_| op.kind == "Constant"), outputs.as_slice())
         {
-            self.learn(block, name, constant(value));
-            return;
+            return self.learn(block, name, constant(value));
         }
-        let Some(known) = operator(&op.domain, &op.kind, version) else { return };
+        let Some(known) = operator(&op.domain, &op.kind, version) else { return Ok(()) };
         let mut bound = Bound::default();
         let inputs = op.inputs.iter().flat_map(|operand| &operand.args);
         for (number, name) in inputs.enumerate() {
@@ -74,14 +78,15 @@ impl Known {
             outputs.enumerate().filter_map(|(number, name)| Some((name, kind(number)?))).collect();
         for (name, kind) in outputs {
             let kind = Some(kind.into_owned());
-            self.learn(block, name, Fact { kind, ..Fact::default() });
+            self.learn(block, name, Fact { kind, ..Fact::default() })?;
         }
+        Ok(())
     }
 
-    fn learn(&mut self, block: usize, name: &str, fact: Fact) {
-        debug_assert!(block < self.blocks.len(), "blocks are those of the program");
-        let Some(facts) = self.blocks.get_mut(block) else { return };
+    fn learn(&mut self, block: usize, name: &str, fact: Fact) -> Result<(), Finding> {
+        let facts = at_mut(&mut self.blocks, block)?;
         merge(facts.entry(name.to_owned()).or_default(), fact);
+        Ok(())
     }
 
     /// What is known of a name where a block sees it.

@@ -261,8 +261,8 @@ impl Body<'_> {
                 // Places are long where blocks are deep: they are told of what needs one.
                 let place = || format!("{place}, operator {number} ({called})");
                 open.extend(op.blocks().map(|block| (block, place())));
-                self.known.follow(index, &op, self.from);
-                if let Err(why) = self.operator(index, op, &mut changed) {
+                let known = self.known.follow(index, &op, self.from);
+                if let Err(why) = known.and_then(|()| self.operator(index, op, &mut changed)) {
                     findings.add(place(), why);
                 }
             }
@@ -292,7 +292,7 @@ impl Body<'_> {
             if let Some((_, adapt)) = adapter {
                 adapt(&mut change)?;
             }
-            let done = change.finish(self.program);
+            let done = change.finish(self.program)?;
             open.extend(done.into_iter().rev());
         }
         Ok(())
