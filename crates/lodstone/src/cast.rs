@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lodstone_model::{DType, Tensor};
-use lodstone_store::{Blob, Derive, Error as StoreError};
+use lodstone_store::{Blob, Derive, Error as StoreError, internal};
 
 use crate::numbers::{Decoder, decoder};
 use crate::{Error, Result};
@@ -109,11 +109,12 @@ impl Derive for Cast {
             for (value, out) in values.iter().zip(encoded.chunks_exact_mut(width)) {
                 encode(self.to, *value, out);
             }
-            let skip = usize::try_from(offset % size).unwrap_or(0);
-            let piece = encoded.get(skip..).unwrap_or_default();
+            let skip = usize::try_from(offset % size).ok();
+            let piece = skip.and_then(|skip| encoded.get(skip..)).filter(|piece| !piece.is_empty());
+            let piece = piece.ok_or_else(|| internal("a cast makes no bytes"))?;
             let take = piece.len().min(rest.len());
             let (now, later) = rest.split_at_mut(take);
-            now.copy_from_slice(piece.get(..take).unwrap_or_default());
+            now.iter_mut().zip(piece).for_each(|(now, byte)| *now = *byte);
             rest = later;
             offset += take as u64;
         }

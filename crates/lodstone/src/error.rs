@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use lodstone_model::{DType, Dialect, Loss, some};
+use lodstone_schema::Finding;
 
 #[cfg(feature = "runtime")]
 use crate::runtime;
@@ -95,6 +96,15 @@ pub enum Error {
     /// Something that the model does not have.
     #[error("{0}")]
     Absent(String),
+    /// A defect of this program, not of the model.
+    #[error(transparent)]
+    Internal(Finding),
+}
+
+impl From<Finding> for Error {
+    fn from(finding: Finding) -> Self {
+        Self::Internal(finding)
+    }
 }
 
 impl From<lodstone_store::Error> for Error {

@@ -39,7 +39,7 @@ pub fn write_graph(
     if count > limit {
         return Err(Error::TooLarge { operators: count, limit });
     }
-    let drawing = Drawing::new(model, program);
+    let drawing = Drawing::new(model, program)?;
     match format {
         GraphFormat::Text => drawing.text(out),
         GraphFormat::Dot => drawing.dot(out),
@@ -58,20 +58,20 @@ struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    fn new(model: &'a Model, program: &'a Program) -> Self {
+    fn new(model: &'a Model, program: &'a Program) -> Result<Self> {
         let conventions = conventions(program);
         let vars = program.vars().filter_map(|v| Some((v.name.as_str(), v.value.tensor_type()?)));
         let named = model.parameters.iter();
         let named = named.map(|p| ((conventions.variable_of)(&p.name), p.tensor.shape.as_slice()));
         let interface = (conventions.interface)(program);
-        Self {
+        Ok(Self {
             program,
-            wiring: Wiring::new(program),
+            wiring: Wiring::new(program)?,
             types: vars.collect(),
             parameters: named.collect(),
             interface: (interface.inputs, interface.outputs),
             conventions,
-        }
+        })
     }
 
     /// `float32[2, 3]`, if it is known what a value is.

@@ -14,6 +14,13 @@ pub(crate) struct Decoder {
     pub(crate) integer: Option<fn(&[u8]) -> i128>,
 }
 
+/// The first bytes of a little-endian number, with zeros behind them if there are fewer.
+fn extended<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut array = [0; N];
+    array.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    array
+}
+
 /// How to read elements of a type; nothing for types without numbers. Integers beyond 2⁵³ are
 /// rounded; a complex number is read as two.
 pub(crate) fn decoder(dtype: DType) -> Option<Decoder> {
@@ -23,8 +30,7 @@ pub(crate) fn decoder(dtype: DType) -> Option<Decoder> {
         };
         ($type:ty, $number:expr) => {{
             fn number(bytes: &[u8]) -> f64 {
-                let array = bytes.first_chunk().copied().unwrap_or_default();
-                $number(<$type>::from_le_bytes(array))
+                $number(<$type>::from_le_bytes(extended(bytes)))
             }
             Decoder { size: size_of::<$type>(), number, integer: None }
         }};
@@ -35,8 +41,7 @@ pub(crate) fn decoder(dtype: DType) -> Option<Decoder> {
         };
         ($type:ty, $number:expr) => {{
             fn integer(bytes: &[u8]) -> i128 {
-                let array = bytes.first_chunk().copied().unwrap_or_default();
-                i128::from(<$type>::from_le_bytes(array))
+                i128::from(<$type>::from_le_bytes(extended(bytes)))
             }
             Decoder { integer: Some(integer), ..decode!($type, $number) }
         }};

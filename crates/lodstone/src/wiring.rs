@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use lodstone_model::{Attribute, AttributeValue, Op, Program, Tensor};
-use lodstone_schema::{Conventions, conventions};
+use lodstone_schema::{Conventions, Finding, conventions, places};
 
 /// The operators of a program, and the values between them.
 pub(crate) struct Wiring<'a> {
@@ -45,12 +45,25 @@ pub(crate) enum Use<'a> {
 }
 
 impl<'a> Wiring<'a> {
-    pub(crate) fn new(program: &'a Program) -> Self {
+    /// The operators of a program and the values between them.
+    ///
+    /// # Errors
+    /// If an operator that was numbered is missing, which is a defect.
+    pub(crate) fn new(program: &'a Program) -> Result<Self, Finding> {
         let conventions = conventions(program);
         let mut side = Self { nodes: Vec::new(), order: Vec::new(), program, conventions };
-        side.walk();
-        side.hash();
-        side
+        side.walk()?;
+        side.hash()?;
+        Ok(side)
+    }
+
+    /// An operator, by number.
+    ///
+    /// # Errors
+    /// If there is none, which is a defect.
+    pub(crate) fn node(&self, id: usize) -> Result<&Node<'a>, Finding> {
+        let node = self.nodes.get(id);
+        node.ok_or_else(|| Finding::internal(format!("a graph has no operator {id}")))
     }
 
     /// The attributes that say what an operator is.
@@ -61,7 +74,7 @@ impl<'a> Wiring<'a> {
 
     /// Goes through all blocks in the order in which they run: what a block reads may have been written by
     /// the blocks around it.
-    fn walk(&mut self) {
+    fn walk(&mut self) -> Result<(), Finding> {
         let program = self.program;
         let mut starts = Vec::new();
         for (block, contents) in program.blocks.iter().enumerate() {
@@ -89,8 +102,8 @@ impl<'a> Wiring<'a> {
                     continue;
                 };
                 *number += 1;
-                let id = starts.get(block).map_or(0, |start| start + at);
-                self.read(id, op, &open);
+                let id = places::at(&starts, block)? + at;
+                self.read(id, op, &open)?;
                 self.order.push(id);
                 if let Some((_, _, written)) = open.last_mut() {
                     write(id, op, written);
@@ -102,9 +115,15 @@ impl<'a> Wiring<'a> {
                 }
             }
         }
+        Ok(())
     }
 
-    fn read(&mut self, id: usize, op: &'a Op, open: &[(usize, usize, Written<'a>)]) {
+    fn read(
+        &mut self,
+        id: usize,
+        op: &'a Op,
+        open: &[(usize, usize, Written<'a>)],
+    ) -> Result<(), Finding> {
         /// Blocks around a block that values are looked for in.
         const AROUND: usize = 64;
         let of = |name: &'a str| {
@@ -126,20 +145,17 @@ impl<'a> Wiring<'a> {
         let reads: Vec<(&str, Vec<Use<'a>>)> = operands.chain(named).collect();
         for (slot, (_, uses)) in reads.iter().enumerate() {
             for (index, read) in uses.iter().enumerate() {
-                if let Use::Value(node, _) = read
-                    && let Some(node) = self.nodes.get_mut(*node)
-                {
-                    node.readers.push((id, (slot, index)));
+                if let Use::Value(node, _) = read {
+                    places::at_mut(&mut self.nodes, *node)?.readers.push((id, (slot, index)));
                 }
             }
         }
-        if let Some(node) = self.nodes.get_mut(id) {
-            node.reads = reads;
-        }
+        places::at_mut(&mut self.nodes, id)?.reads = reads;
+        Ok(())
     }
 
     /// Hashes without names: a program in which all of them are others has the same ones.
-    fn hash(&mut self) {
+    fn hash(&mut self) -> Result<(), Finding> {
         let main = self.program.blocks.first();
         let position = |names: Option<&Vec<String>>| -> HashMap<String, usize> {
             names.into_iter().flatten().cloned().zip(0..).collect()
@@ -147,49 +163,45 @@ impl<'a> Wiring<'a> {
         let inputs = position(main.map(|block| &block.inputs));
         let outputs = position(main.map(|block| &block.outputs));
         let local: Vec<u64> = self.nodes.iter().map(|node| self.local(node.op)).collect();
-        let of = |hashes: &[u64], index: usize| hashes.get(index).copied().unwrap_or(0);
         let mut forward = vec![0; self.nodes.len()];
         for id in &self.order {
-            let Some(node) = self.nodes.get(*id) else { continue };
+            let node = self.node(*id)?;
             let mut hasher = DefaultHasher::new();
-            of(&local, *id).hash(&mut hasher);
+            places::at(&local, *id)?.hash(&mut hasher);
             for (slot, uses) in &node.reads {
                 slot.hash(&mut hasher);
                 for read in uses {
                     match read {
                         Use::Value(node, place) => {
-                            (1, of(&forward, *node), place).hash(&mut hasher)
+                            (1, places::at(&forward, *node)?, place).hash(&mut hasher)
                         }
                         Use::Outer(name) => (2, inputs.get(*name)).hash(&mut hasher),
                         Use::Nothing => 3.hash(&mut hasher),
                     }
                 }
             }
-            if let Some(hash) = forward.get_mut(*id) {
-                *hash = hasher.finish();
-            }
+            *places::at_mut(&mut forward, *id)? = hasher.finish();
         }
         let mut backward = vec![0; self.nodes.len()];
         for id in self.order.iter().rev() {
-            let Some(node) = self.nodes.get(*id) else { continue };
+            let node = self.node(*id)?;
             let mut hasher = DefaultHasher::new();
-            of(&local, *id).hash(&mut hasher);
+            places::at(&local, *id)?.hash(&mut hasher);
             let mut readers: Vec<_> = node
                 .readers
                 .iter()
-                .map(|(reader, place)| (of(&backward, *reader), *place))
-                .collect();
+                .map(|(reader, place)| Ok((places::at(&backward, *reader)?, *place)))
+                .collect::<Result<_, Finding>>()?;
             readers.sort_unstable();
             readers.hash(&mut hasher);
             let leaves = node.op.writes().map(|name| outputs.get(name));
             leaves.collect::<Vec<_>>().hash(&mut hasher);
-            if let Some(hash) = backward.get_mut(*id) {
-                *hash = hasher.finish();
-            }
+            *places::at_mut(&mut backward, *id)? = hasher.finish();
         }
         for ((node, forward), backward) in self.nodes.iter_mut().zip(forward).zip(backward) {
             (node.forward, node.backward) = (forward, backward);
         }
+        Ok(())
     }
 
     /// What an operator is by itself.

@@ -165,11 +165,15 @@ impl Network {
     pub(crate) fn declare(&mut self, block: usize, var: Var, info: ValueInfo) -> Variable {
         let name = var.name.clone();
         self.known.insert(name.clone(), Known { info, block });
-        if let Some(block) = self.main.blocks.get_mut(block) {
-            match block.vars.iter_mut().find(|known| known.name == name) {
+        match self.main.blocks.get_mut(block) {
+            Some(block) => match block.vars.iter_mut().find(|known| known.name == name) {
                 Some(known) => *known = var,
                 None => block.vars.push(var),
-            }
+            },
+            // No program runs with a variable that no block declares.
+            None => drop(lodstone_schema::Finding::internal(format!(
+                "the network has no block {block}"
+            ))),
         }
         Variable(name)
     }

@@ -7,6 +7,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 
+use lodstone_schema::Finding;
+use lodstone_schema::places::at_mut;
+
 use crate::wiring::{Node, Use, Wiring};
 
 /// Pairs of operators.
@@ -37,30 +40,34 @@ const BUDGET: usize = 1 << 20;
 const READERS: usize = 32;
 
 impl Matching {
-    pub(super) fn new(a: &Wiring<'_>, b: &Wiring<'_>) -> Self {
+    /// Pairs the operators of two programs.
+    ///
+    /// # Errors
+    /// If an operator that was numbered is missing, which is a defect.
+    pub(super) fn new(a: &Wiring<'_>, b: &Wiring<'_>) -> Result<Self, Finding> {
         let mut matching =
             Self { a: vec![None; a.nodes.len()], b: vec![None; b.nodes.len()], ambiguous: 0 };
-        matching.unique(a, b, &names(a), &names(b), true);
-        matching.by_hash(a, b, Alike::Both, |node| (node.forward, node.backward));
-        matching.along(a, b);
-        matching.by_hash(a, b, Alike::One, |node| (node.forward, 0));
-        matching.by_hash(a, b, Alike::One, |node| (0, node.backward));
-        matching.along(a, b);
-        matching.by_hash(a, b, Alike::More, |node| (node.forward, node.backward));
-        matching.by_likeness(a, b);
-        matching.along(a, b);
+        matching.unique(a, b, &names(a), &names(b), true)?;
+        matching.by_hash(a, b, Alike::Both, |node| (node.forward, node.backward))?;
+        matching.along(a, b)?;
+        matching.by_hash(a, b, Alike::One, |node| (node.forward, 0))?;
+        matching.by_hash(a, b, Alike::One, |node| (0, node.backward))?;
+        matching.along(a, b)?;
+        matching.by_hash(a, b, Alike::More, |node| (node.forward, node.backward))?;
+        matching.by_likeness(a, b)?;
+        matching.along(a, b)?;
         // What has its name, and is another kind of operator now.
-        matching.unique(a, b, &names(a), &names(b), false);
-        matching
+        matching.unique(a, b, &names(a), &names(b), false)?;
+        Ok(matching)
     }
 
-    fn pair(&mut self, a: usize, b: usize) {
-        if let (Some(of_a), Some(of_b)) = (self.a.get_mut(a), self.b.get_mut(b))
-            && of_a.is_none()
-            && of_b.is_none()
-        {
+    /// Pairs two operators, unless one of them has a pair already.
+    fn pair(&mut self, a: usize, b: usize) -> Result<(), Finding> {
+        let (of_a, of_b) = (at_mut(&mut self.a, a)?, at_mut(&mut self.b, b)?);
+        if of_a.is_none() && of_b.is_none() {
             (*of_a, *of_b) = (Some(b), Some(a));
         }
+        Ok(())
     }
 
     fn free_a(&self, a: usize) -> bool {
@@ -79,14 +86,15 @@ impl Matching {
         keys_a: &HashMap<K, usize>,
         keys_b: &HashMap<K, usize>,
         same_kind: bool,
-    ) {
+    ) -> Result<(), Finding> {
         for (key, of_a) in keys_a {
             if let Some(of_b) = keys_b.get(key)
-                && (!same_kind || kind(a, *of_a) == kind(b, *of_b))
+                && (!same_kind || kind(a, *of_a)? == kind(b, *of_b)?)
             {
-                self.pair(*of_a, *of_b);
+                self.pair(*of_a, *of_b)?;
             }
         }
+        Ok(())
     }
 
     /// Pairs operators of one hash, in their order, since nothing tells them apart.
@@ -96,7 +104,7 @@ impl Matching {
         b: &Wiring<'_>,
         alike: Alike,
         hash: fn(&Node<'_>) -> (u64, u64),
-    ) {
+    ) -> Result<(), Finding> {
         let mut groups: HashMap<(u64, u64), (Vec<usize>, Vec<usize>)> = HashMap::new();
         for (index, node) in a.nodes.iter().enumerate().filter(|(index, _)| self.free_a(*index)) {
             groups.entry(hash(node)).or_default().0.push(index);
@@ -110,18 +118,17 @@ impl Matching {
                 continue;
             }
             self.ambiguous += if alike == Alike::Both || pairs == 1 { 0 } else { pairs };
-            of_a.into_iter().zip(of_b).for_each(|(a, b)| self.pair(a, b));
+            of_a.into_iter().zip(of_b).try_for_each(|(a, b)| self.pair(a, b))?;
         }
+        Ok(())
     }
 
     /// Follows the values between operators that are known to be the same.
-    fn along(&mut self, a: &Wiring<'_>, b: &Wiring<'_>) {
+    fn along(&mut self, a: &Wiring<'_>, b: &Wiring<'_>) -> Result<(), Finding> {
         let known = self.a.iter().enumerate().filter_map(|(a, b)| Some((a, (*b)?)));
         let mut open: VecDeque<(usize, usize)> = known.collect();
         while let Some((of_a, of_b)) = open.pop_front() {
-            let (Some(node_a), Some(node_b)) = (a.nodes.get(of_a), b.nodes.get(of_b)) else {
-                continue;
-            };
+            let (node_a, node_b) = (a.node(of_a)?, b.node(of_b)?);
             let mut found = Vec::new();
             for (slot, uses) in &node_a.reads {
                 let others = node_b.reads.iter().find(|(other, _)| other == slot);
@@ -133,33 +140,37 @@ impl Matching {
             }
             if node_a.readers.len() <= READERS && node_b.readers.len() <= READERS {
                 for (reader, place) in node_a.readers.iter().filter(|(a, _)| self.free_a(*a)) {
-                    let likely = |(other, at): &&(usize, _)| {
-                        at == place && self.free_b(*other) && kind(a, *reader) == kind(b, *other)
-                    };
-                    let mut likely = node_b.readers.iter().filter(likely);
-                    if let (Some((other, _)), None) = (likely.next(), likely.next()) {
-                        found.push((*reader, *other));
+                    let of_kind = kind(a, *reader)?;
+                    let mut likely = Vec::new();
+                    for (other, at) in &node_b.readers {
+                        if at == place && self.free_b(*other) && kind(b, *other)? == of_kind {
+                            likely.push(*other);
+                        }
+                    }
+                    if let [other] = likely[..] {
+                        found.push((*reader, other));
                     }
                 }
             }
             for (next_a, next_b) in found {
-                if self.free_a(next_a) && self.free_b(next_b) && kind(a, next_a) == kind(b, next_b)
-                {
-                    self.pair(next_a, next_b);
+                let is_free = self.free_a(next_a) && self.free_b(next_b);
+                if is_free && kind(a, next_a)? == kind(b, next_b)? {
+                    self.pair(next_a, next_b)?;
                     open.push_back((next_a, next_b));
                 }
             }
         }
+        Ok(())
     }
 
     /// Pairs what is left of one kind with what is most alike, if anything around it is known.
-    fn by_likeness(&mut self, a: &Wiring<'_>, b: &Wiring<'_>) {
+    fn by_likeness(&mut self, a: &Wiring<'_>, b: &Wiring<'_>) -> Result<(), Finding> {
         let mut kinds: HashMap<&str, (Vec<usize>, Vec<usize>)> = HashMap::new();
         for index in (0..a.nodes.len()).filter(|index| self.free_a(*index)) {
-            kinds.entry(kind(a, index)).or_default().0.push(index);
+            kinds.entry(kind(a, index)?).or_default().0.push(index);
         }
         for index in (0..b.nodes.len()).filter(|index| self.free_b(*index)) {
-            kinds.entry(kind(b, index)).or_default().1.push(index);
+            kinds.entry(kind(b, index)?).or_default().1.push(index);
         }
         let mut kinds: Vec<_> = kinds.into_iter().collect();
         kinds.sort_unstable();
@@ -170,9 +181,11 @@ impl Matching {
                 let candidates: Vec<usize> = candidates.take(budget).collect();
                 budget = budget.saturating_sub(candidates.len());
                 let scores = candidates.into_iter().map(|b_index| {
-                    (self.likeness(a, a_index, b, b_index), std::cmp::Reverse(b_index))
+                    let score = self.likeness(a.node(a_index)?, b.node(b_index)?);
+                    Ok((score, std::cmp::Reverse(b_index)))
                 });
-                let mut scores: Vec<_> = scores.filter(|(score, _)| *score > 0).collect();
+                let mut scores = scores.collect::<Result<Vec<_>, Finding>>()?;
+                scores.retain(|(score, _)| *score > 0);
                 scores.sort_unstable();
                 let best = scores.pop();
                 let tie = best.is_some_and(|(score, _)| {
@@ -180,15 +193,15 @@ impl Matching {
                 });
                 if let Some((_, std::cmp::Reverse(b_index))) = best {
                     self.ambiguous += usize::from(tie);
-                    self.pair(a_index, b_index);
+                    self.pair(a_index, b_index)?;
                 }
             }
         }
+        Ok(())
     }
 
     /// How many values of two operators come from, or go to, operators that are the same.
-    fn likeness(&self, a: &Wiring<'_>, of_a: usize, b: &Wiring<'_>, of_b: usize) -> usize {
-        let (Some(node_a), Some(node_b)) = (a.nodes.get(of_a), b.nodes.get(of_b)) else { return 0 };
+    fn likeness(&self, node_a: &Node<'_>, node_b: &Node<'_>) -> usize {
         let mut score = 0;
         for (slot, uses) in &node_a.reads {
             let others = node_b.reads.iter().find(|(other, _)| other == slot);
@@ -218,8 +231,8 @@ impl Matching {
     }
 }
 
-fn kind<'a>(side: &Wiring<'a>, index: usize) -> &'a str {
-    side.nodes.get(index).map_or("", |node| &node.op.kind)
+fn kind<'a>(side: &Wiring<'a>, index: usize) -> Result<&'a str, Finding> {
+    Ok(&side.node(index)?.op.kind)
 }
 
 /// Names of operators, or of what they write: each that is there once.

@@ -12,6 +12,8 @@ use lodstone_schema::conventions;
 use serde::Serialize;
 
 use crate::Result;
+use lodstone_schema::places::at;
+
 use crate::wiring::{Node, Use, Wiring};
 use crate::words;
 use matching::Matching;
@@ -116,16 +118,15 @@ fn is_none(count: &usize) -> bool {
 /// # Errors
 /// What reading tensors in attributes gives.
 pub(super) fn programs(a: &Program, b: &Program) -> Result<ProgramDifference> {
-    let (side_a, side_b) = (Wiring::new(a), Wiring::new(b));
-    let matching = Matching::new(&side_a, &side_b);
+    let (side_a, side_b) = (Wiring::new(a)?, Wiring::new(b)?);
+    let matching = Matching::new(&side_a, &side_b)?;
     let mut report = ProgramDifference { ambiguous: matching.ambiguous, ..Default::default() };
     let mut names = Names::new(a, b);
-    names.learn(&side_a, &side_b, &matching);
+    names.learn(&side_a, &side_b, &matching)?;
     let ordered = !conventions(a).is_ssa;
-    let late = out_of_order(&matching);
-    for (index, node) in side_a.nodes.iter().enumerate() {
-        let other = matching.a.get(index).copied().flatten();
-        let Some(other) = other.and_then(|other| side_b.nodes.get(other)) else {
+    let late = out_of_order(&matching)?;
+    for (index, (node, other)) in side_a.nodes.iter().zip(&matching.a).enumerate() {
+        let Some(other) = other.map(|other| side_b.node(other)).transpose()? else {
             let (changes, a) = (vec![OperatorChange::Removed], Some(place(node)));
             report.operators.push(OperatorDifference { changes, a, b: None, details: Vec::new() });
             continue;
@@ -142,8 +143,8 @@ pub(super) fn programs(a: &Program, b: &Program) -> Result<ProgramDifference> {
         let (a, b) = (Some(place(node)), Some(place(other)));
         report.operators.push(OperatorDifference { changes, a, b, details });
     }
-    for (index, node) in side_b.nodes.iter().enumerate() {
-        if matching.b.get(index) == Some(&None) {
+    for (node, other) in side_b.nodes.iter().zip(&matching.b) {
+        if other.is_none() {
             let (changes, b) = (vec![OperatorChange::Added], Some(place(node)));
             report.operators.push(OperatorDifference { changes, a: None, b, details: Vec::new() });
         }
@@ -195,10 +196,11 @@ impl<'a> Names<'a> {
     }
 
     /// Learns them from operators that are the same: what they write, and what they read from outside.
-    fn learn(&mut self, a: &Wiring<'a>, b: &Wiring<'a>, matching: &Matching) {
-        for (index, node) in a.nodes.iter().enumerate() {
-            let other = matching.a.get(index).copied().flatten();
-            let Some(other) = other.and_then(|other| b.nodes.get(other)) else { continue };
+    fn learn(&mut self, a: &Wiring<'a>, b: &Wiring<'a>, matching: &Matching) -> Result<()> {
+        for (node, other) in a.nodes.iter().zip(&matching.a) {
+            // An operator that has no pair tells nothing.
+            let Some(other) = *other else { continue };
+            let other = b.node(other)?;
             let pairs = |of_a: &'a Op, of_b: &'a Op| {
                 let outputs = of_a.outputs.iter().zip(&of_b.outputs);
                 outputs.flat_map(|(a, b)| a.args.iter().zip(&b.args))
@@ -217,6 +219,7 @@ impl<'a> Names<'a> {
                 self.order.push((&node.op.name, &other.op.name));
             }
         }
+        Ok(())
     }
 
     /// Takes a name for another, if that is not the name of something else.
@@ -241,30 +244,30 @@ impl<'a> Names<'a> {
 }
 
 /// The pairs that are not in the longest row of pairs that both programs have in one order.
-fn out_of_order(matching: &Matching) -> HashSet<usize> {
+fn out_of_order(matching: &Matching) -> Result<HashSet<usize>> {
     let pairs: Vec<(usize, usize)> =
         matching.a.iter().enumerate().filter_map(|(a, b)| Some((a, (*b)?))).collect();
-    // For each length the pair that such a row ends with, and before each pair the one it follows.
-    let mut ends: Vec<usize> = Vec::new();
+    // For each length the pair that such a row ends with and what it has of the second program, and before each pair the
+    // one it follows.
+    let mut ends: Vec<(usize, usize)> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
-    let of_b = |index: usize| pairs.get(index).map_or(0, |(_, b)| *b);
     for (index, (_, b)) in pairs.iter().enumerate() {
-        let length = ends.partition_point(|end| of_b(*end) < *b);
-        before.push(length.checked_sub(1).and_then(|length| ends.get(length)).copied());
+        let length = ends.partition_point(|(_, end)| end < b);
+        let shorter = length.checked_sub(1).and_then(|length| ends.get(length));
+        before.push(shorter.map(|(index, _)| *index));
         match ends.get_mut(length) {
-            Some(end) => *end = index,
-            None => ends.push(index),
+            Some(end) => *end = (index, *b),
+            None => ends.push((index, *b)),
         }
     }
     let mut late: HashSet<usize> = pairs.iter().map(|(a, _)| *a).collect();
-    let mut next = ends.last().copied();
+    let mut next = ends.last().map(|(index, _)| *index);
     while let Some(index) = next {
-        if let Some((a, _)) = pairs.get(index) {
-            late.remove(a);
-        }
-        next = before.get(index).copied().flatten();
+        let (a, _) = at(&pairs, index)?;
+        late.remove(&a);
+        next = at(&before, index)?;
     }
-    late
+    Ok(late)
 }
 
 /// What of an operator is different.

@@ -12,7 +12,9 @@
 
 use std::collections::HashMap;
 
+use lodstone_schema::Finding;
 use lodstone_schema::glow::{Type, node as kind_of};
+use lodstone_schema::places::at_mut;
 
 use super::graph::{Constant, Graph, Node, Said, Source, Value};
 use super::walk::Walked;
@@ -66,7 +68,10 @@ const MOVES: &[&str] = &["Broadcast", "Flip", "Reshape", "Slice", "Tile", "Trans
 const MOST_MOVES: usize = 8;
 
 /// Makes nodes between integers of what is read, computed and quantized.
-pub(super) fn fuse(walked: &mut Walked) {
+///
+/// # Errors
+/// If a node is missing or of no kind of Glow, which is a defect.
+pub(super) fn fuse(walked: &mut Walked) -> Result<(), Finding> {
     let Walked { graph, outputs, .. } = walked;
     let mut uses: HashMap<Value, usize> = HashMap::new();
     let read = graph.nodes.iter().flat_map(|node| node.reads());
@@ -76,12 +81,10 @@ pub(super) fn fuse(walked: &mut Walked) {
     let mut instead: HashMap<Value, Value> = HashMap::new();
     for number in 0..graph.nodes.len() {
         // What is read may have been replaced before.
-        if let Some(node) = graph.nodes.get_mut(number) {
-            for value in node.reads_mut() {
-                *value = instead.get(value).copied().unwrap_or(*value);
-            }
+        for value in at_mut(&mut graph.nodes, number)?.reads_mut() {
+            *value = instead.get(value).copied().unwrap_or(*value);
         }
-        if let Some((quantized, value)) = around(graph, &uses, number) {
+        if let Some((quantized, value)) = around(graph, &uses, number).transpose()? {
             instead.insert(quantized, value);
         }
     }
@@ -90,7 +93,7 @@ pub(super) fn fuse(walked: &mut Walked) {
     // What was moved there and back between numbers may now be so between integers.
     let mut instead: HashMap<Value, Value> = HashMap::new();
     for number in 0..graph.nodes.len() {
-        let Some(node) = graph.nodes.get_mut(number) else { continue };
+        let node = at_mut(&mut graph.nodes, number)?;
         for value in node.reads_mut() {
             *value = instead.get(value).copied().unwrap_or(*value);
         }
@@ -107,6 +110,7 @@ pub(super) fn fuse(walked: &mut Walked) {
         }
     }
     put(walked, &instead);
+    Ok(())
 }
 
 /// Lets others read what stands for a value now.
@@ -128,7 +132,7 @@ fn around(
     graph: &mut Graph,
     uses: &HashMap<Value, usize>,
     number: usize,
-) -> Option<(Value, Value)> {
+) -> Option<Result<(Value, Value), Finding>> {
     let quantize = graph.nodes.get(number).filter(|node| node.kind.kind == "Quantize")?;
     let (result, from) = (*quantize.results.first()?, *quantize.inputs.first()?);
     let of = graph.type_of(result);
@@ -137,7 +141,7 @@ fn around(
         && maker.kind.kind == "Dequantize"
     {
         let integers = *maker.inputs.first()?;
-        return (graph.type_of(integers) == of).then_some((result, integers));
+        return (graph.type_of(integers) == of).then_some(Ok((result, integers)));
     }
     let once = |value: Value| uses.get(&value) == Some(&1);
     // Back over moves that nothing else reads.
@@ -154,7 +158,9 @@ fn around(
         let is_move = MOVES.contains(&node.kind.kind);
         let before = node.inputs.first().copied();
         if let Some(inputs) = integers(graph, maker, operands, &of) {
-            replace(graph, maker, inputs);
+            if let Err(lost) = replace(graph, maker, inputs) {
+                return Some(Err(lost));
+            }
             break;
         }
         if !is_move {
@@ -167,7 +173,7 @@ fn around(
         let shape = graph.shape(value).to_vec();
         graph.retype(value, Type { shape, ..of.clone() });
     }
-    Some((result, from))
+    Some(Ok((result, from)))
 }
 
 /// A node's operands as integers.
@@ -180,8 +186,8 @@ enum Integers {
     Rowwise(Vec<Value>),
 }
 
-fn replace(graph: &mut Graph, number: usize, integers: Integers) {
-    let Some(node) = graph.nodes.get_mut(number) else { return };
+fn replace(graph: &mut Graph, number: usize, integers: Integers) -> Result<(), Finding> {
+    let node = at_mut(&mut graph.nodes, number)?;
     match integers {
         Integers::Plain(values) => {
             for (old, new) in node.reads_mut().zip(values) {
@@ -189,28 +195,29 @@ fn replace(graph: &mut Graph, number: usize, integers: Integers) {
             }
             // That of Glow computes with numbers alone.
             if node.kind.kind == "Gemm" {
-                become_kind(node, "FullyConnected", &[]);
+                become_kind(node, "FullyConnected", &[])?;
             }
         }
         Integers::Channelwise(values) => {
             let members: Vec<&str> = node.members.iter().map(|(name, _)| *name).collect();
             let members: Vec<&str> = members.into_iter().filter(|name| *name != "Layout").collect();
-            become_kind(node, "ChannelwiseQuantizedConvolution", &members);
+            become_kind(node, "ChannelwiseQuantizedConvolution", &members)?;
             node.inputs = values;
         }
         Integers::Rowwise(values) => {
-            become_kind(node, "RowwiseQuantizedFullyConnected", &[]);
+            become_kind(node, "RowwiseQuantizedFullyConnected", &[])?;
             node.inputs = values;
         }
     }
+    Ok(())
 }
 
 /// Makes a node one of another kind, which has these of its members.
-fn become_kind(node: &mut Node, kind: &str, members: &[&str]) {
-    if let Some(kind) = kind_of(kind) {
-        node.kind = kind;
-        node.members.retain(|(name, _)| members.contains(name));
-    }
+fn become_kind(node: &mut Node, kind: &str, members: &[&str]) -> Result<(), Finding> {
+    let found = kind_of(kind);
+    node.kind = found.ok_or_else(|| Finding::internal(format!("Glow has no node `{kind}`")))?;
+    node.members.retain(|(name, _)| members.contains(name));
+    Ok(())
 }
 
 fn integers(graph: &mut Graph, number: usize, operands: Operands, of: &Type) -> Option<Integers> {

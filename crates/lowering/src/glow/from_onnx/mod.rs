@@ -49,7 +49,7 @@ mod walk;
 mod weights;
 
 use lodstone_model::{AttributeValue, Loss, Model, Report};
-use lodstone_schema::{Findings, Origins};
+use lodstone_schema::{Finding, Findings, Origins};
 
 /// The same program in Glow's operators, and what became of the values of its main graph.
 pub(crate) fn from_onnx(model: &Model, report: &mut Report) -> Result<(Model, Origins), Findings> {
@@ -62,7 +62,7 @@ pub(crate) fn from_onnx(model: &Model, report: &mut Report) -> Result<(Model, Or
     if dropped > 0 {
         report.warn(format!("nodes whose results nothing asks for were left out: {dropped}"));
     }
-    fused::fuse(&mut walked);
+    fused::fuse(&mut walked).map_err(lost)?;
     if walked.calls > 0 {
         report.warn(format!("functions were put in place of their calls: {}", walked.calls));
     }
@@ -70,11 +70,14 @@ pub(crate) fn from_onnx(model: &Model, report: &mut Report) -> Result<(Model, Or
         report.warn(note.clone());
     }
     lose(model, report);
-    finish::finish(model, walked).map_err(|finding| {
-        let mut findings = Findings::default();
-        findings.add("the graph", finding);
-        findings
-    })
+    finish::finish(model, walked).map_err(lost)
+}
+
+/// A defect that belongs to no operator.
+fn lost(finding: Finding) -> Findings {
+    let mut findings = Findings::default();
+    findings.add("the graph", finding);
+    findings
 }
 
 /// What files of Glow have no place for. Who wrote the file is no loss: it is another one now.
