@@ -213,18 +213,14 @@ impl Control {
         let mut goes_on = condition.unwrap_or(true);
         let mut trip = 0;
         while goes_on && trips.is_none_or(|trips| trip < trips) {
-            context.step()?;
             let number = Dense::new(DType::Int64, body.scalar(0)?, bytes_of(trip))?;
             let truth_in = Dense::new(DType::Bool, body.scalar(1)?, Bytes::from_static(&[1]))?;
             let mut given = vec![number.into(), truth_in.into()];
             given.append(&mut state);
-            let mut made = body.run(given, around, context)?.into_iter();
-            let next = made.next().ok_or_else(|| Finding::from("its body returns nothing"))?;
+            state = body.turn(given, 1 + count, &mut stacks, around, context)?;
+            let next = state.remove(0);
             // Without a condition, what the body returns for it has no meaning.
             goes_on = condition.is_none() || truth(&next)?;
-            state = made.by_ref().take(count).collect();
-            expect(state.len(), count)?;
-            stacks.push(made)?;
             trip += 1;
         }
         let mut outputs = state;
@@ -239,7 +235,7 @@ impl Control {
                 types.push(value.value_type()?);
             }
             let returned = body.output_types(types, around)?;
-            outputs.extend(empty_stacks(returned.iter().skip(1 + count))?);
+            outputs.extend(empty_stacks(returned.iter().skip(1 + count), |_| 0)?);
             return Ok(outputs);
         }
         outputs.extend(stacks.finish(|_| (0, false))?);
@@ -279,17 +275,14 @@ impl Control {
         }
         let scans = op.output("").len().saturating_sub(count);
         let mut stacks = Stacks::new(scans, context);
+        let along = |at| long_at(op, "scan_output_axes", at);
         for step in 0..steps {
-            context.step()?;
             let mut given = std::mem::take(&mut state);
             for (dense, axis, is_reversed) in &parts {
                 let at = if *is_reversed { steps - 1 - step } else { step };
                 given.push(dense.index(*axis, at)?.into());
             }
-            let mut made = body.run(given, around, context)?.into_iter();
-            state = made.by_ref().take(count).collect();
-            expect(state.len(), count)?;
-            stacks.push(made)?;
+            state = body.turn(given, count, &mut stacks, around, context)?;
         }
         let mut outputs = state;
         if steps == 0 && scans > 0 {
@@ -301,13 +294,12 @@ impl Control {
                 types.push(ValueInfo::tensor(dense.dtype(), Some(dims)).value);
             }
             let returned = body.output_types(types, around)?;
-            outputs.extend(empty_stacks(returned.iter().skip(count))?);
+            outputs.extend(empty_stacks(returned.iter().skip(count), along)?);
             return Ok(outputs);
         }
-        outputs.extend(stacks.finish(|at| {
-            let is_reversed = long_at(op, "scan_output_directions", at) != 0;
-            (long_at(op, "scan_output_axes", at), is_reversed)
-        })?);
+        outputs.extend(
+            stacks.finish(|at| (along(at), long_at(op, "scan_output_directions", at) != 0))?,
+        );
         Ok(outputs)
     }
 
@@ -392,6 +384,23 @@ impl Body {
         }
         inputs.extend(self.around(around)?);
         self.routine.run(inputs, context)
+    }
+
+    /// Runs the body of a loop once; returns its first `count` values, and stacks the others.
+    fn turn(
+        &self,
+        given: Vec<Value>,
+        count: usize,
+        stacks: &mut Stacks<'_>,
+        around: &[Value],
+        context: Context<'_>,
+    ) -> Result<Vec<Value>> {
+        context.step()?;
+        let mut made = self.run(given, around, context)?.into_iter();
+        let state: Vec<Value> = made.by_ref().take(count).collect();
+        expect(state.len(), count)?;
+        stacks.push(made)?;
+        Ok(state)
     }
 
     /// The values around it that it reads.
@@ -520,21 +529,24 @@ fn stacked(values: &[Value], along: i64) -> Outcome<Value> {
     Ok(Dense::stacked(&all, axis(along, rank + 1)?)?.into())
 }
 
-/// What a loop without a trip stacks: nothing, of dims that inference knows, or else 0.
-fn empty_stacks<'i>(returned: impl Iterator<Item = &'i ValueInfo>) -> Outcome<Vec<Value>> {
-    let empty = |info: &ValueInfo| {
+/// What a loop without a trip stacks, each along an axis: nothing, of dims that inference knows, or else 0.
+fn empty_stacks<'i>(
+    returned: impl Iterator<Item = &'i ValueInfo>,
+    along: impl Fn(usize) -> i64,
+) -> Outcome<Vec<Value>> {
+    let empty = |(at, info): (usize, &ValueInfo)| {
         let known = |dim: &Dim| match dim {
             Dim::Known(extent) => usize::try_from(*extent).unwrap_or(0),
             _ => 0,
         };
-        let inner: Vec<usize> = info.shape().unwrap_or_default().iter().map(known).collect();
-        let dims = [&[0], &inner[..]].concat();
+        let mut dims: Vec<usize> = info.shape().unwrap_or_default().iter().map(known).collect();
+        dims.insert(axis(along(at), dims.len() + 1)?, 0);
         match info.dtype() {
             DType::String => Ok(Value::Strings(Strings::new(dims, Vec::new())?)),
             dtype => Ok(Dense::new(dtype, dims, Bytes::new())?.into()),
         }
     };
-    returned.map(empty).collect()
+    returned.enumerate().map(empty).collect()
 }
 
 fn expect(found: usize, expected: usize) -> Outcome<()> {

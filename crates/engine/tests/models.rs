@@ -11,7 +11,8 @@ use lodstone_engine::{
 };
 use lodstone_formats::{OpenOptions, numpy, onnx};
 use lodstone_model::{
-    Block, DType, Dialect, Model, Op, Operand, Parameter, Program, Tensor, Topology,
+    Attribute, AttributeValue, Block, DType, Dialect, Model, Op, Operand, Parameter, Program,
+    Tensor, Topology,
 };
 use lodstone_schema::Code;
 use lodstone_schema::onnx::infer::{Options, infer};
@@ -364,6 +365,49 @@ fn a_session_keeps_states_and_a_run_without_one_does_not() {
     assert_eq!(made[0].dense().unwrap().to_f64().unwrap(), [12.0; 2]);
     let made = executable.run(x(), context).unwrap();
     assert_eq!(made[0].dense().unwrap().to_f64().unwrap(), [3.0, 3.0]);
+}
+
+#[test]
+fn a_scan_without_steps_stacks_nothing_along_its_axis() {
+    let (budget, threads) = (Budget::default(), Threads::default());
+    let context = Context::new(&budget, &threads);
+    let mut model = sums();
+    let program = model.main_mut().unwrap();
+    let slot = |name: &str| vec![Operand { slot: String::new(), args: vec![name.to_owned()] }];
+    let attribute = |name: &str, value| Attribute { name: name.to_owned(), value };
+    let (inputs, outputs) = (vec!["row".to_owned()], vec!["same".to_owned()]);
+    let same = Op {
+        kind: "Identity".to_owned(),
+        inputs: slot("row"),
+        outputs: slot("same"),
+        ..Op::default()
+    };
+    program.blocks.push(Block {
+        index: 1,
+        parent: 0,
+        inputs,
+        outputs,
+        ops: vec![same],
+        ..Block::default()
+    });
+    program.blocks[0].ops = vec![Op {
+        kind: "Scan".to_owned(),
+        inputs: slot("x"),
+        outputs: slot("doubled"),
+        attributes: vec![
+            attribute("body", AttributeValue::Block(1)),
+            attribute("num_scan_inputs", AttributeValue::Long(1)),
+            attribute("scan_output_axes", AttributeValue::Longs(vec![1])),
+        ],
+        ..Op::default()
+    }];
+    for mode in [Mode::Reference, Mode::Fast] {
+        let executable = Executable::new(&model, &options(mode), context).unwrap();
+        for steps in [2, 0] {
+            let made = executable.run(vec![("x", singles(&[steps, 3], 1.0))], context).unwrap();
+            assert_eq!(made[0].dense().unwrap().dims(), [3, usize::try_from(steps).unwrap()]);
+        }
+    }
 }
 
 #[test]
