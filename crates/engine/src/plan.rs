@@ -8,6 +8,7 @@ use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{NoBodies, ValueInfo, infer_op};
 use lodstone_schema::onnx::scopes::Scopes;
 use lodstone_schema::onnx::simplify::{Bounds, simplify};
+use lodstone_schema::places::at_mut;
 
 use crate::budget::{Charge, probe};
 use crate::context::Context;
@@ -148,8 +149,8 @@ impl Plan {
         let infos = infos.first().unwrap_or(&nothing);
         let mut constants = Registers::new();
         for constant in parameters.iter().chain(&block.initializers) {
-            let register = define(&mut scopes, &constant.name)?;
-            put(&mut constants, register, Value::of(&constant.tensor)?);
+            define(&mut scopes, &constant.name)?;
+            constants.push(Some(Value::of(&constant.tensor)?));
         }
         let inputs = block.inputs.iter().map(|name| define(&mut scopes, name));
         let inputs = inputs.collect::<Outcome<Vec<_>>>()?;
@@ -172,7 +173,7 @@ impl Plan {
             node.last = last.collect();
         }
         constants.resize(scopes.innermost()?.names.len(), None);
-        let peak = peak(&nodes);
+        let peak = peak(&nodes)?;
         let parts = parts(nodes, mode);
         Ok(Self { parts, constants, inputs, outputs, peak, _folded: folded })
     }
@@ -196,7 +197,7 @@ impl Plan {
         let _reserved = context.budget.charge(self.peak);
         let mut frame = Frame { registers: self.constants.clone(), charges: HashMap::new() };
         for (register, value) in self.inputs.iter().zip(inputs) {
-            put(&mut frame.registers, *register, value);
+            frame.put(*register, value)?;
         }
         for part in &self.parts {
             part.run(&mut frame, context)?;
@@ -220,29 +221,26 @@ fn define<'p>(scopes: &mut Scopes<'p, usize>, name: &'p str) -> Outcome<usize> {
 
 /// The most bytes that results take at a time, of those whose size is known. All results of an operator count until the
 /// last of them is released.
-fn peak(nodes: &[Node]) -> u64 {
+fn peak(nodes: &[Node]) -> Outcome<u64> {
+    // The operator of each register, and of each operator how many registers are not released, and its bytes.
     let mut owners: HashMap<usize, usize> = HashMap::new();
-    let mut left: Vec<usize> = vec![0; nodes.len()];
+    let mut held: Vec<(usize, u64)> = Vec::with_capacity(nodes.len());
     let (mut taken, mut peak) = (0_u64, 0_u64);
-    for (at, node) in nodes.iter().enumerate() {
-        for register in node.outputs.iter().flatten() {
-            owners.insert(*register, at);
-            if let Some(left) = left.get_mut(at) {
-                *left += 1;
-            }
-        }
-        taken = taken.saturating_add(node.bytes.unwrap_or(0));
+    for node in nodes {
+        let bytes = node.bytes.unwrap_or(0);
+        owners.extend(node.outputs.iter().flatten().map(|register| (*register, held.len())));
+        held.push((node.outputs.iter().flatten().count(), bytes));
+        taken = taken.saturating_add(bytes);
         peak = peak.max(taken);
         for owner in node.last.iter().filter_map(|register| owners.get(register)) {
-            let Some(left) = left.get_mut(*owner) else { continue };
-            *left = left.saturating_sub(1);
+            let (left, bytes) = at_mut(&mut held, *owner)?;
+            *left -= 1;
             if *left == 0 {
-                let bytes = nodes.get(*owner).and_then(|node| node.bytes).unwrap_or(0);
-                taken = taken.saturating_sub(bytes);
+                taken = taken.saturating_sub(*bytes);
             }
         }
     }
-    peak
+    Ok(peak)
 }
 
 /// Operators with those that can be computed in the same pass.
@@ -294,18 +292,10 @@ impl Part {
             context.step()?;
             frame.release(&node.last)?;
         }
-        made.into_iter().for_each(|(register, value)| put(&mut frame.registers, register, value));
+        for (register, value) in made {
+            frame.put(register, value)?;
+        }
         Ok(())
-    }
-}
-
-/// Puts a value into a register, which is made if it is not there yet.
-fn put(registers: &mut Registers, register: usize, value: Value) {
-    if registers.len() <= register {
-        registers.resize(register + 1, None);
-    }
-    if let Some(room) = registers.get_mut(register) {
-        *room = Some(value);
     }
 }
 
@@ -315,11 +305,14 @@ impl Frame {
         value.ok_or_else(|| Finding::internal(format!("register {register} is empty")))
     }
 
+    fn put(&mut self, register: usize, value: Value) -> Outcome<()> {
+        *at_mut(&mut self.registers, register)? = Some(value);
+        Ok(())
+    }
+
     fn release(&mut self, registers: &[usize]) -> Outcome<()> {
         for register in registers {
-            let room = self.registers.get_mut(*register);
-            *room.ok_or_else(|| Finding::internal(format!("there is no register {register}")))? =
-                None;
+            *at_mut(&mut self.registers, *register)? = None;
             self.charges.remove(register);
         }
         Ok(())
@@ -441,7 +434,7 @@ impl Node {
             if self.bytes.is_none() {
                 frame.charges.insert(register, context.budget.charge(value.nbytes()));
             }
-            put(&mut frame.registers, register, value);
+            frame.put(register, value)?;
         }
         Ok(())
     }
