@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use lodstone_model::{Dialect, Model, Op, Program, Topology, ValueType};
+use lodstone_model::{Dialect, Model, Op, Topology, ValueType};
 use lodstone_schema::onnx::infer::{self, Inference, infer, merged_types, show_type};
 use lodstone_schema::onnx::simplify::{Bounds, simplify};
 use lodstone_schema::onnx::{UpgradeError, inline, newest_opset, place_of, quoted, upgrade_with};
@@ -277,12 +277,12 @@ fn fold(program: &mut Topology, context: Context<'_>) -> Result<u64> {
     let constants = main.iter().flat_map(|main| &main.initializers);
     let own = constants.map(|constant| constant.tensor.data.len()).fold(0, u64::saturating_add);
     let most = own.max(MIN_FOLDED);
-    let source = Program::from(program.clone());
     let mut model = Model::default();
-    model.set_main(source.clone());
+    model.set_main(std::mem::replace(program, Topology::new(Dialect::Onnx)).into());
     let Inference { blocks, .. } = infer(&model, &infer::Options::default());
+    let source = model.main().ok_or_else(|| Finding::internal("a model has no program"))?;
     let bounds = Bounds { each: most, all: most };
-    let simple = simplify(&source, &[], &blocks, &Folding(context.threads), bounds)?;
+    let simple = simplify(source, &[], &blocks, &Folding(context.threads), bounds)?;
     *program = simple.program.into_topology();
     if let Some(main) = program.blocks.first_mut() {
         main.initializers = simple.parameters;

@@ -2,23 +2,34 @@
 
 use std::collections::HashMap;
 
-use lodstone_model::{Block, Op, Residual, Topology};
+use lodstone_model::{Block, Op, Operand, Residual, Topology};
 
 /// The program whose main graph is a block of another one, with the subgraphs that it runs.
 pub fn subprogram(program: &Topology, block: i32) -> Topology {
     let order = Order::of(program, [block]);
     let blocks = order.blocks.iter().filter_map(|(old, _)| block_of(program, *old)).cloned();
-    let mut made = Topology {
+    let mut made = rewritten(program, blocks.collect());
+    order.number(&mut made.blocks);
+    made
+}
+
+/// A program of other blocks, and without functions.
+pub(super) fn rewritten(program: &Topology, blocks: Vec<Block>) -> Topology {
+    Topology {
         dialect: program.dialect,
         version: program.version,
         operator_versions: program.operator_versions.clone(),
-        attributes: Vec::new(),
-        blocks: blocks.collect(),
+        attributes: program.attributes.clone(),
+        blocks,
         functions: Vec::new(),
         residual: Residual::default(),
-    };
-    order.number(&mut made.blocks);
-    made
+    }
+}
+
+/// The operator that gives a value another name.
+pub(super) fn copy(from: &str, to: &str) -> Op {
+    let operand = |name: &str| vec![Operand { slot: String::new(), args: vec![name.to_owned()] }];
+    Op { kind: "Identity".to_owned(), inputs: operand(from), outputs: operand(to), ..Op::default() }
 }
 
 /// Removes the blocks that nothing runs; returns the old number of each block that is left.

@@ -5,8 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use lodstone_model::{Block, Function, Op, Operand, Program, Residual, Topology};
+use lodstone_model::{Block, Function, Op, Program, Residual, Topology};
 
+use super::blocks::{copy, rewritten};
 use super::infer::Work;
 use super::names::Names;
 use super::scopes::Scopes;
@@ -32,16 +33,7 @@ pub fn inline(program: &Program) -> Result<Program, Located> {
     let made = inliner.graph().and_then(|()| versions(program));
     // Where it fails, it stops, with the blocks open that it is in.
     let operator_versions = made.map_err(|finding| finding.at(inliner.scopes.place()))?;
-    let topology = Topology {
-        dialect: program.dialect,
-        version: program.version,
-        operator_versions,
-        attributes: program.attributes.clone(),
-        blocks: inliner.blocks,
-        functions: Vec::new(),
-        residual: Residual::default(),
-    };
-    Ok(topology.into())
+    Ok(Topology { operator_versions, ..rewritten(program, inliner.blocks) }.into())
 }
 
 /// Versions of the operator sets of a program and its functions.
@@ -210,7 +202,7 @@ impl<'p> Inliner<'p> {
         for (name, wanted) in block.outputs.iter().zip(wanted) {
             let found = self.seen(name);
             if !wanted.is_empty() && found != wanted {
-                ops.push(copy(found, wanted));
+                ops.push(copy(&found, &wanted));
             }
         }
         self.calls -= 1;
@@ -247,12 +239,6 @@ impl<'p> Inliner<'p> {
         self.scopes.keep(name, new.clone())?;
         Ok(new)
     }
-}
-
-/// The operator that gives a value another name.
-fn copy(from: String, to: String) -> Op {
-    let operand = |name| vec![Operand { slot: String::new(), args: vec![name] }];
-    Op { kind: "Identity".to_owned(), inputs: operand(from), outputs: operand(to), ..Op::default() }
 }
 
 fn too_much() -> Finding {

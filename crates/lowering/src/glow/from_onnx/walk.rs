@@ -153,7 +153,10 @@ pub(super) fn walk(model: &Model) -> Result<Walked, Findings> {
     }
     let (mut named, mut constants) = (Vec::new(), Vec::new());
     for (name, entry) in walk.named {
-        let Some(entry) = walk.entries.get(entry) else { continue };
+        let Some(entry) = walk.entries.get(entry) else {
+            walk.findings.add("the graph", Finding::internal("a value has no entry"));
+            return Err(walk.findings);
+        };
         match (entry.value, &entry.tensor) {
             (Some(value), _) => named.push((name, value)),
             (None, Some(tensor)) => constants.push((name, Arc::new(tensor.clone()))),

@@ -2,8 +2,9 @@
 
 use lodstone_model::{AttributeValue, Op};
 
-use super::{Fact, Pass, copy};
+use super::{Fact, Pass};
 use crate::Finding;
+use crate::onnx::blocks::copy;
 use crate::onnx::infer::ValueInfo;
 
 impl<'p, 'a> Pass<'p, 'a> {

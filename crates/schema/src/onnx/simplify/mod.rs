@@ -20,12 +20,13 @@ mod hoist;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lodstone_model::{Op, Operand, Parameter, Program, Residual, Tensor, Topology};
+use lodstone_model::{Block, Op, Parameter, Program, Residual, Tensor, Topology};
 
+use super::blocks::{self, copy};
+use super::domain_name;
 use super::infer::ValueInfo;
 use super::names::Names;
 use super::scopes::Scopes;
-use super::{blocks, domain_name};
 use crate::{Finding, Located, Origin, Origins};
 
 /// Computes operators on constants.
@@ -98,16 +99,18 @@ pub fn simplify(
     let done = pass.scopes.graph().and_then(|()| pass.block(parameters));
     done.map_err(|finding| finding.at(pass.scopes.place()))?;
     let Pass { blocks: written, folded, mut origins, .. } = pass;
-    let mut made = Topology { residual: Residual::default(), ..Topology::clone(program) };
-    let mut infos: Infos = vec![HashMap::new(); made.blocks.len()];
-    let rooms = made.blocks.iter_mut().zip(&mut infos);
-    for ((block, infos), written) in rooms.zip(written) {
-        let Some(written) = written else { continue };
-        block.residual = Residual::default();
-        (block.inputs, block.outputs) = (written.inputs, written.outputs);
-        (block.ops, block.initializers) = (written.ops, written.initializers);
-        *infos = written.infos;
+    let (mut rewritten, mut infos) = (Vec::with_capacity(written.len()), Infos::new());
+    for (block, written) in program.blocks.iter().zip(written) {
+        let (block, known) = match written {
+            Some(written) => written.block(block),
+            // Of a function, or of a branch that is never taken.
+            None => (block.clone(), HashMap::new()),
+        };
+        rewritten.push(block);
+        infos.push(known);
     }
+    let functions = program.functions.clone();
+    let mut made = Topology { functions, ..blocks::rewritten(program, rewritten) };
     dead::remove(&mut made, &mut infos, &mut origins);
     let left = blocks::remove_unused(&mut made);
     let infos = left.iter().map(|old| infos.get_mut(*old).map(std::mem::take).unwrap_or_default());
@@ -141,6 +144,25 @@ struct Written {
     initializers: Vec<Parameter>,
     ops: Vec<Op>,
     infos: HashMap<String, ValueInfo>,
+}
+
+impl Written {
+    /// The block, in the place of one of the source, and what is known of its values.
+    fn block(self, source: &Block) -> (Block, HashMap<String, ValueInfo>) {
+        let block = Block {
+            index: source.index,
+            parent: source.parent,
+            name: source.name.clone(),
+            vars: source.vars.clone(),
+            ops: self.ops,
+            inputs: self.inputs,
+            outputs: self.outputs,
+            initializers: self.initializers,
+            reserved: source.reserved.clone(),
+            residual: Residual::default(),
+        };
+        (block, self.infos)
+    }
 }
 
 struct Pass<'p, 'a> {
@@ -285,10 +307,4 @@ impl<'p, 'a> Pass<'p, 'a> {
         let is_output = |name: &str| scope.block.outputs.iter().any(|output| output == name);
         Ok(is_written && op.writes().any(is_output))
     }
-}
-
-/// The operator that gives a value another name.
-fn copy(from: &str, to: &str) -> Op {
-    let operand = |name: &str| vec![Operand { slot: String::new(), args: vec![name.to_owned()] }];
-    Op { kind: "Identity".to_owned(), inputs: operand(from), outputs: operand(to), ..Op::default() }
 }
