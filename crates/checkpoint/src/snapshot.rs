@@ -1,6 +1,6 @@
 //! What is saved: tensors by name, and what a framework adds to them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -57,14 +57,13 @@ impl Snapshot {
     pub fn of_tensors(tensors: impl IntoIterator<Item = Parameter>) -> Result<Self> {
         let mut tensors: Vec<Parameter> = tensors.into_iter().collect();
         tensors.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut names = HashSet::new();
-        for Parameter { name, .. } in &tensors {
-            let what = match (name.is_empty(), names.insert(name)) {
-                (true, _) => "it has no name",
-                (false, false) => "two tensors have this name",
-                (false, true) => continue,
-            };
-            return Err(Error::Variable { name: name.clone(), what });
+        let wrong = |name: &str, what| Err(Error::Variable { name: name.to_owned(), what });
+        if tensors.first().is_some_and(|first| first.name.is_empty()) {
+            return wrong("", "it has no name");
+        }
+        let mut pairs = tensors.iter().zip(tensors.iter().skip(1));
+        if let Some((_, again)) = pairs.find(|(one, next)| one.name == next.name) {
+            return wrong(&again.name, "two tensors have this name");
         }
         Ok(Self { tensors, numerics: None, origin: None, metadata: BTreeMap::new() })
     }

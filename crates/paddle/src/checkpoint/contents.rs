@@ -90,7 +90,8 @@ impl Contents {
         }
         let tensors = names.into_iter().map(value).collect::<Result<Vec<_>>>()?;
         let records: Vec<String> = tensors.iter().map(|tensor| tensor.name.clone()).collect();
-        let is_saved = |name: &&String| records.contains(name);
+        // They are sorted.
+        let is_saved = |name: &&String| records.binary_search(name).is_ok();
         let origin = Origin {
             programs: self.0.programs.clone(),
             random: records.iter().filter(|name| *name == RANDOM_STATE).cloned().collect(),
