@@ -1,39 +1,23 @@
 //! Inference of types over programs that no framework writes: numbers that are too large, blocks that run
 //! themselves, nesting, calls that multiply.
 
+mod support;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Dialect, Dim, Function, Model, Op, Operand, Parameter,
-    Program, Tensor, TensorType, Topology, ValueType, Var,
+    AttributeValue, Block, DType, Dialect, Dim, Function, Model, Op, Parameter, Program, Tensor,
+    TensorType, Topology, ValueType, Var,
 };
 use lodstone_schema::Finding;
 use lodstone_schema::onnx::infer::{
     Bodies, Element, Inference, Options, ValueInfo, infer, infer_op, show_type,
 };
+use support::op;
 
 /// Longer than any of these programs may take, on a slow machine without optimization.
 const LONG: Duration = Duration::from_secs(20);
-
-fn operands(names: &[&str]) -> Vec<Operand> {
-    let args = names.iter().map(ToString::to_string).collect();
-    vec![Operand { slot: String::new(), args }]
-}
-
-fn op(kind: &str, inputs: &[&str], outputs: &[&str], attributes: &[(&str, AttributeValue)]) -> Op {
-    let attribute = |(name, value): &(&str, AttributeValue)| Attribute {
-        name: (*name).to_owned(),
-        value: value.clone(),
-    };
-    Op {
-        kind: kind.to_owned(),
-        inputs: operands(inputs),
-        outputs: operands(outputs),
-        attributes: attributes.iter().map(attribute).collect(),
-        ..Op::default()
-    }
-}
 
 fn tensor(dtype: DType, dims: &[Dim]) -> ValueType {
     let shape = Some(dims.to_vec());

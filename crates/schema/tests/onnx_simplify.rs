@@ -2,37 +2,21 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests fail so")]
 
+mod support;
+
 use std::cell::Cell;
 
 use lodstone_model::{
-    Attribute, AttributeValue, Block, DType, Dialect, Dim, Function, Model, Op, Operand, Parameter,
-    Program, Tensor, TensorType, Topology, ValueType, Var,
+    Attribute, AttributeValue, Block, DType, Dialect, Dim, Function, Model, Op, Parameter, Program,
+    Tensor, TensorType, Topology, ValueType, Var,
 };
 use lodstone_schema::onnx::infer::{Options, infer};
 use lodstone_schema::onnx::simplify::{Bounds, Evaluator, NoEvaluator, Simplified, simplify};
 use lodstone_schema::onnx::{inline, newest_opset};
 use lodstone_schema::{Code, Origin};
+use support::op;
 
 const ALL: Bounds = Bounds { each: u64::MAX, all: u64::MAX };
-
-fn operands(names: &[&str]) -> Vec<Operand> {
-    let args = names.iter().map(ToString::to_string).collect();
-    vec![Operand { slot: String::new(), args }]
-}
-
-fn op(kind: &str, inputs: &[&str], outputs: &[&str], attributes: &[(&str, AttributeValue)]) -> Op {
-    let attribute = |(name, value): &(&str, AttributeValue)| Attribute {
-        name: (*name).to_owned(),
-        value: value.clone(),
-    };
-    Op {
-        kind: kind.to_owned(),
-        inputs: operands(inputs),
-        outputs: operands(outputs),
-        attributes: attributes.iter().map(attribute).collect(),
-        ..Op::default()
-    }
-}
 
 fn perm(order: &[i64]) -> [(&'static str, AttributeValue); 1] {
     [("perm", AttributeValue::Longs(order.to_vec()))]

@@ -1,0 +1,29 @@
+//! Programs of ONNX that tests make.
+
+use lodstone_model::{Attribute, AttributeValue, Op, Operand};
+
+/// What is in the slot of an operator whose operands have positions.
+fn operands(names: &[&str]) -> Vec<Operand> {
+    let args = names.iter().map(ToString::to_string).collect();
+    vec![Operand { slot: String::new(), args }]
+}
+
+/// An operator.
+pub(crate) fn op(
+    kind: &str,
+    inputs: &[&str],
+    outputs: &[&str],
+    attributes: &[(&str, AttributeValue)],
+) -> Op {
+    let attribute = |(name, value): &(&str, AttributeValue)| Attribute {
+        name: (*name).to_owned(),
+        value: value.clone(),
+    };
+    Op {
+        kind: kind.to_owned(),
+        inputs: operands(inputs),
+        outputs: operands(outputs),
+        attributes: attributes.iter().map(attribute).collect(),
+        ..Op::default()
+    }
+}
