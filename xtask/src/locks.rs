@@ -3,7 +3,7 @@
 //! | lock | what is compared |
 //! |---|---|
 //! | `bits` | digests of what the tests of `paddle` compute: operators, models, twenty steps of training |
-//! | `speed` | the time that commands take, in turns, beside `cp`; medians and their ratio |
+//! | `speed` | the time of commands, in turns, beside `cp`, and the stall of a background save; medians and their ratio |
 //!
 //! Bytes that are written do not depend on the machine: a test holds them (`lodstone/tests/locks.rs`). The other
 //! revision is built once, in `target/locks`.
@@ -14,10 +14,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use serde_json::Value;
+
 use crate::run::{Outcome, cannot, root, run, target};
 
 /// How often each command is timed.
 const TURNS: usize = 11;
+
+/// How often the benchmark of the stall is run, with eleven turns of its own.
+const STALL_TURNS: usize = 3;
 
 /// The greatest ratio of two medians that is no change: timings are noisy.
 const NEAR: f64 = 1.1;
@@ -130,8 +135,18 @@ fn speed(there: &Tree, here: &Tree, dir: &Path) -> Result<(), Outcome> {
         ),
     ];
     let copy = ["cp", "large.safetensors", "copy"];
-    eprintln!("{:<30} {:>9} {:>9} {:>7} {:>8}", "median seconds", "then", "now", "ratio", "of cp");
     let mut slower = Vec::new();
+    let mut compare = |what: &str, then: f64, now: f64, limit: f64| {
+        let ratio = now / then;
+        eprintln!("{what:<30} {then:>9.6} {now:>9.6} {ratio:>7.2} {:>8.2}", now / limit);
+        if ratio > NEAR {
+            slower.push(format!("{what}: {ratio:.2}"));
+        }
+    };
+    eprintln!(
+        "{:<30} {:>9} {:>9} {:>7} {:>8}",
+        "median seconds", "then", "now", "ratio", "of limit"
+    );
     for (what, arguments) in commands {
         if what.starts_with("verify") {
             timed(&work, &programs[0], &["seal", "large.safetensors"])?;
@@ -144,16 +159,42 @@ fn speed(there: &Tree, here: &Tree, dir: &Path) -> Result<(), Outcome> {
             times[2].push(timed(&work, copy[0], &copy[1..])?);
         }
         let [then, now, copied] = times.map(median);
-        let ratio = now / then;
-        eprintln!("{what:<30} {then:>9.4} {now:>9.4} {ratio:>7.2} {:>8.2}", now / copied);
-        if ratio > NEAR {
-            slower.push(format!("{what}: {ratio:.2}"));
+        compare(what, then, now, copied);
+    }
+    let mut stalls = [Vec::new(), Vec::new(), Vec::new()];
+    for _ in 0..STALL_TURNS {
+        for (number, tree) in [there, here].into_iter().enumerate() {
+            let (limit, stall) = stall(tree, dir)?;
+            stalls[2].push(limit);
+            stalls[number].push(stall);
         }
     }
+    let [then, now, copied] = stalls.map(median);
+    compare("stall of a background save", then, now, copied);
     match slower.as_slice() {
         [] => Ok(()),
         slower => Err(Outcome::Failed(format!("slower than it was: {}", slower.join(", ")))),
     }
+}
+
+/// The medians of copying 256 MiB in memory, and of the stall of a background save of them, by the benchmark of a tree.
+fn stall(tree: &Tree, dir: &Path) -> Result<(f64, f64), Outcome> {
+    let json = dir.join("stall.json");
+    let mut bench = tree.cargo(&["bench", "--quiet", "--package", "lodstone", "--bench", "io"]);
+    bench
+        .env("LODSTONE_BENCH_ONLY", "stall of a background save")
+        .env("LODSTONE_BENCH_JSON", &json);
+    bench.env("LODSTONE_BENCH_TENSORS", "300").env("LODSTONE_BENCH_TURNS", "11");
+    run(bench.stdout(Stdio::null()).stderr(Stdio::null()))?;
+    let text = fs::read(&json).map_err(cannot("read the stall"))?;
+    let rows: Vec<Value> = serde_json::from_slice(&text)
+        .map_err(|error| Outcome::Failed(format!("the stall is not JSON: {error}")))?;
+    let median_of = |role: &str| {
+        let row = rows.iter().find(|row| row["role"] == role);
+        let median = row.and_then(|row| row["median"].as_f64());
+        median.ok_or_else(|| Outcome::Failed(format!("no median of `{role}` in the stall")))
+    };
+    Ok((median_of("limit")?, median_of("lodstone")?))
 }
 
 /// A file of many tensors, and a large one.
