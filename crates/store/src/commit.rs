@@ -28,6 +28,7 @@ pub struct Commit {
     /// The file that refers to the others.
     main: Option<PathBuf>,
     over_seals: bool,
+    only_new: bool,
     progress: Progress,
 }
 
@@ -91,7 +92,16 @@ impl Commit {
 
     fn of(location: &Location, publisher: Box<dyn Publisher>, progress: Progress) -> Self {
         let store = Arc::clone(location.store());
-        Self { store, publisher, names: Names::default(), main: None, over_seals: false, progress }
+        let names = Names::default();
+        Self { store, publisher, names, main: None, over_seals: false, only_new: false, progress }
+    }
+
+    /// The same, but existing files are never replaced: writing or publishing one of their names fails with
+    /// [`Error::Exists`]. The seal of the directory is still brought up to date.
+    #[must_use]
+    pub fn only_new(mut self, only_new: bool) -> Self {
+        self.only_new = only_new;
+        self
     }
 
     /// The same, to replace files that seals list: its caller brings the seals up to date.
@@ -145,6 +155,7 @@ impl Commit {
             return Err(Error::Twice { path }.into());
         }
         check_name(name, &target, &path)?;
+        self.check_new(&target)?;
         let sink = self.publisher.create(&target)?;
         let mut file =
             Unfinished { publisher: &mut *self.publisher, target: &target, is_done: false };
@@ -201,6 +212,7 @@ impl Commit {
             return Ok(());
         }
         self.publisher.lock()?;
+        self.names.written.iter().try_for_each(|name| self.check_new(name))?;
         let mut sealed = Sealed::new(&self.store);
         let replaced: &[PathBuf] = if self.over_seals { &[] } else { &self.names.written };
         replaced.iter().try_for_each(|name| sealed.check(&self.publisher.target(name)))?;
@@ -212,6 +224,15 @@ impl Commit {
             }
         }
         self.publisher.publish(&self.names.written)
+    }
+
+    /// Fails if the file `name` exists and no file may be replaced.
+    fn check_new(&self, name: &Path) -> Result<()> {
+        if !self.only_new || name == Path::new(SEAL) {
+            return Ok(());
+        }
+        let path = self.publisher.target(name);
+        if self.store.is_there(&path)? { Err(Error::Exists { path }) } else { Ok(()) }
     }
 
     /// Fails if one of several files would replace another one.

@@ -145,6 +145,12 @@ pub enum Error {
         /// What is wrong with it.
         flaw: Flaw,
     },
+    /// A file exists where only new files may be written.
+    #[error("`{}` exists and is not replaced", path.display())]
+    Exists {
+        /// The file that exists.
+        path: PathBuf,
+    },
     /// Several files would replace others in a store that replaces single files only.
     #[error(
         "`{}` exists: this store replaces single files, and creates several files together only where \

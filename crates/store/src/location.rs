@@ -128,6 +128,11 @@ impl Location {
         self.store.is_dir(&self.path)
     }
 
+    /// Whether it is a directory, or its path ends in a slash and names one that may not exist yet.
+    pub fn names_directory(&self) -> bool {
+        self.path.as_os_str().as_encoded_bytes().ends_with(b"/") || self.is_dir()
+    }
+
     /// The entries of a directory, sorted by name; without a seal and files that are being written, with
     /// those that an interrupted write has yet to put there.
     ///
