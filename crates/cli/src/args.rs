@@ -1,13 +1,16 @@
-//! What can be said on the command line.
+//! The command line, as data.
 
 use std::path::{Path, PathBuf};
 
-use clap::builder::PossibleValue;
+use bytesize::ByteSize;
 use clap::builder::styling::{AnsiColor, Styles};
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand};
-use lodstone::{FORMATS, Links, Loss, OpenOptions};
+use colorchoice_clap::Color;
+use lodstone::{DangerKind, FORMATS, Links, Loss, OpenOptions};
 
 use crate::Failure;
+use crate::say::Verbosity;
 use crate::stores::at;
 
 use crate::checkpoint::args::Checkpoint;
@@ -18,43 +21,74 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// Opens deep-learning models without the framework that wrote them.
+/// Open deep-learning models without the framework that wrote them
+///
+/// Data goes to stdout, everything else to stderr. Exit codes: 0 success or yes, 1 no, 2 error or unknown.
+/// A path of `-` is standard input or standard output.
 #[derive(Parser)]
 #[command(name = "lodstone", version, styles = STYLES, max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) global: Global,
+}
+
+/// Options of every command.
+#[derive(Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Print only data and errors: no warnings, summaries or progress
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Print details: formats, files, times, causes of errors
+    #[arg(short, long, global = true)]
+    verbose: bool,
+    #[command(flatten)]
+    pub(crate) color: Color,
+}
+
+impl Global {
+    pub(crate) fn verbosity(&self) -> Verbosity {
+        match (self.quiet, self.verbose) {
+            (true, _) => Verbosity::Quiet,
+            (_, true) => Verbosity::Verbose,
+            _ => Verbosity::Normal,
+        }
+    }
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Show what a model is: format, version, tensors, operators, warnings
+    /// Show what a model contains: format, version, tensors, operators, warnings
     Inspect(Inspect),
-    /// Print one tensor, as text or as a NumPy array
+    /// Print one tensor as text, or write it as a NumPy array
     Cat(Cat),
-    /// Write a model in another format, or unharmed in its own
+    /// Convert a model to another format, or copy it byte for byte
     Convert(Convert),
-    /// Say what is different between two models; exit 0 nothing, 1 something
+    /// Compare two models; exit 0 if they are equal, 1 if they differ
     Diff(Diff),
-    /// Run a model once: its outputs as text, or in a file
+    /// Run a model once and print or write its outputs
     Run(Run),
     /// List code-execution and information-leak risks without loading the model; exit 0 clean,
     /// 1 findings, 2 unknown
     ///
     /// A file is clean if every byte of it was understood and nothing was found: models, arrays, pickles of
-    /// plain values, archives of them, text. Every other file is unknown, and listed.
+    /// plain values, archives of these, text. Every other file is unknown, and listed.
     Scan(Scan),
-    /// Write checksums beside a model, so that any change of it is found
+    /// Write checksums beside a model, so that any later change is detected
     Seal(Seal),
-    /// Train a model on arrays: its losses as text, in a table and as a picture, and what it has become
+    /// Train a model on arrays; write its losses as text, table and plot, and the trained model
     Train(Train),
-    /// Say whether a model is whole: structure, bounds, checksums; exit 0 yes, 1 no, 2 could not tell
+    /// Check a model's structure, bounds and checksums; exit 0 whole, 1 damaged, 2 error
     Verify(Verify),
-    /// List, show, verify, prune and restore the checkpoints of a directory
+    /// List, show, verify, prune and restore checkpoints
     Checkpoint(Checkpoint),
-    /// Finish a write that was interrupted (a crash, a power cut), and remove what it left behind
+    /// Finish an interrupted write (crash, power loss) and remove its temporary files
     Recover(Recover),
-    /// Print a completion script for a shell
+    /// List the formats, and what can be done with models of each
+    Formats(Formats),
+    /// Print a shell completion script
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -70,10 +104,10 @@ pub(crate) struct Open {
     trust: Trust,
 }
 
-/// How a model is opened to prove that it is what it was.
+/// How a model is opened to be verified or sealed.
 #[derive(Args)]
 pub(crate) struct Whole {
-    /// Take the parameters from this file or directory
+    /// Read the parameters from this file or directory
     #[arg(long, value_name = "PATH")]
     params: Option<PathBuf>,
     #[command(flatten)]
@@ -83,21 +117,43 @@ pub(crate) struct Whole {
 /// How files are found and read.
 #[derive(Args)]
 pub(crate) struct Files {
-    /// Follow symbolic links that lead out of the directory of the model, as download caches
-    /// have them
+    /// Follow symbolic links that leave the directory of the model, as in download caches
     #[arg(long)]
     follow_links: bool,
-    /// Read files instead of mapping them into memory: for files that others may truncate
+    /// Read files instead of mapping them into memory; safe for files that others may truncate
     #[arg(long)]
     no_mmap: bool,
 }
 
-/// What is believed of files.
+/// Whether seals are checked.
 #[derive(Args)]
 pub(crate) struct Trust {
-    /// Do not compare sealed models with their checksums when they are read
+    /// Do not compare sealed models with their checksums
     #[arg(long)]
     no_verify: bool,
+}
+
+/// What a command may lose.
+#[derive(Args)]
+pub(crate) struct Allow {
+    /// Accept a loss by its name; may be repeated
+    #[arg(long, value_name = "LOSS", value_parser = losses())]
+    allow: Vec<String>,
+}
+
+impl Allow {
+    pub(crate) fn losses(&self) -> Vec<Loss> {
+        let is_allowed = |loss: &Loss| self.allow.iter().any(|name| name == loss.name());
+        Loss::ALL.iter().copied().filter(is_allowed).collect()
+    }
+}
+
+/// How files are written.
+#[derive(Args)]
+pub(crate) struct Clobber {
+    /// Fail instead of replacing existing files
+    #[arg(long)]
+    pub(crate) no_clobber: bool,
 }
 
 impl Open {
@@ -135,11 +191,13 @@ Examples:
   lodstone inspect train.pb --params vars/       a program and its variables elsewhere
   lodstone inspect model.safetensors --json --hash
   lodstone inspect net.onnx --graph dot > net.dot    for Graphviz; also mermaid, text
-  lodstone inspect net.onnx --layers             parameters by operator and by name")]
+  lodstone inspect net.onnx --layers             parameters by operator and by name
+  lodstone inspect net.onnx --inferred           types of all values, inferred where not declared")]
 pub(crate) struct Inspect {
-    /// A file, a directory, or the prefix that the files of a model share
-    pub(crate) path: PathBuf,
-    /// Print JSON (schema 1)
+    /// Models: files, directories, or prefixes that the files of a model share
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Print JSON (schema 1), one document for each model
     #[arg(long)]
     pub(crate) json: bool,
     /// Add the SHA-256 of the elements of each tensor; reads all of them
@@ -151,9 +209,12 @@ pub(crate) struct Inspect {
     /// Draw at most this many operators
     #[arg(long, value_name = "N", default_value_t = 10_000, requires = "graph")]
     pub(crate) limit: usize,
-    /// Print how many parameters there are by layer instead: by operator, and by what names begin with
+    /// Print the number of parameters per layer instead: by operator, and by prefix of their names
     #[arg(long, conflicts_with = "hash")]
     pub(crate) layers: bool,
+    /// Add the types of all values of an ONNX program, inferred where they are not declared
+    #[arg(long, conflicts_with_all = ["graph", "layers"])]
+    pub(crate) inferred: bool,
     #[command(flatten)]
     pub(crate) open: Open,
 }
@@ -167,15 +228,22 @@ Examples:
 pub(crate) struct Cat {
     /// A file, a directory, or the prefix that the files of a model share
     pub(crate) path: PathBuf,
-    /// Name of the tensor; not needed if there is only one
+    /// Name of the tensor; optional if there is only one
     #[arg(conflicts_with = "index")]
     pub(crate) name: Option<String>,
-    /// Number of the tensor in file order, counted from 0
+    /// Index of the tensor in file order, from 0
     #[arg(long, value_name = "N")]
     pub(crate) index: Option<usize>,
-    /// Write a NumPy array to this file instead of text to stdout
-    #[arg(short, long, value_name = "FILE.npy")]
+    /// Write a NumPy array to this file instead of printing text
+    #[arg(short, long, value_name = "FILE.npy", conflicts_with = "json")]
     pub(crate) output: Option<PathBuf>,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) allow: Allow,
+    #[command(flatten)]
+    pub(crate) clobber: Clobber,
     #[command(flatten)]
     pub(crate) open: Open,
 }
@@ -190,68 +258,77 @@ Examples:
   lodstone convert model.pdparams torch.safetensors --rename names.txt --transpose '*linear*.weight'
   lodstone convert big.pdmodel big.safetensors --max-shard-size 5GB
   lodstone convert big.onnx out/big.onnx --external-data one   weights in out/big.onnx.data
-  lodstone convert old.onnx new.onnx --opset 21                operators of a newer set
+  lodstone convert old.onnx new.onnx --opset 21                upgrade the operators
+  lodstone convert net.onnx typed.onnx --infer-shapes          declare the types of all values
   lodstone convert net.onnx glow.onnx --to onnx-glow --input-shape data:1,3,224,224")]
 pub(crate) struct Convert {
     /// A file, a directory, or the prefix that the files of a model share
     pub(crate) input: PathBuf,
-    /// Where to write
+    /// Where to write: a file, a prefix, or a directory
     pub(crate) output: PathBuf,
-    /// Format to write; by the extension of the output if not given
-    #[arg(long, value_name = "FORMAT", value_parser = formats())]
+    /// Format to write [default: by the extension of the output]
+    #[arg(long, value_name = "FORMAT", value_parser = formats_or_same())]
     pub(crate) to: Option<String>,
-    /// Keep only tensors with names like this (`*`, `?`, `[..]`, `{a,b}`); may be repeated
+    /// Keep only tensors whose names match (`*`, `?`, `[..]`, `{a,b}`); may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) include: Vec<String>,
-    /// Leave out tensors with names like this; may be repeated
+    /// Leave out tensors whose names match; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) exclude: Vec<String>,
-    /// Rename tensors, by a file with an old and a new name a line (`*` stands for anything), or
-    /// JSON
+    /// Rename tensors: a file with an old and a new name per line (`*` matches anything), or JSON
     #[arg(long, value_name = "MAP")]
     pub(crate) rename: Option<PathBuf>,
-    /// Transpose matrices with names like this; may be repeated
+    /// Name parameters as the program does, or by the structured names that PaddlePaddle records beside them
+    #[arg(long, value_name = "WHICH", value_parser = ["program", "structured"], default_value = "program")]
+    pub(crate) names: String,
+    /// Transpose matrices whose names match; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) transpose: Vec<String>,
     /// Write the tensors without the program
     #[arg(long)]
     pub(crate) weights_only: bool,
-    /// Cast floating-point tensors; a program is not cast, see --weights-only
+    /// Cast floating-point tensors; programs cannot be cast, see --weights-only
     #[arg(long, value_name = "DTYPE", value_parser = CASTS)]
     pub(crate) cast: Option<String>,
-    /// Make the operators of an ONNX program ones of this version, not older than theirs, or of the
-    /// newest
+    /// Upgrade the operators of an ONNX program to this opset version, or to the newest
     #[arg(long, value_name = "VERSION", value_parser = opset)]
     pub(crate) opset: Option<i64>,
-    /// Declare the shape of an input of an ONNX program, where it leaves extents open; may be repeated
+    /// Fix the shape of an input of an ONNX program where its dims are dynamic; may be repeated
     #[arg(long, value_name = "NAME:1,3,224,224", value_parser = input_shape)]
     pub(crate) input_shape: Vec<(String, Vec<u64>)>,
-    /// Allow a loss by its name; may be repeated
-    #[arg(long, value_name = "LOSS", value_parser = losses())]
-    pub(crate) allow: Vec<String>,
-    /// Split into files of at most this size, where the format can: 5GB, 512MiB
+    /// Declare the types of all values of an ONNX program, as far as they can be inferred
+    #[arg(long)]
+    pub(crate) infer_shapes: bool,
+    #[command(flatten)]
+    pub(crate) allow: Allow,
+    /// Split into files of at most this size (5GB, 512MiB), for formats that support it
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) max_shard_size: Option<u64>,
-    /// Align the elements of tensors to this many bytes, where the format leaves it open
+    /// Align tensor data to this many bytes, for formats that leave it open
     #[arg(long, value_name = "BYTES", default_value_t = 0, hide_default_value = true, value_parser = alignment)]
     pub(crate) align: u64,
-    /// Keep the elements of tensors in other files, where the format can: in one, in one for each
-    /// tensor, or in none
+    /// Store tensor data in one other file, in one file per tensor, or inside the model, for
+    /// formats that support it
     #[arg(long, value_name = "HOW", value_parser = ["one", "each", "none"])]
     pub(crate) external_data: Option<String>,
-    /// Leave out paths and source lines of the training script, with `--to same` too
+    /// Remove paths and source lines of the training script, even with `--to same`
     #[arg(long)]
     pub(crate) strip_source: bool,
-    /// Seal what is written
+    /// Seal the output
     #[arg(long)]
     pub(crate) seal: bool,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) clobber: Clobber,
     #[command(flatten)]
     pub(crate) open: Open,
 }
 
 fn tolerance(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
-    number.ok_or_else(|| "expected a number from 0 on".to_owned())
+    number.ok_or_else(|| "expected a non-negative number".to_owned())
 }
 
 #[derive(Args)]
@@ -266,28 +343,28 @@ pub(crate) struct Diff {
     pub(crate) a: PathBuf,
     /// The model to compare it with
     pub(crate) b: PathBuf,
-    /// Names of tensors of A as B has them: a file with an old and a new name a line (`*` stands
-    /// for anything), or JSON
+    /// Rename tensors of A first: a file with an old and a new name per line (`*` matches
+    /// anything), or JSON
     #[arg(long, value_name = "MAP")]
     pub(crate) rename: Option<PathBuf>,
-    /// Matrices of A with names like this are transposed in B; may be repeated
+    /// Transpose matrices of A whose names match first; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub(crate) transpose: Vec<String>,
-    /// Numbers are equal if |a - b| <= atol + rtol * |b|
+    /// Relative tolerance: numbers are equal if |a - b| <= atol + rtol * |b| [default: 0]
     #[arg(long, value_name = "NUMBER", default_value = "0", hide_default_value = true)]
     #[arg(value_parser = tolerance)]
     pub(crate) rtol: f64,
-    /// The absolute part of that
+    /// Absolute tolerance [default: 0]
     #[arg(long, value_name = "NUMBER", default_value = "0", hide_default_value = true)]
     #[arg(value_parser = tolerance)]
     pub(crate) atol: f64,
     /// Print JSON (schema 1)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Take the parameters of A from this file or directory
+    /// Read the parameters of A from this file or directory
     #[arg(long, value_name = "PATH")]
     pub(crate) params_a: Option<PathBuf>,
-    /// Take the parameters of B from this file or directory
+    /// Read the parameters of B from this file or directory
     #[arg(long, value_name = "PATH")]
     pub(crate) params_b: Option<PathBuf>,
     #[command(flatten)]
@@ -301,18 +378,27 @@ pub(crate) struct Diff {
 Examples:
   lodstone scan model.pdparams
   lodstone scan downloaded/                      every file below it
-  lodstone scan downloaded/ --ignore '*.png'     accept pictures, which are not understood
+  lodstone scan downloaded/ --ignore '*.png'     accept unknown files with these names
+  lodstone scan model.pdmodel --ignore source    accept paths of the training script
+  lodstone scan downloaded/ --only callable --sarif > scan.sarif
   lodstone scan checkpoint.pt --json")]
 pub(crate) struct Scan {
-    /// A file, a directory, or the prefix that the files of a model share
-    pub(crate) path: PathBuf,
-    /// Accept unknown files whose path below PATH, or name, matches (`*`, `?`, `[..]`, `{a,b}`);
-    /// findings in them still count; may be repeated
-    #[arg(long, value_name = "GLOB")]
+    /// Files, directories, or prefixes that the files of a model share
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Report only findings of this kind; may be repeated
+    #[arg(long, value_name = "KIND", value_parser = kinds())]
+    pub(crate) only: Vec<String>,
+    /// Ignore findings of this kind, or accept unknown files whose path below PATH, or name, matches
+    /// (`*`, `?`, `[..]`, `{a,b}`); findings in accepted files still count; may be repeated
+    #[arg(long, value_name = "KIND|GLOB")]
     pub(crate) ignore: Vec<String>,
-    /// Print JSON (schema 2)
+    /// Print JSON (schema 2), one document for each path
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print SARIF 2.1.0, for code-scanning services
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) sarif: bool,
     #[command(flatten)]
     pub(crate) files: Files,
 }
@@ -322,122 +408,141 @@ pub(crate) struct Scan {
 Examples:
   lodstone seal resnet50/                        writes resnet50/lodstone.seal
   lodstone seal model.safetensors                writes lodstone.seal beside it
-  lodstone seal model.safetensors --replace      after you changed it yourself")]
+  lodstone seal model.safetensors --replace      after an intended change")]
 pub(crate) struct Seal {
     /// A file, a directory, or the prefix that the files of a model share
     pub(crate) path: PathBuf,
-    /// Seal the model as it is now, though it is not what was sealed before
+    /// Seal the model as it is now, even if it differs from what was sealed before
     #[arg(long)]
     pub(crate) replace: bool,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) open: Whole,
 }
 
-/// What is trained.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  lodstone train lenet/ --data digits.npz --steps 100            all of the data in each step
+  lodstone train lenet/ --data digits.npz --steps 100            all samples in each step
   lodstone train lenet/ --data digits.npz --steps 100 --batch-size 32 --shuffle 1
   lodstone train main.pb --params vars/ --data img=x.npy --data label=y.npy --steps 5
   lodstone train main.pb --startup startup.pb --data x.npz --steps 100 -o trained/
   lodstone train tagger/ --data x.npz --lod words=0,3,7 --steps 10 --check-finite
   lodstone train lenet/ --data x.npz --steps 10000 --checkpoint run/ --every 500 --keep 3
-  lodstone train lenet/ --data x.npz --steps 10000 --checkpoint run/ --resume   after it was killed")]
+  lodstone train lenet/ --data x.npz --steps 10000 --checkpoint run/ --resume   after an interruption")]
 pub(crate) struct Train {
-    /// A program that computes gradients and changes parameters, with its variables: a file, a
-    /// directory, or the prefix that the files of a model share
+    /// A training program (with gradients and optimizer) and its variables: a file, a directory, or the
+    /// prefix that the files of a model share
     pub(crate) path: PathBuf,
-    /// Arrays that the program is fed: of a file that has one, or all of a file; may be repeated
+    /// Arrays to feed: a file with one array, or a file with several by name; may be repeated
     #[arg(short, long, value_name = "[NAME=]FILE", required = true)]
     pub(crate) data: Vec<String>,
-    /// Offsets of one level of LoD of an input, outermost level first; may be repeated
+    /// Offsets of one LoD level of an input, outermost level first; may be repeated
     #[arg(long, value_name = "NAME=0,3,7")]
     pub(crate) lod: Vec<String>,
-    /// How many steps, with those before a checkpoint
+    /// Number of steps, including those before a resumed checkpoint
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) steps: u64,
-    /// How many samples a step is given: as many as the program declares, or all, if not said
+    /// Samples per step [default: as the program declares, or all]
     #[arg(short, long, value_name = "N")]
     pub(crate) batch_size: Option<u64>,
-    /// Give samples in an order that comes of this number, another one in each epoch; as they lie if
-    /// not said
+    /// Shuffle each epoch with this seed [default: file order]
     #[arg(long, value_name = "SEED")]
     pub(crate) shuffle: Option<u64>,
-    /// The program that gives variables their first values; `startup_program` beside the other if
-    /// not said
+    /// Program that initializes the variables [default: `startup_program` beside the model]
     #[arg(long, value_name = "FILE")]
     pub(crate) startup: Option<PathBuf>,
-    /// The variable that is the loss; the one whose gradient the program begins with if not said
+    /// Loss variable [default: the root of the backward pass]
     #[arg(long, value_name = "NAME")]
     pub(crate) loss: Option<String>,
-    /// Another variable of one number to tell at each step; may be repeated
+    /// Report another scalar variable at each step; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) watch: Vec<String>,
-    /// Fail at the first operator that gives an infinite number or none (NaN)
+    /// Fail at the first operator that returns an infinity or NaN
     #[arg(long)]
     pub(crate) check_finite: bool,
-    /// Save checkpoints in this directory, in the background, and one at the end
+    /// Save checkpoints to this directory, in the background and at the end
     #[arg(long, value_name = "DIR")]
     pub(crate) checkpoint: Option<PathBuf>,
-    /// Save one each so many steps
+    /// Steps between checkpoints
     #[arg(long, value_name = "N", default_value_t = 100, requires = "checkpoint")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) every: u64,
-    /// Keep so many of them, the newest; all if not said
+    /// Keep the N newest checkpoints [default: all]
     #[arg(long, value_name = "N", requires = "checkpoint")]
     pub(crate) keep: Option<usize>,
-    /// Go on from the newest of them, if there is one
+    /// Resume from the newest checkpoint, if there is one
     #[arg(long, requires = "checkpoint")]
     pub(crate) resume: bool,
-    /// Go on with what fits of it, where not all does
+    /// Resume with the variables that fit, if not all of them do
     #[arg(long, requires = "resume")]
     pub(crate) partial: bool,
-    /// Names of its variables as the program has them: a file with an old and a new name a line (`*`
-    /// stands for anything), or JSON
+    /// Rename the variables of the checkpoint: a file with an old and a new name per line (`*`
+    /// matches anything), or JSON
     #[arg(long, value_name = "MAP", requires = "resume")]
     pub(crate) rename: Option<PathBuf>,
-    /// Write program and variables, losses.csv and losses.svg into this directory; NAME-trained in the
-    /// current one if not said
+    /// Write program, variables, losses.csv and losses.svg to this directory [default: NAME-trained in
+    /// the working directory]
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
+    /// Print JSON Lines (schema 1): one object per step, and a last one
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) clobber: Clobber,
     #[command(flatten)]
     pub(crate) open: Open,
 }
 
-/// What is run.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  lodstone run lenet/ -i img=digit.npy                 outputs as text
-  lodstone run lenet/ -i inputs.npz -o outputs.npz     inputs by the names that the archive has
+  lodstone run lenet/ -i img=digit.npy                 print the outputs
+  lodstone run lenet/ -i inputs.npz -o outputs.npz     inputs by their names in the archive
+  lodstone run lenet/ -i img=digit.npy --fetch fc_0.tmp_1   an intermediate value
   lodstone run tagger/ -i words=ids.npy --lod words=0,3,7")]
 pub(crate) struct Run {
     /// A file, a directory, or the prefix that the files of a model share
     pub(crate) path: PathBuf,
-    /// An input: NAME=FILE, or FILE for the next one that is left, or for all that it names (npz)
-    #[arg(short, long, value_name = "NAME=FILE")]
+    /// An input: NAME=FILE, or FILE for the next input without a value, or for all inputs that it
+    /// names (npz); an existing file with `=` in its path is a FILE
+    #[arg(short, long, value_name = "[NAME=]FILE")]
     pub(crate) input: Vec<String>,
-    /// LoD of an input, once for each level: offsets at which sequences begin, and the end (x=0,3,7)
-    #[arg(long, value_name = "NAME=OFFSETS")]
+    /// Offsets of one LoD level of an input, outermost level first; may be repeated
+    #[arg(long, value_name = "NAME=0,3,7")]
     pub(crate) lod: Vec<String>,
-    /// Write the outputs to a file, in the format that its name tells, rather than to the terminal
-    #[arg(short, long, value_name = "FILE")]
+    /// Return this value instead of the outputs of the program; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) fetch: Vec<String>,
+    /// Write the outputs to a file instead of printing them
+    #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
     pub(crate) output: Option<PathBuf>,
-    /// Where `load` operators of the program find their files; the directory of the model otherwise
+    /// Format to write [default: by the extension of the output]
+    #[arg(long, value_name = "FORMAT", value_parser = formats(), requires = "output")]
+    pub(crate) to: Option<String>,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) allow: Allow,
+    #[command(flatten)]
+    pub(crate) clobber: Clobber,
+    /// Directory from which `load` operators read [default: that of the model]
     #[arg(long, value_name = "DIR")]
     pub(crate) load_from: Option<PathBuf>,
-    /// Where `save` operators of the program put their files; it may save nothing otherwise
+    /// Directory to which `save` operators write [default: none, they fail]
     #[arg(long, value_name = "DIR")]
     pub(crate) save_to: Option<PathBuf>,
-    /// Let the program load and save files outside of these directories too
+    /// Let the program read and write files outside of these directories
     #[arg(long)]
     pub(crate) allow_outside_paths: bool,
-    /// Memory that tensors of the run may take (512MiB, 8GiB); by default what is available, within the limits of
-    /// the process and its control group
+    /// Memory limit for the tensors of the run (512MiB, 8GiB) [default: the available memory, within
+    /// the limits of the process and its control group]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) max_memory: Option<u64>,
-    /// Stop with an error after so many operators; those in loops count each time
+    /// Fail after N operators; those in loops count each time
     #[arg(long, value_name = "N")]
     pub(crate) max_steps: Option<u64>,
     #[command(flatten)]
@@ -448,15 +553,17 @@ pub(crate) struct Run {
 #[command(after_help = "\
 Examples:
   lodstone verify resnet50/
-  lodstone verify model.safetensors --sealed     without a seal the answer is `could not tell`
+  lodstone verify model.safetensors --sealed     exit 2 if there is no seal
+  lodstone verify models/*                       exit 1 if one of them is damaged
   lodstone verify model.safetensors --json")]
 pub(crate) struct Verify {
-    /// A file, a directory, or the prefix that the files of a model share
-    pub(crate) path: PathBuf,
-    /// Print JSON (schema 1)
+    /// Models: files, directories, or prefixes that the files of a model share
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Print JSON (schema 1), one document for each model
     #[arg(long)]
     pub(crate) json: bool,
-    /// Ask for a seal: exit 2 if there is none
+    /// Require a seal: exit 2 if there is none
     #[arg(long)]
     pub(crate) sealed: bool,
     #[command(flatten)]
@@ -464,10 +571,17 @@ pub(crate) struct Verify {
 }
 
 #[derive(Args)]
+pub(crate) struct Formats {
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
 #[command(after_help = "\
 Examples:
-  lodstone recover models/                       any write into it does that too
-  lodstone recover .                             after `convert` into a file here
+  lodstone recover models/                       the next write to it does the same
+  lodstone recover .                             after `convert` to a file here
   lodstone recover models/ --json")]
 pub(crate) struct Recover {
     /// The directory that was written to
@@ -477,33 +591,45 @@ pub(crate) struct Recover {
     pub(crate) json: bool,
 }
 
-pub(crate) fn formats() -> clap::builder::PossibleValuesParser {
-    let names = FORMATS.iter().map(|format| (format.name, format.title));
-    let same = ("same", "The format it was read from, byte for byte (npz: equal arrays)");
-    let value = |(name, title)| PossibleValue::new(name).help(title);
-    clap::builder::PossibleValuesParser::new(names.chain([same]).map(value).collect::<Vec<_>>())
+pub(crate) fn formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(format_values())
+}
+
+fn formats_or_same() -> PossibleValuesParser {
+    let same = PossibleValue::new("same")
+        .help("The format of the input, byte for byte (npz: equal arrays)");
+    PossibleValuesParser::new(format_values().chain([same]))
+}
+
+fn format_values() -> impl Iterator<Item = PossibleValue> {
+    FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.title))
 }
 
 const CASTS: [&str; 4] = ["float16", "bfloat16", "float32", "float64"];
 
-fn losses() -> clap::builder::PossibleValuesParser {
+fn losses() -> PossibleValuesParser {
     let value = |loss: &Loss| PossibleValue::new(loss.name()).help(loss.describe());
-    clap::builder::PossibleValuesParser::new(Loss::ALL.iter().map(value).collect::<Vec<_>>())
+    PossibleValuesParser::new(Loss::ALL.iter().map(value).collect::<Vec<_>>())
+}
+
+fn kinds() -> PossibleValuesParser {
+    let value = |kind: &DangerKind| PossibleValue::new(kind.name()).help(kind.describe());
+    PossibleValuesParser::new(DangerKind::ALL.iter().map(value).collect::<Vec<_>>())
 }
 
 fn opset(text: &str) -> Result<i64, String> {
     let newest = lodstone::newest_opset("").filter(|_| text == "newest");
     let version = newest.or_else(|| text.parse().ok().filter(|version| *version > 0));
-    version.ok_or_else(|| "expected a number from 1 on, or `newest`".to_owned())
+    version.ok_or_else(|| "expected a version (1 or higher) or `newest`".to_owned())
 }
 
-/// A name, which may have colons itself, and extents behind the last one.
+/// A name, which may contain colons itself, and dims behind the last one.
 fn input_shape(text: &str) -> Result<(String, Vec<u64>), String> {
-    let expected = || "expected a name and extents, as `data:1,3,224,224`".to_owned();
-    let (name, extents) = text.rsplit_once(':').ok_or_else(expected)?;
-    let extents = extents.split(',').filter(|_| !extents.is_empty());
-    let extents: Result<Vec<u64>, _> = extents.map(|extent| extent.trim().parse()).collect();
-    Ok((name.to_owned(), extents.map_err(|_| expected())?))
+    let expected = || "expected a name and dims: `data:1,3,224,224`".to_owned();
+    let (name, dims) = text.rsplit_once(':').ok_or_else(expected)?;
+    let dims = dims.split(',').filter(|_| !dims.is_empty());
+    let dims: Result<Vec<u64>, _> = dims.map(|dim| dim.trim().parse()).collect();
+    Ok((name.to_owned(), dims.map_err(|_| expected())?))
 }
 
 fn alignment(text: &str) -> Result<u64, String> {
@@ -512,20 +638,10 @@ fn alignment(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "expected 0 or a power of two up to 1024".to_owned())
 }
 
-/// `5GB` is 5·10⁹ bytes, `5GiB` is 5·2³⁰.
+/// `1.5GB` is 1.5·10⁹ bytes, `5GiB` is 5·2³⁰; the case does not matter.
 fn size(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, u64); 7] = [
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-        ("KB", 1_000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("B", 1),
-    ];
-    let unit = UNITS.iter().find(|(unit, _)| text.ends_with(unit)).copied();
-    let (unit, factor) = unit.unwrap_or(("", 1));
-    let number = text.strip_suffix(unit).unwrap_or(text).trim();
-    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    bytes.filter(|bytes| *bytes > 0).ok_or_else(|| "expected a size like 5GB or 512MiB".to_owned())
+    let bytes = text.trim().parse::<ByteSize>().ok().map(|ByteSize(bytes)| bytes);
+    // A size that is too large is read as the largest one.
+    let bytes = bytes.filter(|bytes| (1..u64::MAX).contains(bytes));
+    bytes.ok_or_else(|| "expected a size such as 1.5GB or 512MiB".to_owned())
 }

@@ -1,9 +1,9 @@
 //! `lodstone cat`.
 
-use lodstone::{ConvertOptions, Model, One, Parameter, Target};
+use lodstone::{ConvertOptions, Model, One, Parameter, Target, WriteOptions};
 
 use crate::args::Cat;
-use crate::stores::at;
+use crate::stores::{Output, at};
 use crate::{Failure, say};
 
 pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
@@ -13,16 +13,27 @@ pub(crate) fn run(arguments: &Cat) -> Result<(), Failure> {
         (None, Some(index)) => lodstone::open_record(&path, index, &options)?,
         (None, None) => lodstone::open_only(&path, &options)?,
     };
-    warnings.iter().for_each(|warning| say::warning(warning));
+    say::warnings(&warnings);
     let Some(output) = &arguments.output else {
-        return say::to_stdout(|out| Ok(lodstone::write_text(&tensor, out)?));
+        return say::to_stdout(|out| match arguments.json {
+            true => Ok(lodstone::write_json(&[Parameter { name, tensor }], out)?),
+            false => Ok(lodstone::write_text(&tensor, out)?),
+        });
     };
-    // The name goes with the command, not into the file.
+    // The name is on the command line, and not in the file.
     let parameter = Parameter { name: String::new(), tensor };
     let model = Model { parameters: vec![parameter], ..Model::default() };
-    let to = Some(Target::Format("npy".to_owned()));
-    lodstone::convert(model, at(output)?, &ConvertOptions::default().with_to(to))?;
+    let output = Output::at(output)?;
+    let options = ConvertOptions::default()
+        .with_to(Some(Target::Format("npy".to_owned())))
+        .with_allow(arguments.allow.losses())
+        .with_write(WriteOptions::default().with_no_clobber(arguments.clobber.no_clobber));
+    let done = lodstone::convert(model, output.location(), &options)?;
+    say::report(&done.report);
     let what = if name.is_empty() { "the tensor".to_owned() } else { format!("`{name}`") };
-    say::note(&format!("wrote {what} to {}", output.display()));
+    let files = done.files.iter().map(|file| file.display().to_string());
+    let files = files.collect::<Vec<_>>().join(", ");
+    output.finish(&done.files, "")?;
+    say::note(&format!("wrote {what} to {files}"));
     Ok(())
 }

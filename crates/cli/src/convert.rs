@@ -1,23 +1,27 @@
 //! `lodstone convert`.
 
+use std::collections::BTreeMap;
+
 use lodstone::{
-    ConvertOptions, DType, ExternalData, Loss, Progress, Renames, Target, WriteOptions, some,
+    Conversion, ConvertOptions, DType, ExternalData, ParameterNames, Progress, Renames, Target,
+    WriteOptions,
 };
+use serde::Serialize;
 
 use crate::args::Convert;
 use crate::say::{self, count, plain, size};
-use crate::stores::at;
+use crate::stores::{Output, at};
 use crate::{Failure, progress};
 
 pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
     let model = lodstone::open_with(at(&arguments.input)?, &arguments.open.options()?)?;
+    say::opened(&arguments.input, &model);
     let from = model.format.clone();
     let to = arguments.to.clone().map(|name| match name.as_str() {
         "same" => Target::Same,
         _ => Target::Format(name),
     });
     let progress = Progress::default();
-    let allowed = |loss: &Loss| arguments.allow.iter().any(|name| name == loss.name());
     let options = ConvertOptions::default()
         .with_to(to)
         .with_include(arguments.include.clone())
@@ -25,11 +29,16 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
         .with_renames(
             arguments.rename.as_deref().map(Renames::load).transpose()?.unwrap_or_default(),
         )
+        .with_names(match arguments.names.as_str() {
+            "structured" => ParameterNames::Structured,
+            _ => ParameterNames::Program,
+        })
         .with_transpose(arguments.transpose.clone())
         .with_cast(arguments.cast.as_deref().and_then(DType::from_name))
         .with_opset(arguments.opset)
         .with_input_shapes(arguments.input_shape.clone())
-        .with_allow(Loss::ALL.iter().copied().filter(allowed).collect())
+        .with_infer_shapes(arguments.infer_shapes)
+        .with_allow(arguments.allow.losses())
         .with_weights_only(arguments.weights_only)
         .with_strip_source(arguments.strip_source)
         .with_write(
@@ -42,17 +51,31 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
                 }))
                 .with_max_shard_size(arguments.max_shard_size)
                 .with_seal(arguments.seal)
+                .with_no_clobber(arguments.clobber.no_clobber)
                 .with_progress(progress.clone()),
         );
     let total = model.nbytes();
     progress::cancel_when_asked(&progress)?;
-    let out = at(&arguments.output)?;
-    let convert = || lodstone::convert(model, out, &options);
+    let output = Output::at(&arguments.output)?;
+    let convert = || lodstone::convert(model, output.location(), &options);
     let conversion = progress::show(&progress, Some(total), convert)?;
+    finish(&from, &conversion, &output, arguments.json)
+}
 
-    conversion.report.warnings.iter().for_each(|warning| say::warning(warning));
-    for (loss, places) in &conversion.report.losses {
-        say::warning(&format!("lost {}: {}", loss.describe(), some(places)));
+/// Reports a conversion, and writes what was converted to standard output if it is to go there.
+pub(crate) fn finish(
+    from: &str,
+    conversion: &Conversion,
+    output: &Output,
+    json: bool,
+) -> Result<(), Failure> {
+    say::report(&conversion.report);
+    if json {
+        output.finish(&conversion.files, "")?;
+        return match output {
+            Output::Path(_) => say::json(&Converted::of(from, conversion)),
+            Output::Standard(_) => Ok(()),
+        };
     }
     let tensors = count(conversion.tensors, "tensor");
     let nbytes = size(conversion.nbytes);
@@ -69,5 +92,36 @@ pub(crate) fn run(arguments: &Convert) -> Result<(), Failure> {
             }
         }
     }
-    say::out(done.as_bytes())
+    output.finish(&conversion.files, &done)
+}
+
+/// A conversion as JSON.
+#[derive(Serialize)]
+struct Converted<'a> {
+    /// Version of this structure.
+    schema: u32,
+    from: &'a str,
+    to: &'a str,
+    tensors: usize,
+    nbytes: u64,
+    files: Vec<String>,
+    /// Names of tensors and other places, by name of the loss.
+    losses: BTreeMap<String, &'a [String]>,
+    warnings: &'a [String],
+}
+
+impl<'a> Converted<'a> {
+    fn of(from: &'a str, conversion: &'a Conversion) -> Self {
+        let losses = conversion.report.losses.iter();
+        Self {
+            schema: 1,
+            from,
+            to: conversion.format,
+            tensors: conversion.tensors,
+            nbytes: conversion.nbytes,
+            files: conversion.files.iter().map(|file| file.display().to_string()).collect(),
+            losses: losses.map(|(loss, places)| (loss.to_string(), places.as_slice())).collect(),
+            warnings: &conversion.report.warnings,
+        }
+    }
 }

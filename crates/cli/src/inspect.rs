@@ -2,37 +2,53 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::path::Path;
 
 use lodstone::{
-    GraphFormat, InspectOptions, Inspection, Layer, Layers, Model, Op, Operand, TensorInfo,
-    ValueInfo,
+    BlockValue, GraphFormat, InspectOptions, Inspection, Layer, Layers, Model, Op, Operand,
+    TensorInfo, ValueInfo,
 };
 
 use crate::args::Inspect;
+use crate::paths::{About, each};
 use crate::say::{self, count, plain, size};
 use crate::stores::at;
-use crate::{Failure, table};
+use crate::{Answer, Failure, table, yes};
 
-pub(crate) fn run(arguments: &Inspect) -> Result<(), Failure> {
-    let model = lodstone::open_with(at(&arguments.path)?, &arguments.open.options()?)?;
+pub(crate) fn run(arguments: &Inspect) -> Result<Answer, Failure> {
+    let mut is_first = true;
+    each(&arguments.paths, |path| {
+        if !std::mem::take(&mut is_first) && !arguments.json {
+            say::out(b"\n")?;
+        }
+        inspect(path, arguments).map(yes)
+    })
+}
+
+fn inspect(path: &Path, arguments: &Inspect) -> Result<(), Failure> {
+    let model = lodstone::open_with(at(path)?, &arguments.open.options()?)?;
+    say::opened(path, &model);
     if let Some(format) = &arguments.graph {
         return graph(&model, format, arguments.limit);
     }
     if arguments.layers {
-        return by_layer(&lodstone::layers(&model), arguments.json);
+        return by_layer(&lodstone::layers(&model), path, arguments.json);
     }
-    let options =
-        InspectOptions::default().with_hash(arguments.hash).with_operators(arguments.json);
+    let options = InspectOptions::default()
+        .with_hash(arguments.hash)
+        .with_inferred(arguments.inferred)
+        .with_operators(arguments.json);
     let inspection = lodstone::inspect(&model, &options)?;
     if arguments.json {
-        return say::json(&inspection);
+        return say::json(&About::new(path, &inspection));
     }
     say::to_stdout(|out| {
-        summary(&inspection, &arguments.path.display().to_string(), out)?;
+        summary(&inspection, &path.display().to_string(), out)?;
         tensors(&inspection, out)?;
-        Ok(operators(&model, out)?)
+        operators(&model, out)?;
+        Ok(values(&inspection, out)?)
     })?;
-    inspection.warnings.iter().for_each(|warning| say::warning(warning));
+    say::warnings(&inspection.warnings);
     Ok(())
 }
 
@@ -51,13 +67,13 @@ fn graph(model: &Model, format: &str, limit: usize) -> Result<(), Failure> {
     })
 }
 
-fn by_layer(layers: &Layers, json: bool) -> Result<(), Failure> {
+fn by_layer(layers: &Layers, path: &Path, json: bool) -> Result<(), Failure> {
     if json {
-        return say::json(layers);
+        return say::json(&About::new(path, layers));
     }
     let row = |layer: &Layer| {
         let name = match (layer.name.as_str(), layer.kind.as_str()) {
-            ("", "") => "read by none".to_owned(),
+            ("", "") => "unused".to_owned(),
             (name, "") => name.to_owned(),
             (name, kind) => format!("{kind} {name}"),
         };
@@ -222,6 +238,26 @@ fn operators(model: &Model, out: &mut impl Write) -> io::Result<()> {
             contents.ops.iter().enumerate().map(move |(number, op)| row(block, number, op))
         })
     })
+}
+
+/// The types of all values, block by block.
+fn values(inspection: &Inspection, out: &mut impl Write) -> io::Result<()> {
+    let Some(values) = inspection.values.as_ref().filter(|values| !values.is_empty()) else {
+        return Ok(());
+    };
+    let several = values.iter().any(|value| value.block > 0);
+    let mut header = vec!["value", "type"];
+    header.extend(several.then_some("block"));
+    let row = |value: &BlockValue| {
+        let ValueInfo { name, .. } = &value.value;
+        let text = describe(&value.value);
+        let text = text.strip_prefix(name.as_str()).unwrap_or(&text).trim_start().to_owned();
+        let mut row = vec![name.clone(), if text.is_empty() { "?".to_owned() } else { text }];
+        row.extend(several.then(|| value.block.to_string()));
+        row
+    };
+    writeln!(out)?;
+    table::write(out, &header, &[], || values.iter().map(row))
 }
 
 /// `Input=x Filter=w`, or `x,w` by position; slots without variables are left out.

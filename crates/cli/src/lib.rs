@@ -1,19 +1,22 @@
-//! The `lodstone` command, for whoever else begins it: the Python package does.
+//! The `lodstone` command as a library; the Python package runs it, too.
 //!
-//! Data goes to stdout, everything else to stderr. Exit codes: 0 yes, 1 no, 2 unknown or an error.
+//! Data goes to stdout, everything else to stderr. Exit codes: 0 success or yes, 1 no, 2 error or unknown.
 
 mod args;
 mod cat;
 mod checkpoint;
 mod convert;
 mod diff;
+mod formats;
 mod hint;
 mod inspect;
+mod paths;
 mod plain;
 mod plot;
 mod progress;
 mod recover;
 mod run;
+mod sarif;
 mod say;
 mod scan;
 mod seal;
@@ -23,6 +26,7 @@ mod train;
 mod verify;
 
 use std::ffi::OsString;
+use std::time::Instant;
 
 use clap::{CommandFactory, Parser};
 
@@ -31,13 +35,15 @@ use args::{Arguments, Command};
 /// What ends a command early.
 type Failure = Box<dyn std::error::Error>;
 
-/// What a command answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The answer of a command, from the best to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Answer {
     Yes,
-    No,
-    /// It cannot be told, and the output says why.
+    /// There is no answer, and the output says why.
     Unknown,
+    No,
+    /// An error, which was reported.
+    Failed,
 }
 
 impl From<bool> for Answer {
@@ -46,19 +52,22 @@ impl From<bool> for Answer {
     }
 }
 
-/// The answer of a command that asks nothing.
+/// The answer of a command that only does something.
 fn yes((): ()) -> Answer {
     Answer::Yes
 }
 
-/// Does what the arguments after the name of the command ask for; gives the exit status. Arguments that are
-/// none, or ask for help, end the process.
+/// Runs the command with the arguments after its name; returns the exit status. Invalid arguments, and those that
+/// request help, exit the process.
 pub fn run(arguments: Vec<OsString>) -> u8 {
     let given = std::iter::once("lodstone".into()).chain(arguments).collect::<Vec<OsString>>();
     let arguments =
         Arguments::try_parse_from(&given).unwrap_or_else(|error| say::usage(&given, &error));
+    arguments.global.color.write_global();
+    say::set_verbosity(arguments.global.verbosity());
+    let started = Instant::now();
     let result = match arguments.command {
-        Command::Inspect(arguments) => inspect::run(&arguments).map(yes),
+        Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Cat(arguments) => cat::run(&arguments).map(yes),
         Command::Convert(arguments) => convert::run(&arguments).map(yes),
         Command::Diff(arguments) => diff::run(&arguments).map(Answer::from),
@@ -66,19 +75,21 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Seal(arguments) => seal::run(&arguments).map(yes),
         Command::Train(arguments) => train::run(&arguments).map(yes),
-        Command::Verify(arguments) => verify::run(&arguments).map(Answer::from),
+        Command::Verify(arguments) => verify::run(&arguments),
         Command::Checkpoint(arguments) => checkpoint::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments).map(yes),
+        Command::Formats(arguments) => formats::run(&arguments).map(yes),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "lodstone", &mut script);
             say::out(&script).map(yes)
         }
     };
+    say::detail(&format!("took {:.3} s", started.elapsed().as_secs_f64()));
     match result {
         Ok(Answer::Yes) => 0,
         Ok(Answer::No) => 1,
-        Ok(Answer::Unknown) => 2,
+        Ok(Answer::Unknown | Answer::Failed) => 2,
         Err(failure) if say::is_broken_pipe(failure.as_ref()) => 0,
         Err(failure) => {
             say::error(failure.as_ref());

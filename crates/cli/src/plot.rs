@@ -1,4 +1,4 @@
-//! Numbers of steps as a picture.
+//! Losses as a picture.
 
 use plotters::prelude::*;
 
@@ -8,20 +8,21 @@ use crate::say::plain;
 /// Width and height, in pixels.
 const SIZE: (u32, u32) = (800, 480);
 
-/// Most points of a line; more cannot be seen.
-const MOST: usize = 2000;
+/// Maximum number of points of a line; more cannot be seen.
+const MAX_POINTS: usize = 2000;
 
-/// A line for each name, over the number of the step, as SVG; `before` steps came before the first row. Numbers that are not finite have no place.
-pub(crate) fn plot(names: &[String], before: u64, rows: &[Vec<f64>]) -> Result<String, Failure> {
-    let lines: Vec<Vec<(f64, f64)>> =
-        (0..names.len()).map(|name| line(rows, name, before as f64)).collect();
+/// A line for each name over the steps, as SVG; `rows` are steps with a value for each name. Values that are not
+/// finite are left out.
+pub(crate) fn plot(names: &[String], rows: &[(u64, Vec<f64>)]) -> Result<String, Failure> {
+    let lines: Vec<Vec<(f64, f64)>> = (0..names.len()).map(|name| line(rows, name)).collect();
     let values = || lines.iter().flatten().map(|(_, value)| *value);
     let low = values().fold(f64::INFINITY, f64::min);
     let high = values().fold(f64::NEG_INFINITY, f64::max);
     let (low, high) = if low > high { (0.0, 1.0) } else { (low, high) };
     let space = ((high - low) * 0.05).max(f64::MIN_POSITIVE).max(high.abs() * 1e-6);
-    let first = before as f64 + 1.0;
-    let last = first + rows.len().max(2) as f64 - 1.0;
+    let step = |row: Option<&(u64, Vec<f64>)>| row.map_or(1.0, |(step, _)| *step as f64);
+    let first = step(rows.first());
+    let last = step(rows.last()).max(first + 1.0);
 
     let mut svg = String::new();
     {
@@ -51,14 +52,14 @@ pub(crate) fn plot(names: &[String], before: u64, rows: &[Vec<f64>]) -> Result<S
     Ok(svg)
 }
 
-/// The numbers of one name; where there are too many, the mean of some.
-fn line(rows: &[Vec<f64>], name: usize, before: f64) -> Vec<(f64, f64)> {
-    let points = (1_u32..).zip(rows).filter_map(|(step, row)| {
+/// The values of one name; where there are too many, means of neighbours.
+fn line(rows: &[(u64, Vec<f64>)], name: usize) -> Vec<(f64, f64)> {
+    let points = rows.iter().filter_map(|(step, row)| {
         let value = row.get(name).copied().filter(|value| value.is_finite())?;
-        Some((before + f64::from(step), value))
+        Some((*step as f64, value))
     });
     let points: Vec<(f64, f64)> = points.collect();
-    let several = points.len().div_ceil(MOST).max(1);
+    let several = points.len().div_ceil(MAX_POINTS).max(1);
     let mean = |points: &[(f64, f64)]| {
         let (steps, values) =
             points.iter().fold((0.0, 0.0), |(a, b), (step, value)| (a + step, b + value));

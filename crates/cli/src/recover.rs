@@ -8,14 +8,14 @@ use crate::args::Recover;
 use crate::say::{self, count};
 use crate::stores::at;
 
-/// What was done, for programs.
+/// A recovery as JSON.
 #[derive(Serialize)]
 struct Recovered {
     /// Version of this structure.
     schema: u32,
-    /// Files of interrupted writes that were put in their places.
+    /// Files of interrupted writes that were moved to their places.
     files: usize,
-    /// Writes of killed processes whose hidden directories were removed.
+    /// Writes of killed processes whose temporary directories were removed.
     left_over: usize,
 }
 
@@ -28,14 +28,14 @@ pub(crate) fn run(arguments: &Recover) -> Result<(), Failure> {
     let mut done = String::new();
     if recovery.files > 0 {
         let files = count(recovery.files, "file");
-        done += &format!("finished a write that was interrupted: {files}\n");
+        done += &format!("finished an interrupted write: {files}\n");
     }
     if recovery.left_over > 0 {
-        let writes = count(recovery.left_over, "write");
-        done += &format!("removed what {writes} had left behind\n");
+        let writes = count(recovery.left_over, "interrupted write");
+        done += &format!("removed temporary files of {writes}\n");
     }
     if done.is_empty() {
         done += "nothing to recover\n";
     }
-    say::out(done.as_bytes())
+    say::summary(&done)
 }

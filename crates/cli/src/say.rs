@@ -1,11 +1,15 @@
-//! Where words go: data to stdout, everything else to stderr.
+//! Output: data to stdout, everything else to stderr.
 
 use std::error::Error;
 use std::ffi::OsString;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use anstyle::{AnsiColor, Style};
+use bytesize::ByteSize;
 use clap::Parser;
+use lodstone::{Model, Report, some};
 use serde::Serialize;
 use serde_json::ser::{PrettyFormatter, Serializer};
 
@@ -14,6 +18,28 @@ use crate::plain::PlainJson;
 use crate::{Failure, hint};
 
 pub(crate) use crate::plain::plain;
+
+/// How much is printed to stderr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verbosity {
+    /// Errors only.
+    Quiet,
+    /// Warnings, notes and progress, too.
+    Normal,
+    /// Details, too: what was opened, how long it took, causes of errors.
+    Verbose,
+}
+
+/// The verbosity of the command that runs, as a number.
+static VERBOSITY: AtomicU8 = AtomicU8::new(Verbosity::Normal as u8);
+
+pub(crate) fn set_verbosity(verbosity: Verbosity) {
+    VERBOSITY.store(verbosity as u8, Ordering::Relaxed);
+}
+
+fn prints(least: Verbosity) -> bool {
+    VERBOSITY.load(Ordering::Relaxed) >= least as u8
+}
 
 /// Writes data.
 pub(crate) fn out(bytes: &[u8]) -> Result<(), Failure> {
@@ -29,7 +55,12 @@ pub(crate) fn to_stdout(
     Ok(stdout.flush()?)
 }
 
-/// Writes data as JSON.
+/// Writes a summary of what was done to stdout.
+pub(crate) fn summary(text: &str) -> Result<(), Failure> {
+    if prints(Verbosity::Normal) { out(text.as_bytes()) } else { Ok(()) }
+}
+
+/// Writes data as indented JSON.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     to_stdout(|out| {
         let format = PlainJson(PrettyFormatter::new());
@@ -39,54 +70,91 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     })
 }
 
-/// Reports an error and what can be done about it.
+/// Reports an error, what caused it and what can be done about it.
 pub(crate) fn error(failure: &(dyn Error + 'static)) {
     line("error", AnsiColor::Red, &failure.to_string());
+    let (mut shown, mut next) = (failure.to_string(), failure.source());
+    while let Some(cause) = next {
+        let text = cause.to_string();
+        if prints(Verbosity::Verbose) && !shown.contains(&text) {
+            line("cause", AnsiColor::Red, &text);
+        }
+        (shown, next) = (text, cause.source());
+    }
     if let Some(hint) = hint::of(failure) {
         line("hint", AnsiColor::Cyan, &hint);
     }
 }
 
-/// Reports what is wrong with the arguments, or answers what they ask for, and ends.
+/// Reports wrong arguments, or prints the requested help, and exits.
 pub(crate) fn usage(arguments: &[OsString], error: &clap::Error) -> ! {
     let harmless = arguments.iter().map(|argument| plain(&argument.to_string_lossy()));
-    // It says arguments as they are. Those that do nothing to a terminal are as wrong, unless all that
-    // is wrong is that they are not UTF-8, and then it says none.
+    // The error quotes arguments as they are. Escaped ones are as wrong, unless the only problem is
+    // that they are not UTF-8, and then it quotes none.
     Arguments::try_parse_from(harmless).err().as_ref().unwrap_or(error).exit()
 }
 
 /// Reports what a user should know.
 pub(crate) fn warning(text: &str) {
-    line("warning", AnsiColor::Yellow, text);
+    if prints(Verbosity::Normal) {
+        line("warning", AnsiColor::Yellow, text);
+    }
+}
+
+/// Reports warnings.
+pub(crate) fn warnings<T: AsRef<str>>(texts: &[T]) {
+    texts.iter().for_each(|text| warning(text.as_ref()));
+}
+
+/// Reports what a conversion noticed and lost.
+pub(crate) fn report(report: &Report) {
+    warnings(&report.warnings);
+    for (loss, places) in &report.losses {
+        warning(&format!("lost {}: {}", loss.describe(), some(places)));
+    }
 }
 
 /// Reports what was done.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", plain(text));
+    if prints(Verbosity::Normal) {
+        let _ = writeln!(anstream::stderr(), "{}", plain(text));
+    }
+}
+
+/// Reports a model that was opened, where details are wanted.
+pub(crate) fn opened(path: &Path, model: &Model) {
+    let (files, tensors) =
+        (count(model.files.len(), "file"), count(model.parameters.len(), "tensor"));
+    let size = size(model.nbytes());
+    detail(&format!("opened {}: {}, {files}, {tensors}, {size}", path.display(), model.format));
+}
+
+/// Reports a detail, where details are wanted.
+pub(crate) fn detail(text: &str) {
+    if prints(Verbosity::Verbose) {
+        let _ = writeln!(anstream::stderr(), "{}", plain(text));
+    }
 }
 
 fn line(label: &str, color: AnsiColor, text: &str) {
-    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let colored = io::stderr().is_terminal() && !no_color;
-    let style =
-        if colored { Style::new().fg_color(Some(color.into())).bold() } else { Style::new() };
-    // Nothing can be said about a stderr that is closed.
-    let _ = writeln!(io::stderr(), "{style}{label}:{style:#} {}", plain(&short(text)));
+    let style = Style::new().fg_color(Some(color.into())).bold();
+    // A closed stderr cannot be reported anywhere.
+    let _ = writeln!(anstream::stderr(), "{style}{label}:{style:#} {}", plain(&short(text)));
 }
 
-/// The beginning of a text and its end, if it is too long to be read: a name in it may have millions
+/// The beginning and the end of a text that is too long to be read: a name in it may have millions
 /// of characters.
 fn short(text: &str) -> String {
-    const LONGEST: usize = 2000;
-    if text.len() <= LONGEST {
+    const MAX_LEN: usize = 2000;
+    if text.len() <= MAX_LEN {
         return text.to_owned();
     }
-    let head: String = text.chars().take(LONGEST / 2).collect();
-    let tail: String = text.chars().rev().take(LONGEST / 4).collect();
+    let head: String = text.chars().take(MAX_LEN / 2).collect();
+    let tail: String = text.chars().rev().take(MAX_LEN / 4).collect();
     format!("{head} [...] {}", tail.chars().rev().collect::<String>())
 }
 
-/// Whether who reads our output has had enough.
+/// Whether the reader of our output has closed it.
 pub(crate) fn is_broken_pipe(failure: &(dyn Error + 'static)) -> bool {
     let error = match failure.downcast_ref::<lodstone::Error>() {
         Some(lodstone::Error::Output(error)) => Some(error),
@@ -95,19 +163,9 @@ pub(crate) fn is_broken_pipe(failure: &(dyn Error + 'static)) -> bool {
     error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// A size for people.
+/// A size for people: `24.4 KiB`.
 pub(crate) fn size(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 4] =
-        [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
-        // Tenths, to the nearest, in integers.
-        Some((name, unit)) => {
-            let unit = u128::from(*unit);
-            let tenths = (u128::from(bytes) * 10 + unit / 2) / unit;
-            format!("{}.{} {name}", tenths / 10, tenths % 10)
-        }
-        None => format!("{bytes} B"),
-    }
+    ByteSize(bytes).display().iec().to_string()
 }
 
 /// `1 tensor`, `2 tensors`.

@@ -1,35 +1,59 @@
 //! `lodstone scan`.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use lodstone::{Danger, DangerKind, Progress, Scan, ScanOptions, Unknown, Verdict};
 
 use crate::args::Scan as Arguments;
+use crate::paths::{About, each};
 use crate::say::{self, count, plain};
 use crate::stores::at;
-use crate::{Answer, Failure, progress};
+use crate::{Answer, Failure, progress, sarif};
 
-/// Lists what a model could do, and what of it is not understood.
+/// Lists risks of models, and what of them was not understood.
 pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Failure> {
     let progress = Progress::default();
     progress::cancel_when_asked(&progress)?;
+    let kind = |name: &String| DangerKind::ALL.iter().copied().find(|kind| kind.name() == name);
+    let only: Vec<DangerKind> = arguments.only.iter().filter_map(kind).collect();
+    let ignored: Vec<DangerKind> = arguments.ignore.iter().filter_map(kind).collect();
+    let globs = arguments.ignore.iter().filter(|name| kind(name).is_none());
+    let is_ignored =
+        |kind: &DangerKind| ignored.contains(kind) || !(only.is_empty() || only.contains(kind));
     let options = ScanOptions::default()
         .with_open(arguments.files.options(None)?)
-        .with_ignore(arguments.ignore.clone())
+        .with_ignore(globs.cloned().collect())
+        .with_ignore_kinds(DangerKind::ALL.iter().copied().filter(is_ignored).collect())
         .with_progress(progress.clone());
-    let path = at(&arguments.path)?;
-    let scan = || lodstone::scan(&path, &options);
-    let found = progress::show(&progress, None, scan)?;
-    if arguments.json {
-        say::json(&found)?;
-    } else {
-        say::to_stdout(|out| Ok(describe(&found, &arguments.path.display().to_string(), out)?))?;
+    let mut scans = Vec::new();
+    let answer = each(&arguments.paths, |path| {
+        let location = at(path)?;
+        let scan = || lodstone::scan(&location, &options);
+        let found = progress::show(&progress, None, scan)?;
+        let answer = match found.verdict {
+            Verdict::Clean => Answer::Yes,
+            Verdict::Findings => Answer::No,
+            _ => Answer::Unknown,
+        };
+        if arguments.sarif {
+            scans.push(found);
+        } else {
+            print(&found, path, arguments.json)?;
+        }
+        Ok(answer)
+    })?;
+    if arguments.sarif {
+        say::json(&sarif::log(&scans, answer != Answer::Failed))?;
     }
-    Ok(match found.verdict {
-        Verdict::Clean => Answer::Yes,
-        Verdict::Findings => Answer::No,
-        _ => Answer::Unknown,
-    })
+    Ok(answer)
+}
+
+fn print(found: &Scan, path: &Path, json: bool) -> Result<(), Failure> {
+    if json {
+        return say::json(&About::new(path, found));
+    }
+    say::to_stdout(|out| Ok(describe(found, &path.display().to_string(), out)?))
 }
 
 fn describe(found: &Scan, path: &str, out: &mut impl Write) -> io::Result<()> {
@@ -37,6 +61,9 @@ fn describe(found: &Scan, path: &str, out: &mut impl Write) -> io::Result<()> {
         0 => "no findings".to_owned(),
         number => count(number, "finding"),
     }];
+    if found.ignored_finding_count > 0 {
+        parts.push(format!("{} ignored", count(found.ignored_finding_count, "finding")));
+    }
     for (number, what) in [(found.unknown_count, "unknown"), (found.ignored_count, "ignored")] {
         if number > 0 {
             parts.push(format!("{number} {what}"));
@@ -50,8 +77,8 @@ fn describe(found: &Scan, path: &str, out: &mut impl Write) -> io::Result<()> {
             writeln!(out, "{}", plain(&danger.file.display().to_string()))?;
         }
         file = Some(&danger.file);
-        let Danger { place, message, .. } = danger;
-        writeln!(out, "  {:<9} {}: {}", word(danger.kind), plain(place), plain(message))?;
+        let Danger { kind, place, message, .. } = danger;
+        writeln!(out, "  {:<9} {}: {}", kind.name(), plain(place), plain(message))?;
     }
     more(found.finding_count - found.findings.len(), out)?;
     list("unknown", &found.unknown, found.unknown_count, out)?;
@@ -71,15 +98,4 @@ fn list(word: &str, files: &[Unknown], all: usize, out: &mut impl Write) -> io::
 
 fn more(number: usize, out: &mut impl Write) -> io::Result<()> {
     if number == 0 { Ok(()) } else { writeln!(out, "  and {number} more") }
-}
-
-fn word(kind: DangerKind) -> &'static str {
-    match kind {
-        DangerKind::Callable => "callable",
-        DangerKind::Operator => "operator",
-        DangerKind::Path => "path",
-        DangerKind::Archive => "archive",
-        DangerKind::Source => "source",
-        _ => "other",
-    }
 }

@@ -1,23 +1,39 @@
 //! `lodstone seal`.
 
-use lodstone::Progress;
+use lodstone::{Progress, Sealing};
+use serde::Serialize;
 
 use crate::args::Seal;
 use crate::say::{self, count, plain, size};
 use crate::stores::at;
 use crate::{Failure, progress};
 
+/// A seal as JSON.
+#[derive(Serialize)]
+struct Sealed {
+    /// Version of this structure.
+    schema: u32,
+    /// The seals that were written.
+    seals: Vec<String>,
+    files: usize,
+    tensors: usize,
+    nbytes: u64,
+}
+
 pub(crate) fn run(arguments: &Seal) -> Result<(), Failure> {
     let progress = Progress::default();
     progress::cancel_when_asked(&progress)?;
     let (path, options) = (at(&arguments.path)?, arguments.open.options()?);
     let seal = || lodstone::seal(&path, &options, arguments.replace, &progress);
-    let sealing = progress::show(&progress, None, seal)?;
-    let parts =
-        [count(sealing.files, "file"), count(sealing.tensors, "tensor"), size(sealing.nbytes)];
-    let mut done = format!("sealed {}\n", parts.join(", "));
-    for seal in &sealing.seals {
-        done += &format!("wrote {}\n", plain(&seal.display().to_string()));
+    let Sealing { seals, files, tensors, nbytes } = progress::show(&progress, None, seal)?;
+    let seals: Vec<String> = seals.iter().map(|seal| seal.display().to_string()).collect();
+    if arguments.json {
+        return say::json(&Sealed { schema: 1, seals, files, tensors, nbytes });
     }
-    say::out(done.as_bytes())
+    let parts = [count(files, "file"), count(tensors, "tensor"), size(nbytes)];
+    let mut done = format!("sealed {}\n", parts.join(", "));
+    for seal in &seals {
+        done += &format!("wrote {}\n", plain(seal));
+    }
+    say::summary(&done)
 }

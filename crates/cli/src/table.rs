@@ -1,15 +1,24 @@
-//! Columns of text, written as they come: a model may have a million rows.
+//! Columns of text that fit the terminal, written row by row: a model may have a million rows.
 
 use std::io::{self, Write};
+
+use terminal_size::{Width, terminal_size_of};
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::say::plain;
 
-/// Columns that a cell may be wide; what is longer is cut. (`--json` has everything.)
-const WIDEST: usize = 100;
+/// Maximum width of a cell, in columns of the terminal; longer text is cut. (`--json` has everything.)
+const MAX_WIDTH: usize = 100;
 
-/// Writes a table; `rows` is asked twice, first for widths. Columns in `right` are aligned there.
+/// Cells are not cut below this width to fit a terminal.
+const MIN_WIDTH: usize = 12;
+
+/// Blanks before each cell.
+const GAP: usize = 2;
+
+/// Writes a table; `rows` is called twice, first for the widths. Columns in `right` are aligned to the right. On a
+/// terminal the widest columns are cut until the table fits.
 pub(crate) fn write<I: Iterator<Item = Vec<String>>>(
     out: &mut impl Write,
     header: &[&str],
@@ -22,13 +31,16 @@ pub(crate) fn write<I: Iterator<Item = Vec<String>>>(
             *width = (*width).max(cut(&cell).width());
         }
     }
+    if let Some((Width(columns), _)) = terminal_size_of(io::stdout()) {
+        shrink(&mut widths, columns.into());
+    }
     let header = header.iter().map(|name| (*name).to_owned()).collect();
     for row in std::iter::once(header).chain(rows()) {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let cell = cut(cell);
+            let cell = cut_to(cell, *width);
             let blanks = " ".repeat(width.saturating_sub(cell.width()));
-            line.push_str("  ");
+            line.push_str(&" ".repeat(GAP));
             let aligned = if right.contains(&column) { blanks + &cell } else { cell + &blanks };
             line.push_str(&aligned);
         }
@@ -37,18 +49,32 @@ pub(crate) fn write<I: Iterator<Item = Vec<String>>>(
     Ok(())
 }
 
-/// What fits into a cell, harmless to a terminal.
+/// Narrows the widest columns until a row fits.
+fn shrink(widths: &mut [usize], columns: usize) {
+    while widths.iter().map(|width| width + GAP).sum::<usize>() > columns
+        && let Some(widest) = widths.iter_mut().max()
+        && *widest > MIN_WIDTH
+    {
+        *widest -= 1;
+    }
+}
+
+/// The beginning of a text that fits a cell, with control characters escaped.
 pub(crate) fn cut(cell: &str) -> String {
-    // More would be cut anyway; a name may have millions of characters.
-    let head: String = cell.chars().take(WIDEST + 1).collect();
+    cut_to(cell, MAX_WIDTH)
+}
+
+fn cut_to(cell: &str, max_width: usize) -> String {
+    // A name may have millions of characters.
+    let head: String = cell.chars().take(MAX_WIDTH + 1).collect();
     let text = plain(&head);
-    if text.width() <= WIDEST {
+    if text.width() <= max_width {
         return text;
     }
     let mut width = 0;
     let fits = |character: &char| {
         width += character.width().unwrap_or(0);
-        width < WIDEST
+        width < max_width
     };
     text.chars().take_while(fits).chain(['…']).collect()
 }

@@ -1,11 +1,16 @@
 //! `lodstone train`.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use lodstone::checkpoint::{Manager, ManagerOptions, Saved, Serial};
-use lodstone::{Dirs, Progress, Renames, SampleOptions, TrainOptions, Training};
+use lodstone::{
+    Blob, Dirs, Location, Progress, Renames, SampleOptions, TrainOptions, Training, WriteOptions,
+};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::args::Train;
 use crate::plot::plot;
@@ -14,16 +19,22 @@ use crate::say::{self, plain};
 use crate::stores::at;
 use crate::{Failure, progress};
 
-/// The files beside the model that has been trained.
+/// The files beside the trained model.
 const TABLE: &str = "losses.csv";
 const PICTURE: &str = "losses.svg";
 
 /// Trains a model.
 pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
+    let out = arguments.output.clone().unwrap_or_else(|| beside(&arguments.path));
+    if arguments.clobber.no_clobber && at(&out)?.exists() {
+        // Sooner than after hours of training.
+        return Err(format!("`{}` exists and is not replaced", out.display()).into());
+    }
     let (path, open) = (at(&arguments.path)?, arguments.open.options()?);
     let startup = arguments.startup.as_ref().map(at).transpose()?;
     let model = lodstone::open_training(&path, startup.as_ref(), &open)?;
-    model.report.warnings.iter().for_each(|warning| say::warning(warning));
+    say::opened(&arguments.path, &model);
+    say::warnings(&model.report.warnings);
     let progress = Progress::default();
     let dirs = Dirs { progress: progress.clone(), ..lodstone::dirs_beside(&path) };
     // Other programs have names of their own, and may lie in one directory.
@@ -47,22 +58,28 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
             arguments.rename.as_deref().map(Renames::load).transpose()?.unwrap_or_default(),
         );
     let mut training = Training::new(&model, inputs(&arguments.data, &arguments.lod)?, options)?;
+    let is_resumed = training.restored().is_some();
     if let Some(restored) = training.restored() {
-        say::note(&format!("goes on after step {}", restored.step));
-        restored.warnings.iter().for_each(|warning| say::warning(warning));
+        say::note(&format!("resumed after step {}", restored.step));
+        say::warnings(&restored.warnings);
         if !restored.mismatch.is_empty() {
             say::warning(&plain(&restored.mismatch.to_string()));
         }
     }
     if training.has_run_startup() && arguments.startup.is_none() && !is_alone {
         say::warning(
-            "variables begin as `startup_program` in the same directory says, which may be of another \
-             model: name it with --startup if it is the right one",
+            "variables were initialized by the `startup_program` in the same directory, which may \
+             belong to another model: pass it with --startup if it is the right one",
         );
     }
     progress::cancel_when_asked(&progress)?;
     let mut losses = Losses::new(training.done(), &arguments.watch);
-    let result = losses.follow(&mut training, arguments.steps, &progress, checkpoints.as_mut());
+    if is_resumed {
+        losses.read_earlier(&at(&out)?.join(TABLE))?;
+    }
+    let mut steps = Steps { json: arguments.json, is_open: true };
+    let result =
+        losses.follow(&mut training, arguments.steps, &progress, checkpoints.as_mut(), &mut steps);
     let is_new = !losses.rows.is_empty();
     if !is_new && (result.is_err() || training.done() == 0) {
         return result;
@@ -71,21 +88,81 @@ pub(crate) fn run(arguments: &Train) -> Result<(), Failure> {
         Some(checkpoints) => checkpoints.end(&mut training),
         None => Ok(()),
     };
-    let out = arguments.output.clone().unwrap_or_else(|| beside(&arguments.path));
     let (table, picture) = (losses.table()?, losses.picture()?);
-    training.save(&out, &[(TABLE, &table), (PICTURE, picture.as_bytes())])?;
+    let files: [(&str, &[u8]); 2] = [(TABLE, &table), (PICTURE, picture.as_bytes())];
+    let options = WriteOptions::default().with_no_clobber(arguments.clobber.no_clobber);
+    training.save(at(&out)?, &files, &options)?;
     let (out, done) = (plain(&out.display().to_string()), training.done());
+    steps.end(done, &out)?;
     say::note(&format!("wrote {out}: the model after step {done}, {TABLE}, {PICTURE}"));
     result.and(saved)
 }
 
-/// Checkpoints that are made on the way.
+/// Reports steps on stdout, as long as someone reads it.
+struct Steps {
+    json: bool,
+    is_open: bool,
+}
+
+/// The last line of JSON.
+#[derive(Serialize)]
+struct End<'a> {
+    /// Version of these lines.
+    schema: u32,
+    /// The step after which the model was written.
+    done: u64,
+    /// The directory that was written.
+    output: &'a str,
+}
+
+impl Steps {
+    fn step(&mut self, step: u64, names: &[String], row: &[f64]) -> Result<(), Failure> {
+        let values = names.iter().zip(row);
+        let line = if self.json {
+            // JSON has no infinities and no NaN: they are spelled.
+            let number = |value: f64| match serde_json::Number::from_f64(value) {
+                Some(_) => serde_json::from_str(&number(value)).unwrap_or_else(|_| value.into()),
+                None => Value::from(value.to_string()),
+            };
+            let values: Map<String, Value> =
+                values.map(|(name, value)| (name.clone(), number(*value))).collect();
+            serde_json::json!({ "schema": 1, "step": step, "values": values }).to_string()
+        } else {
+            let values = values.map(|(name, value)| format!("{} {}", plain(name), number(*value)));
+            format!("step {step}  {}", values.collect::<Vec<_>>().join("  "))
+        };
+        self.print(&line)
+    }
+
+    fn end(&mut self, done: u64, output: &str) -> Result<(), Failure> {
+        match self.json {
+            true => self.print(&serde_json::to_string(&End { schema: 1, done, output })?),
+            false => Ok(()),
+        }
+    }
+
+    /// Prints a line. If the reader has closed stdout (`| head`), training continues without one.
+    fn print(&mut self, line: &str) -> Result<(), Failure> {
+        if !self.is_open {
+            return Ok(());
+        }
+        match say::to_stdout(|out| Ok(writeln!(out, "{line}")?)) {
+            Err(failure) if say::is_broken_pipe(failure.as_ref()) => {
+                self.is_open = false;
+                Ok(())
+            }
+            printed => printed,
+        }
+    }
+}
+
+/// Checkpoints that are saved during training.
 struct Checkpoints {
     manager: Manager,
     every: u64,
-    /// The one to go on from.
+    /// The one to resume from.
     newest: Option<Serial>,
-    /// The step of the last that was begun.
+    /// The step of the last one whose saving began.
     last: Option<u64>,
 }
 
@@ -96,14 +173,15 @@ impl Checkpoints {
         let newest = lodstone::checkpoint::latest(dir)?;
         if let Some(serial) = newest.as_ref().filter(|_| !arguments.resume) {
             let (dir, step) = (plain(&dir.display().to_string()), serial.step);
-            let what =
-                format!("`{dir}` has checkpoints up to step {step}; `--resume` goes on from there");
+            let what = format!(
+                "`{dir}` has checkpoints up to step {step}: pass --resume to continue from there"
+            );
             return Err(what.into());
         }
         Ok(Self { manager, every: arguments.every, newest, last: None })
     }
 
-    /// Saves one, if it is time for it. One that fails is told, and training goes on.
+    /// Saves one, if it is due. A failure is reported, and training continues.
     fn after_step(&mut self, training: &mut Training) -> Result<(), Failure> {
         if !training.done().is_multiple_of(self.every) {
             return Ok(());
@@ -111,7 +189,7 @@ impl Checkpoints {
         self.last = Some(training.done());
         if let Some(before) = self.manager.save_in_background(training.done(), training.snapshot()?)
         {
-            tell(before);
+            report(before);
         }
         Ok(())
     }
@@ -123,7 +201,7 @@ impl Checkpoints {
             return Ok(());
         }
         if let Some(saved) = begun.transpose() {
-            tell(saved);
+            report(saved);
         }
         let saved = self.manager.save(training.done(), &training.snapshot()?)?;
         saved.warnings.iter().for_each(|warning| say::warning(warning));
@@ -131,80 +209,158 @@ impl Checkpoints {
     }
 }
 
-/// Tells what went wrong with a checkpoint.
-fn tell(saved: lodstone::checkpoint::Result<Saved>) {
+/// Reports what went wrong with a checkpoint.
+fn report(saved: lodstone::checkpoint::Result<Saved>) {
     match saved {
         Ok(saved) => saved.warnings.iter().for_each(|warning| say::warning(warning)),
         Err(error) => say::warning(&format!("a checkpoint was not saved: {error}")),
     }
 }
 
-/// What the losses were.
+/// The losses of the steps.
 struct Losses {
-    /// `loss`, and what else is watched.
+    /// The columns: `loss`, and what else is watched.
     names: Vec<String>,
-    /// How many steps came before the first of them.
+    /// The number of the step before the first row.
     before: u64,
-    /// The numbers of each step.
+    /// The columns of an earlier run that was resumed, and its rows up to `before`.
+    earlier: Earlier,
+    /// The values of each step.
     rows: Vec<Vec<f64>>,
 }
+
+/// A table of an earlier run.
+#[derive(Default)]
+struct Earlier {
+    names: Vec<String>,
+    rows: Vec<(u64, Vec<String>)>,
+}
+
+/// Largest table that is read: a resumed run appends to it.
+const MAX_TABLE: u64 = 1 << 30;
 
 impl Losses {
     fn new(before: u64, watched: &[String]) -> Self {
         let names = std::iter::once("loss".to_owned()).chain(watched.iter().cloned());
-        Self { names: names.collect(), before, rows: Vec::new() }
+        Self { names: names.collect(), before, earlier: Earlier::default(), rows: Vec::new() }
     }
 
-    /// Does steps, and tells what came of each; until they are done, one fails, or somebody does not want more.
+    /// Reads the table that an earlier run has left, to be continued after step `before`.
+    ///
+    /// # Errors
+    /// If it exists and is not such a table.
+    fn read_earlier(&mut self, path: &Location) -> Result<(), Failure> {
+        if !path.exists() {
+            return Ok(());
+        }
+        let blob = Blob::open(path, false)?;
+        let invalid = |what: &str| format!("`{}` cannot be continued: {what}", path.display());
+        if blob.len() > MAX_TABLE {
+            return Err(invalid("it is larger than 1 GiB").into());
+        }
+        let bytes = blob.read()?;
+        let mut table = csv::Reader::from_reader(&bytes[..]);
+        let mut names = table.headers()?.iter().map(str::to_owned);
+        if names.next().as_deref() != Some("step") {
+            return Err(invalid("its first column is not `step`").into());
+        }
+        self.earlier.names = names.collect();
+        for row in table.records() {
+            let row = row?;
+            let mut cells = row.iter();
+            let step = cells.next().and_then(|step| step.parse::<u64>().ok());
+            let step = step.ok_or_else(|| invalid("a step is not a number"))?;
+            if step <= self.before {
+                self.earlier.rows.push((step, cells.map(str::to_owned).collect()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Trains and reports each step, until all steps are done, one fails, or the user interrupts.
     fn follow(
         &mut self,
         training: &mut Training,
-        steps: u64,
+        count: u64,
         progress: &Progress,
         mut checkpoints: Option<&mut Checkpoints>,
+        steps: &mut Steps,
     ) -> Result<(), Failure> {
         let is_cancelled = || progress.advance(0).is_err();
-        while training.done() < steps && !is_cancelled() {
+        while training.done() < count && !is_cancelled() {
             let row = match training.step() {
                 Ok(row) => row,
                 Err(_) if is_cancelled() => break,
                 Err(error) => return Err(error.into()),
             };
-            let told = self.names.iter().zip(&row);
-            let told: Vec<String> =
-                told.map(|(name, value)| format!("{} {}", plain(name), number(*value))).collect();
-            say::to_stdout(|out| {
-                Ok(writeln!(out, "step {}  {}", training.done(), told.join("  "))?)
-            })?;
+            steps.step(training.done(), &self.names, &row)?;
             self.rows.push(row);
             if let Some(checkpoints) = &mut checkpoints {
                 checkpoints.after_step(training)?;
             }
         }
-        match training.done() < steps {
-            true => Err(format!("interrupted after step {} of {steps}", training.done()).into()),
+        match training.done() < count {
+            true => Err(format!("interrupted after step {} of {count}", training.done()).into()),
             false => Ok(()),
         }
     }
 
+    /// All columns: those of the earlier run first.
+    fn columns(&self) -> Vec<String> {
+        let mut columns = self.earlier.names.clone();
+        for name in self.names.iter().map(|name| cell(name)) {
+            if !columns.contains(&name) {
+                columns.push(name);
+            }
+        }
+        columns
+    }
+
+    /// All rows, as text by column; a cell is empty where a run did not watch the column.
+    fn cells(&self, columns: &[String]) -> Vec<(u64, Vec<String>)> {
+        let place: HashMap<&str, usize> =
+            columns.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect();
+        let own: Vec<String> = self.names.iter().map(|name| cell(name)).collect();
+        let row = |names: &[String], cells: &[String]| {
+            let mut row = vec![String::new(); columns.len()];
+            for (name, cell) in names.iter().zip(cells) {
+                if let Some(room) = place.get(name.as_str()).and_then(|place| row.get_mut(*place)) {
+                    room.clone_from(cell);
+                }
+            }
+            row
+        };
+        let earlier = self.earlier.rows.iter();
+        let earlier = earlier.map(|(step, cells)| (*step, row(&self.earlier.names, cells)));
+        let new = (self.before + 1..).zip(&self.rows).map(|(step, values)| {
+            let cells: Vec<String> = values.iter().map(|value| number(*value)).collect();
+            (step, row(&own, &cells))
+        });
+        earlier.chain(new).collect()
+    }
+
     fn picture(&self) -> Result<String, Failure> {
-        plot(&self.names, self.before, &self.rows)
+        let columns = self.columns();
+        let value = |cell: &String| cell.parse().unwrap_or(f64::NAN);
+        let cells = self.cells(&columns);
+        let rows: Vec<(u64, Vec<f64>)> =
+            cells.iter().map(|(step, cells)| (*step, cells.iter().map(value).collect())).collect();
+        plot(&columns, &rows)
     }
 
     /// A line of names, and one for each step.
     fn table(&self) -> Result<Vec<u8>, Failure> {
+        let columns = self.columns();
         let mut table = csv::Writer::from_writer(Vec::new());
-        let names = self.names.iter().map(|name| cell(name));
-        table.write_record(std::iter::once("step".to_owned()).chain(names))?;
-        for (step, row) in (self.before + 1..).zip(&self.rows) {
-            let values = row.iter().map(|value| number(*value));
-            table.write_record(std::iter::once(step.to_string()).chain(values))?;
+        table.write_record(std::iter::once("step").chain(columns.iter().map(String::as_str)))?;
+        for (step, cells) in self.cells(&columns) {
+            table.write_record(std::iter::once(step.to_string()).chain(cells))?;
         }
         Ok(table.into_inner().map_err(|error| error.into_error())?)
     }
 }
 
-/// A name in a table: it does nothing to a terminal, and no spreadsheet takes it for a formula.
+/// A name in a table: control characters are escaped, and no spreadsheet takes it for a formula.
 fn cell(name: &str) -> String {
     let name = plain(name);
     match name.starts_with(['=', '+', '-', '@']) {
@@ -213,7 +369,7 @@ fn cell(name: &str) -> String {
     }
 }
 
-/// A number in as few digits as tell it from others of its type.
+/// A number in as few digits as distinguish it from others of its type.
 fn number(value: f64) -> String {
     #[expect(clippy::cast_possible_truncation, reason = "compared with what it was")]
     let single = value as f32;

@@ -1,31 +1,38 @@
 //! `lodstone verify`.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use lodstone::{Progress, Verification};
 
 use crate::args::Verify;
+use crate::paths::{About, each};
 use crate::say::{self, count, plain, size};
 use crate::stores::at;
-use crate::{Failure, progress};
+use crate::{Answer, Failure, progress};
 
-/// Says whether the model is whole.
-pub(crate) fn run(arguments: &Verify) -> Result<bool, Failure> {
+/// Checks whether models are intact.
+pub(crate) fn run(arguments: &Verify) -> Result<Answer, Failure> {
     let progress = Progress::default();
     progress::cancel_when_asked(&progress)?;
-    let (path, options) = (at(&arguments.path)?, arguments.open.options()?);
-    let verify = || lodstone::verify(&path, &options, &progress);
-    let found = progress::show(&progress, None, verify)?;
+    each(&arguments.paths, |path| verify(path, arguments, &progress))
+}
+
+fn verify(path: &Path, arguments: &Verify, progress: &Progress) -> Result<Answer, Failure> {
+    let (location, options) = (at(path)?, arguments.open.options()?);
+    let verify = || lodstone::verify(&location, &options, progress);
+    let found = progress::show(progress, None, verify)?;
     if arguments.json {
-        say::json(&found)?;
+        say::json(&About::new(path, &found))?;
     } else {
-        say::to_stdout(|out| Ok(describe(&found, &arguments.path.display().to_string(), out)?))?;
-        found.warnings.iter().for_each(|warning| say::warning(warning));
+        say::to_stdout(|out| Ok(describe(&found, &path.display().to_string(), out)?))?;
+        say::warnings(&found.warnings);
     }
     if found.whole && !found.sealed && arguments.sealed {
-        return Err("there is no seal: nothing tells whether the values are what they were".into());
+        let path = path.display();
+        return Err(format!("`{path}` has no seal: its values cannot be verified").into());
     }
-    Ok(found.whole)
+    Ok(found.whole.into())
 }
 
 fn describe(found: &Verification, path: &str, out: &mut impl Write) -> io::Result<()> {
@@ -45,9 +52,10 @@ fn describe(found: &Verification, path: &str, out: &mut impl Write) -> io::Resul
     }
     match (found.sealed, found.whole) {
         (true, true) => {
-            writeln!(out, "  sealed: {} are what they were", count(found.pieces, "piece"))
+            let chunks = count(found.pieces, "checksum");
+            writeln!(out, "  sealed: {chunks} match")
         }
         (true, false) => Ok(()),
-        (false, _) => writeln!(out, "  not sealed: the structure is checked, values are not"),
+        (false, _) => writeln!(out, "  not sealed: structure checked, values not"),
     }
 }

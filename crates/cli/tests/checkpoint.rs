@@ -99,9 +99,12 @@ fn the_oldest_are_removed_and_one_stays() {
     let dir = dir();
     let path = serials(dir.path());
     let said = good(["checkpoint", "prune", &path, "--keep", "2"]);
-    assert_eq!(said.out, "removed 1 serial: 10\n");
+    assert_eq!(said.out, "removed 1 checkpoint: 10\n");
     assert_eq!(good(["checkpoint", "prune", &path, "--keep", "2"]).out, "nothing to remove\n");
-    assert_eq!(good(["checkpoint", "prune", &path, "--keep", "0"]).out, "removed 1 serial: 20\n");
+    assert_eq!(
+        good(["checkpoint", "prune", &path, "--keep", "0"]).out,
+        "removed 1 checkpoint: 20\n"
+    );
     let _writer = Manager::open(dir.path(), ManagerOptions::default()).expect("free");
     let error = bad(["checkpoint", "prune", &path, "--keep", "1"]);
     assert!(error.contains("is in use: another writer has locked it"), "{error}");

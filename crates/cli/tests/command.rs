@@ -69,7 +69,7 @@ fn wrong_usage_is_an_error_on_stderr() {
         &["frob"][..],
         &["inspect"],
         &["inspect", DIGITS, "--frob"],
-        &["inspect", DIGITS, DIGITS],
+        &["diff", DIGITS],
         &["convert", DIGITS],
         &[],
     ] {
@@ -85,7 +85,7 @@ fn wrong_arguments_do_nothing_to_a_terminal() {
     for arguments in [
         &[hostile][..],
         &["inspect", DIGITS, hostile],
-        &["inspect", DIGITS, &hostile[2..]],
+        &["diff", DIGITS, DIGITS, &hostile[2..]],
         &["convert", DIGITS, "out", "--to", &hostile[2..]],
         &["convert", DIGITS, "out", "--align", &hostile[2..]],
     ] {

@@ -52,7 +52,7 @@ fn graphs_and_layers_are_as_expected() {
     }
     let error = bad(["inspect", &paddle, "--graph", "dot", "--limit", "13"]);
     assert!(error.contains("the program has 14 operators, and at most 13 are drawn"), "{error}");
-    assert!(error.contains("hint: --limit"), "{error}");
+    assert!(error.contains("hint: pass --limit"), "{error}");
     let error = bad(["inspect", &golden("2.6.2/float32.lodtensor"), "--graph", "text"]);
     assert!(error.contains("the model has no program"), "{error}");
 }
@@ -71,6 +71,7 @@ fn json_has_the_documented_keys() {
         let json = facts(&golden(text(&case, "path")), params.as_deref());
         assert_eq!(json["schema"], 1);
         let known = [
+            "path",
             "schema",
             "format",
             "program",
@@ -340,13 +341,13 @@ fn what_is_no_model_is_an_error() {
         dir.path().join(name).display().to_string()
     };
     let directory = dir.path().display().to_string();
-    assert!(bad(["inspect", &directory]).contains("no file in the directory is one of a model"));
+    assert!(bad(["inspect", &directory]).contains("no file in the directory is a model"));
     let error = bad(["inspect", &format!("{directory}/missing")]);
     assert!(error.contains("no model at") && error.contains("`.pdmodel`"), "{error}");
     let error = bad(["inspect", &file("empty", b"")]);
-    assert!(error.contains("it begins with nothing: it is empty"), "{error}");
+    assert!(error.contains("empty` is empty"), "{error}");
     let error = bad(["inspect", &file("text", b"[package]\n")]);
-    assert!(error.contains(r"it begins with `[package]\n`"), "{error}");
+    assert!(error.contains(r"begins with `[package]\n`"), "{error}");
     let error = bad(["inspect", "/dev/null"]);
     assert!(error.contains("expected a regular file at `/dev/null`, found a device"), "{error}");
     let attack = b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00id\x85R.";
@@ -376,7 +377,7 @@ fn parameters_of_another_program_are_an_error_that_names_the_first_difference() 
         let error = bad(["inspect", DIGITS, "--params", &golden(params)]);
         assert!(error.contains("do not fit the program: "), "{error}");
         assert!(error.contains("`batch_norm_0.b_0`"), "{error}");
-        assert!(error.contains("hint: name other parameters with --params PATH"), "{error}");
+        assert!(error.contains("hint: pass other parameters with --params PATH"), "{error}");
     }
     let error = bad(["inspect", DIGITS, "--params", "missing"]);
     assert!(error.contains("cannot open `missing`"), "{error}");
@@ -394,7 +395,10 @@ fn a_link_that_leads_out_of_the_model_is_followed_only_if_asked() {
     let path = dir.path().to_str().expect("UTF-8");
     let error = bad(["inspect", path]);
     assert!(error.contains("`fc_0.w_0` leads out of the directory of the model"), "{error}");
-    assert!(error.contains("hint: --follow-links, if you trust where it leads"), "{error}");
+    assert!(
+        error.contains("hint: pass --follow-links if you trust where the link leads"),
+        "{error}"
+    );
     let recorded = facts(&golden("1.8.5/lenet/inference"), None);
     let said = good(["inspect", path, "--follow-links", "--json", "--hash"]);
     let found: Value = serde_json::from_str(&said.out).expect("JSON");
@@ -410,7 +414,7 @@ fn a_model_of_links_alone_is_an_error_too() {
         std::os::unix::fs::symlink(model.join(name), dir.path().join(name)).expect("a link");
     }
     let error = bad(["inspect".as_ref(), dir.path().as_os_str()]);
-    assert!(error.contains("hint: --follow-links"), "{error}");
+    assert!(error.contains("hint: pass --follow-links"), "{error}");
 }
 
 #[test]
@@ -450,4 +454,91 @@ fn json_is_harmless_to_a_terminal_and_has_every_character() {
     let said = run(["cat", path.to_str().expect("UTF-8"), &name[1..]]);
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.err.chars().all(|c| c == '\n' || !is_unprinted(c)), "{said:?}");
+}
+
+#[test]
+fn a_directory_with_one_model_file_opens() {
+    let dir = dir();
+    let path = dir.path().to_str().expect("UTF-8");
+    let copy = |from: &str, name: &str| {
+        std::fs::copy(root().join(from), dir.path().join(name)).expect("copied");
+    };
+    std::fs::write(dir.path().join("README.md"), "# A model\n").expect("written");
+    copy("crates/formats/tests/golden/onnx/functions.onnx", "model.onnx");
+    assert!(good(["inspect", path]).out.contains("format   onnx "));
+    copy("examples/digits/test.npz", "arrays.npz");
+    let error = bad(["inspect", path]);
+    assert!(error.contains("has several models, pass one: "), "{error}");
+    assert!(error.contains("`model.onnx`") && error.contains("`arrays.npz`"), "{error}");
+    std::fs::remove_file(dir.path().join("model.onnx")).expect("removed");
+    assert!(good(["inspect", path]).out.contains("format   npz "));
+    good(["seal", path]);
+    assert!(good(["verify", path, "--sealed"]).err.is_empty());
+    // A seal says nothing about other files, and nothing is said about them.
+    copy("crates/formats/tests/golden/onnx/functions.onnx", "other.onnx");
+    let other = dir.path().join("other.onnx");
+    assert_eq!(good(["inspect", other.to_str().expect("UTF-8")]).err, "");
+}
+
+#[test]
+fn files_of_pytorch_are_identified() {
+    let dir = dir();
+    let mut zip = b"PK\x03\x04".to_vec();
+    zip.extend([0; 22]);
+    zip.extend([16, 0, 0, 0]);
+    zip.extend(b"archive/data.pkl");
+    for name in ["model.pt", "pytorch_model.bin"] {
+        let path = dir.path().join(name);
+        std::fs::write(&path, &zip).expect("written");
+        let error = bad(["inspect".as_ref(), path.as_os_str()]);
+        assert!(error.contains("is not supported: it is a PyTorch archive"), "{error}");
+        assert!(error.contains("hint: run `lodstone scan`"), "{error}");
+    }
+    let error = bad(["inspect".as_ref(), dir.path().as_os_str()]);
+    assert!(error.contains("`model.pt` is a PyTorch archive"), "{error}");
+}
+
+#[test]
+fn structured_names_are_shown_where_files_record_them() {
+    let found = facts(&golden("functions/apart/net.enc"), None);
+    let names: Vec<&str> = found["tensors"]
+        .as_array()
+        .expect("tensors")
+        .iter()
+        .filter_map(|tensor| tensor["structured_name"].as_str())
+        .collect();
+    assert!(names.contains(&"a.weight") && names.contains(&"a.bias"), "{names:?}");
+}
+
+#[test]
+fn types_of_all_values_are_inferred() {
+    let model = "crates/formats/tests/golden/onnx_infer/undeclared.onnx";
+    let said = good(["inspect", model, "--inferred"]);
+    let (_, table) = said.out.split_once("\n  value").expect("a table");
+    assert!(table.contains("y") && table.contains("float32 [batch, 12]"), "{table}");
+    let said = good(["inspect", model, "--inferred", "--json"]);
+    let json: Value = serde_json::from_str(&said.out).expect("JSON");
+    let values = json["values"].as_array().expect("values");
+    assert!(values.iter().all(|value| value["block"] == 0 && value["name"].is_string()), "{json}");
+    let y = values.iter().find(|value| value["name"] == "y").expect("y");
+    assert_eq!((&y["shape"], &y["symbols"]), (&json!([-1, 12]), &json!(["batch", null])));
+}
+
+/// A program of 0.8: groups of nodes have a learning rate of their own, inputs included, and no states are variables.
+#[test]
+fn the_input_of_an_old_symbol_is_shown() {
+    let dir = dir();
+    let path = dir.path().join("old-symbol.json");
+    let text = r#"{"nodes": [
+        {"op": "null", "param": {}, "name": "data", "inputs": [], "backward_source_id": -1,
+         "attr": {"ctx_group": "stage1", "lr_mult": "0.2"}},
+        {"op": "null", "param": {}, "name": "fc_weight", "inputs": [], "backward_source_id": -1},
+        {"op": "null", "param": {}, "name": "fc_bias", "inputs": [], "backward_source_id": -1},
+        {"op": "FullyConnected", "param": {"no_bias": "False", "num_hidden": "3"}, "name": "fc",
+         "inputs": [[0, 0], [1, 0], [2, 0]], "backward_source_id": -1,
+         "attr": {"ctx_group": "stage1", "weight_lr_mult": "1.2"}}],
+        "arg_nodes": [0, 1, 2], "heads": [[3, 0]]}"#;
+    std::fs::write(&path, text).expect("written");
+    let said = good(["inspect".as_ref(), path.as_os_str()]);
+    assert!(said.out.contains("\ninput    data"), "{said:?}");
 }

@@ -42,7 +42,7 @@ fn an_interrupted_write_is_told_and_finished() {
     }
 
     let said = good(["recover", path]);
-    assert_eq!(said.out, "finished a write that was interrupted: 1 file\n", "{said:?}");
+    assert_eq!(said.out, "finished an interrupted write: 1 file\n", "{said:?}");
     good(["inspect", model]);
     assert_eq!(good(["recover", path]).out, "nothing to recover\n");
 }
@@ -67,7 +67,7 @@ fn what_a_killed_write_has_left_behind_is_removed() {
     std::fs::create_dir_all(dir.path().join(".1-0.lodstone/sub")).expect("directories");
     std::fs::create_dir(dir.path().join(".model.1-0.lodstone")).expect("a directory");
     let said = good(["recover", dir.path().to_str().expect("UTF-8")]);
-    assert_eq!(said.out, "removed what 2 writes had left behind\n", "{said:?}");
+    assert_eq!(said.out, "removed temporary files of 2 interrupted writes\n", "{said:?}");
     assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);
 }
 

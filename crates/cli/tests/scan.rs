@@ -41,7 +41,7 @@ fn what_a_program_tells_is_found_and_a_clean_model_is_clean() {
     let dir = dir();
     let out = dir.path().join("out.safetensors");
     let out = out.to_str().expect("UTF-8");
-    good(["convert", DIGITS, out]);
+    good(["convert", DIGITS, out, "--weights-only"]);
     assert_eq!(good(["scan", out]).out, format!("{out}: no findings in 1 file\n"));
     let said = run(["scan", &golden("2.6.2/control_flow")]);
     assert_eq!(said.code, Some(1), "{said:?}");
@@ -99,4 +99,57 @@ fn an_interrupt_ends_a_scan() {
         .expect("text");
     assert_eq!(status.code(), Some(2), "{said}");
     assert!(said.contains("cancelled"), "{said}");
+}
+
+#[test]
+fn kinds_of_findings_are_selected_and_ignored() {
+    let model = golden("2.6.2/control_flow");
+    let said = good(["scan", &model, "--ignore", "source"]);
+    assert!(said.out.contains("no findings, ") && said.out.contains(" ignored in "), "{said:?}");
+    let said = good(["scan", &model, "--only", "callable"]);
+    assert!(!said.out.contains("  source "), "{said:?}");
+    assert_eq!(run(["scan", &model, "--only", "source"]).code, Some(1));
+    let said = good(["scan", &model, "--ignore", "source", "--json"]);
+    let json: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!((&json["clean"], &json["finding_count"]), (&true.into(), &0.into()));
+    assert!(json["ignored_finding_count"].as_u64().is_some_and(|count| count > 0), "{json}");
+    let error = run(["scan", &model, "--only", "sources"]).err;
+    assert!(
+        error.contains("possible values: callable, operator, path, archive, source"),
+        "{error}"
+    );
+}
+
+#[test]
+fn findings_of_all_paths_are_one_sarif_log() {
+    let dir = dir();
+    let attack = dir.path().join("a b.pdparams");
+    std::fs::write(&attack, b"cposix\nsystem\n(Vid\ntR.").expect("written");
+    let unknown = dir.path().join("unknown");
+    std::fs::write(&unknown, [0, 159, 146, 150]).expect("written");
+    let [attack, unknown] = [&attack, &unknown].map(|path| path.to_str().expect("UTF-8"));
+    let said = run(["scan", attack, unknown, "nothing/here", "--sarif"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    let log: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(log["version"], "2.1.0");
+    let run = &log["runs"][0];
+    assert_eq!(run["invocations"][0]["executionSuccessful"], false);
+    let rules: Vec<&str> = run["tool"]["driver"]["rules"]
+        .as_array()
+        .expect("rules")
+        .iter()
+        .filter_map(|rule| rule["id"].as_str())
+        .collect();
+    assert_eq!(rules, ["callable", "operator", "path", "archive", "source", "unknown"]);
+    let results = run["results"].as_array().expect("results");
+    assert_eq!(results.len(), 2, "{log}");
+    assert_eq!(
+        (&results[0]["ruleId"], &results[0]["level"]),
+        (&"callable".into(), &"error".into())
+    );
+    let place = &results[0]["locations"][0]["physicalLocation"];
+    let uri = place["artifactLocation"]["uri"].as_str().expect("a URI");
+    assert!(uri.starts_with("file:///") && uri.ends_with("/a%20b.pdparams"), "{uri}");
+    assert_eq!(place["region"]["byteOffset"], 0);
+    assert_eq!(results[1]["ruleId"], "unknown");
 }

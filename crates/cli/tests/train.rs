@@ -189,3 +189,56 @@ fn what_has_nothing_left_to_do_writes_what_it_had_become() {
     good(train.iter().chain(&["-o", &again, "--resume"]));
     assert!(good(["diff", &first, &again]).out.contains("the same"));
 }
+
+/// `losses.csv` has the steps of all runs, and columns that only some of them watched.
+#[test]
+fn resumed_training_appends_to_its_losses() {
+    let dir = dir();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let (whole, resumed, run) = (at("whole"), at("resumed"), at("run"));
+    let train = ["train", PROGRAM, "--data", DATA, "--batch-size", "32", "--steps"];
+    good(train.iter().chain(&["6", "-o", &whole]));
+    let checkpoints = ["--checkpoint", &run, "--every", "2", "-o", &resumed];
+    good(train.iter().chain(&["4"]).chain(&checkpoints));
+    let watch = ["--resume", "--watch", "accuracy_0.tmp_2"];
+    good(train.iter().chain(&["6"]).chain(&checkpoints).chain(&watch));
+    let lines = |dir: &str| -> Vec<String> {
+        let table = std::fs::read_to_string(Path::new(dir).join("losses.csv")).unwrap();
+        table.lines().map(str::to_owned).collect()
+    };
+    let (wanted, found) = (lines(&whole), lines(&resumed));
+    assert_eq!(found[0], "step,loss,accuracy_0.tmp_2");
+    assert_eq!(found.len(), 7);
+    for (wanted, found) in wanted.iter().zip(&found).skip(1) {
+        assert!(found.starts_with(&format!("{wanted},")), "{wanted}, and {found}");
+        let is_watched = !found.ends_with(',');
+        assert_eq!(is_watched, found.starts_with(['5', '6']), "{found}");
+    }
+}
+
+#[test]
+fn training_continues_when_nobody_reads_its_steps() {
+    let dir = dir();
+    let out = dir.path().join("out");
+    let path = out.display().to_string();
+    let mut train = command(["train", PROGRAM, "--data", DATA, "--steps", "20", "-o", &path]);
+    let mut child = train.stdout(Stdio::piped()).spawn().unwrap();
+    let mut steps = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(steps.next().unwrap().unwrap().starts_with("step 1  "));
+    drop(steps);
+    assert!(child.wait().unwrap().success());
+    assert_eq!(columns(&out.join("losses.csv"))[0].len(), 20);
+}
+
+#[test]
+fn steps_are_json_lines() {
+    let dir = dir();
+    let path = dir.path().join("out").display().to_string();
+    let said = good(["train", PROGRAM, "--data", DATA, "--steps", "2", "-o", &path, "--json"]);
+    let lines: Vec<serde_json::Value> =
+        said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!((&lines[0]["schema"], &lines[1]["step"]), (&1.into(), &2.into()));
+    assert!(lines[0]["values"]["loss"].as_f64().is_some_and(|loss| loss > 0.0), "{}", said.out);
+    assert_eq!((&lines[2]["done"], &lines[2]["output"]), (&2.into(), &path.into()));
+}

@@ -34,15 +34,15 @@ pub enum Error {
         source: Box<Error>,
     },
     /// No format claims the file.
-    #[error("`{}` is no model file that is known: it begins with {found}", path.display())]
+    #[error("unrecognized file format: `{}` {found}", path.display())]
     Unrecognized {
         /// The file.
         path: PathBuf,
-        /// Its first bytes.
+        /// How it begins, in a phrase.
         found: String,
     },
     /// A format, or a part of one, that is not read yet.
-    #[error("`{}` is {what}, which this version does not read", path.display())]
+    #[error("reading `{}` is not supported: it is {what}", path.display())]
     Unsupported {
         /// The file.
         path: PathBuf,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use lodstone_model::{Model, Residual, Tensor};
-use lodstone_store::{Location, check_unreserved};
+use lodstone_store::{Blob, Location, check_unreserved};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -26,6 +26,8 @@ pub struct Format {
     /// What the names of its files end in, after a dot, or a dash if it has a dot itself; such a path
     /// asks for this format.
     pub extension: &'static str,
+    /// Whether it writes into a directory by itself; of other formats a file in it is written.
+    pub into_directory: bool,
     /// How a prefix leads to its files, if they share one.
     pub prefix: Option<Prefix>,
     /// Whether something looks like it.
@@ -78,10 +80,32 @@ impl Format {
         path: impl Into<Location>,
         options: &WriteOptions,
     ) -> Result<Written> {
-        let path = path.into();
+        let mut path = path.into();
+        if path.names_directory() && !self.into_directory {
+            path = self.file_in(&path, model, options);
+        }
         // What is above it is the user's own.
         check_unreserved(&path.file_name().unwrap_or_default().to_string_lossy())?;
         (self.stage)(model, &path, options)?.publish(self, model, options)
+    }
+
+    /// The file in a directory that a model is written to: the one that it was read from, if its format and its files
+    /// are [kept](WriteOptions::same), or else `model` with the extension of the format.
+    pub(crate) fn file_in(
+        &self,
+        directory: &Location,
+        model: &Model,
+        options: &WriteOptions,
+    ) -> Location {
+        let range = model.files.first().filter(|_| options.same).and_then(Blob::file_range);
+        if let Some(name) = range.and_then(|(file, _)| file.path().file_name()) {
+            return directory.join(name);
+        }
+        match self.extension {
+            "" => directory.join("model"),
+            end if end.contains('.') => directory.join(format!("model-{end}")),
+            end => directory.join(format!("model.{end}")),
+        }
     }
 
     /// Whether a path that is written to asks for this format by its name.

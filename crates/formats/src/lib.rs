@@ -31,7 +31,7 @@ pub use grown::{Repeated, repeated};
 pub use error::{Error, Result};
 pub use format::{Format, OpenRecord, Prefix, Probe};
 pub use options::{ExternalData, Holds, OpenOptions, WriteOptions};
-pub use registry::{FORMATS, named, title};
+pub use registry::{FORMATS, READ_ONLY, identify, named, title};
 pub use scan::{Effort, Pickles, pickles};
 pub use seal::places::{ModelDir, Place, Sealed, Seals, check_sealed, places};
 pub use seal::{Seal, SealedFile, SealedModel, TensorRanges, called, check_names};

@@ -83,6 +83,8 @@ pub struct WriteOptions {
     pub external_data: Option<ExternalData>,
     /// Whether to seal what is written, in the same step.
     pub seal: bool,
+    /// Fails instead of replacing an existing file.
+    pub no_clobber: bool,
     /// Counts the bytes, and cancels.
     pub progress: Progress,
 }
@@ -101,6 +103,7 @@ lodstone_model::with_fields!(WriteOptions {
     with_max_shard_size(max_shard_size: Option<u64>),
     with_external_data(external_data: Option<ExternalData>),
     with_seal(seal: bool),
+    with_no_clobber(no_clobber: bool),
     with_progress(progress: Progress),
 });
 
@@ -122,8 +125,7 @@ pub struct Holds {
     pub tensors: bool,
     /// Free-form facts of the file.
     pub metadata: bool,
-    /// A program, of this dialect. (One that is left out is told, not lost: such a format is asked
-    /// for by who wants the parameters.)
+    /// A program, of this dialect.
     pub program: Option<Dialect>,
     /// Names of tensors.
     pub names: bool,

@@ -5,7 +5,7 @@ use crate::encoding::pickle::known::Use;
 use crate::encoding::protobuf::schema::Message;
 use crate::onnx::{Family, Formats};
 use crate::scan::Outside;
-use crate::{Format, glow, mxnet, numpy, onnx, paddle, safetensors, torch};
+use crate::{Format, Probe, glow, mxnet, numpy, onnx, paddle, safetensors, torch};
 
 /// Every format, in the order of detection: those with a signature first.
 pub static FORMATS: &[&Format] = &[
@@ -23,6 +23,7 @@ pub static FORMATS: &[&Format] = &[
     &glow::BINARY,
     &glow::TEXT,
     &glow::ARCHIVE,
+    &onnx::TENSOR,
     &paddle::BUNDLE,
     &paddle::VARS,
     &paddle::SAVE,
@@ -46,6 +47,14 @@ pub(crate) static ONNX_FAMILIES: &[&Family] = &[&glow::FAMILY];
 pub(crate) static SIGNATURES: &[fn(&[u8], u64) -> bool] =
     &[mxnet::params::is_params, torch::is_numbered];
 
+/// What files of formats that are not read are, by how they begin.
+static NOT_READ: &[fn(&Probe<'_>) -> Option<&'static str>] = &[torch::identify];
+
+/// What a file is, if its format is known and not read.
+pub fn identify(probe: &Probe<'_>) -> Option<&'static str> {
+    NOT_READ.iter().find_map(|identify| identify(probe))
+}
+
 /// What pickles of tensors need to import, by module and name, and what may be done with it.
 pub(crate) static IMPORTS: &[fn(&str, &str) -> Option<Use>] =
     &[mxnet::states::imports, paddle::pickle::imports, torch::imports];
@@ -59,7 +68,7 @@ pub(crate) static MESSAGES: [(&Message, usize); 2] =
     [(&onnx::schema::MODEL, 1), (&paddle::program::schema::PROGRAM, 0)];
 
 /// Formats that are read and not written, with their titles.
-static READ_ONLY: &[(&str, &str)] = &[paddle::PIR];
+pub static READ_ONLY: &[(&str, &str)] = &[mxnet::BLOCK, paddle::PIR];
 
 /// What the format called `name` is, in a few words, also if models in it are only read.
 pub fn title(name: &str) -> Option<&'static str> {

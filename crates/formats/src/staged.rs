@@ -34,7 +34,7 @@ pub struct Written {
 }
 
 impl Staged {
-    /// One file that `fill` writes.
+    /// One file that `fill` writes; missing directories above it are created, as for the others.
     pub(crate) fn file<E>(
         path: &Location,
         options: &WriteOptions,
@@ -44,20 +44,23 @@ impl Staged {
         E: From<lodstone_store::Error>,
         Error: From<E>,
     {
+        path.directory().create_dir()?;
         let (commit, name) = Commit::file(path, options.progress.clone())?;
-        let mut commit = commit.over_seals();
+        let mut commit = commit.over_seals().only_new(options.no_clobber);
         commit.write(&name, fill)?;
         Ok(Self { commit, root: path.directory(), files: vec![path.clone()], main: name })
     }
 
     /// Files in a directory that they may make up alone, or that does not exist yet.
     pub(crate) fn directory(root: &Location, options: &WriteOptions) -> Result<Self> {
-        Ok(Self::new(Commit::directory(root, options.progress.clone())?, root))
+        root.directory().create_dir()?;
+        Ok(Self::new(Commit::directory(root, options.progress.clone())?, root, options))
     }
 
-    /// Files in a directory that exists.
+    /// Files beside others in a directory.
     fn beside(root: &Location, options: &WriteOptions) -> Result<Self> {
-        Ok(Self::new(Commit::existing(root, options.progress.clone())?, root))
+        root.create_dir()?;
+        Ok(Self::new(Commit::existing(root, options.progress.clone())?, root, options))
     }
 
     /// Files into a directory, or beside others in one.
@@ -65,10 +68,10 @@ impl Staged {
         if into { Self::directory(root, options) } else { Self::beside(root, options) }
     }
 
-    fn new(commit: Commit, root: &Location) -> Self {
+    fn new(commit: Commit, root: &Location, options: &WriteOptions) -> Self {
         // What is written here is called by its name alone.
         let root = if root.path() == Path::new(".") { root.at("") } else { root.clone() };
-        let commit = commit.over_seals();
+        let commit = commit.over_seals().only_new(options.no_clobber);
         Self { commit, root, files: Vec::new(), main: String::new() }
     }
 

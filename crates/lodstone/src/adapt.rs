@@ -76,6 +76,11 @@ impl Renames {
         Ok(renames)
     }
 
+    /// Renames tensors by whole names.
+    pub(crate) fn exact(names: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self { exact: names.into_iter().collect(), patterns: Vec::new() }
+    }
+
     fn add(&mut self, old: &str, new: &str) -> Result<(), &'static str> {
         let stars = |name: &str| name.matches('*').count();
         if new.is_empty() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use lodstone_formats::{FORMATS, Format, Place, WriteOptions, places};
 use lodstone_lowering::lower;
-use lodstone_model::{DType, Loss, Model, Programs, Report};
+use lodstone_model::{DType, Loss, Model, Programs, Report, some};
 use lodstone_schema::onnx::UpgradeError;
 use lodstone_schema::{Findings, conventions, onnx};
 use lodstone_store::Location;
@@ -12,6 +12,7 @@ use lodstone_store::Location;
 use crate::adapt::{Renames, globs, transpose};
 use crate::cast::cast;
 use crate::fit::{check_allowed, fit, place};
+use crate::infer::infer_shapes;
 use crate::seal::{Broken, break_seals, follow_link};
 use crate::shapes::declare as declare_shapes;
 use crate::{Error, Result};
@@ -26,6 +27,8 @@ pub struct ConvertOptions {
     pub include: Vec<String>,
     /// Patterns of names of tensors to leave out.
     pub exclude: Vec<String>,
+    /// Which names tensors have; all patterns match these.
+    pub names: ParameterNames,
     /// New names of tensors, given after everything that goes by the old ones.
     pub renames: Renames,
     /// Patterns of names of matrices to transpose.
@@ -36,6 +39,8 @@ pub struct ConvertOptions {
     pub opset: Option<i64>,
     /// Shapes of inputs of a program of ONNX, by name, where it leaves extents open.
     pub input_shapes: Vec<(String, Vec<u64>)>,
+    /// Whether to declare the [inferred types](crate::infer_shapes) of all values of an ONNX program.
+    pub infer_shapes: bool,
     /// Losses that are allowed.
     pub allow: Vec<Loss>,
     /// Whether to write the tensors without the program, also where the format could hold one.
@@ -50,11 +55,13 @@ lodstone_model::with_fields!(ConvertOptions {
     with_to(to: Option<Target>),
     with_include(include: Vec<String>),
     with_exclude(exclude: Vec<String>),
+    with_names(names: ParameterNames),
     with_renames(renames: Renames),
     with_transpose(transpose: Vec<String>),
     with_cast(cast: Option<DType>),
     with_opset(opset: Option<i64>),
     with_input_shapes(input_shapes: Vec<(String, Vec<u64>)>),
+    with_infer_shapes(infer_shapes: bool),
     with_allow(allow: Vec<Loss>),
     with_weights_only(weights_only: bool),
     with_strip_source(strip_source: bool),
@@ -68,6 +75,17 @@ pub enum Target {
     Same,
     /// The one of this name.
     Format(String),
+}
+
+/// Which names tensors have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ParameterNames {
+    /// Those of the variables of the program.
+    #[default]
+    Program,
+    /// Those by which layers know them, where files record them: `conv1.weight`.
+    Structured,
 }
 
 /// What a conversion did.
@@ -107,6 +125,9 @@ pub fn convert(
         }
     }
     let mut report = Report { warnings: model.report.warnings.clone(), ..Report::default() };
+    if options.names == ParameterNames::Structured {
+        use_structured_names(&mut model, &mut report)?;
+    }
     if options.weights_only {
         drop_program(&mut model, options)?;
     }
@@ -116,6 +137,9 @@ pub fn convert(
         return Err(Error::CastProgram);
     }
     upgrade(&mut model, format, options)?;
+    if options.infer_shapes {
+        report.warnings.extend(infer_shapes(&mut model)?.warnings);
+    }
     select(&mut model, options)?;
     adapt(&mut model, format, options, &mut report)?;
     if model.main().is_some() && model.parameters.is_empty() && format.holds.program.is_none() {
@@ -143,6 +167,9 @@ pub fn convert(
 
     check_allowed(&report, &options.allow)?;
     let same = options.to == Some(Target::Same);
+    if same && !model.are_structured_names_current() {
+        report.warn("structured names were not written: parameters were renamed or left out");
+    }
     let mut broken =
         if options.write.seal { follow_link(&out, &options.write.progress)? } else { Vec::new() };
     let written = format.write(&model, &out, &options.write.clone().with_same(same))?;
@@ -180,6 +207,22 @@ fn target(model: &Model, out: &Location, to: Option<&Target>) -> Result<&'static
             by_name.copied().ok_or_else(|| Error::UnclearTarget(out.display().to_string()))
         }
     }
+}
+
+/// Renames parameters by their structured names.
+fn use_structured_names(model: &mut Model, report: &mut Report) -> Result<()> {
+    let names = std::mem::take(&mut model.structured_names);
+    if names.is_empty() {
+        let what = "no structured names are recorded beside the parameters (`X.pdiparams.info`)";
+        return Err(Error::Absent(what.to_owned()));
+    }
+    let without = model.parameters.iter().filter(|of| !names.contains_key(&of.name));
+    let without: Vec<String> = without.map(|of| format!("`{}`", of.name)).collect();
+    if !without.is_empty() {
+        report.warn(format!("parameters without structured names keep theirs: {}", some(&without)));
+    }
+    Renames::exact(names).apply(model)?;
+    Ok(())
 }
 
 /// Leaves the tensors of a model without the program that they belong to.

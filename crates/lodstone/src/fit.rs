@@ -73,32 +73,29 @@ pub(crate) fn fit(
     let holds = &format.holds;
     let programs = std::mem::take(&mut model.programs);
     for (program_name, program) in programs {
-        let (name, count) = (format.name, program.ops().count());
-        let operators = if count == 1 { "operator" } else { "operators" };
         let is_main = program_name == Programs::MAIN;
+        if is_main && holds.program.is_some() {
+            model.set_main(program);
+            continue;
+        }
+        let count = program.ops().count();
+        let operators = if count == 1 { "operator" } else { "operators" };
         let which = if is_main { String::new() } else { format!(" `{program_name}`") };
-        let held = match holds.program {
-            Some(_) if is_main => {
-                model.set_main(program);
-                continue;
-            }
-            Some(_) => "one program",
-            None => "tensors",
-        };
-        let what = format!("the program{which} ({count} {operators}) was not written");
-        report.warn(format!("{what}: {name} holds {held} only"));
+        report.lose(Loss::Program, format!("the program{which} ({count} {operators})"));
     }
     if !holds.tensors && !model.parameters.is_empty() {
         let (name, count) = (format.name, model.parameters.len());
         let tensors = if count == 1 { "tensor was" } else { "tensors were" };
-        report.warn(format!("{count} {tensors} not written: {name} holds the program only"));
+        report.warn(format!("{count} {tensors} not written: {name} holds programs only"));
         model.parameters.clear();
     }
     name(model, format, report);
     // A file in the same format is written with what it said.
     let same = format.name == model.format && !model.residual.is_empty();
     if !holds.metadata && !same {
-        let lost = std::mem::take(&mut model.metadata);
+        let mut lost = std::mem::take(&mut model.metadata);
+        // What Hugging Face libraries write into every file: that its tensors were PyTorch's.
+        lost.retain(|key, value| (key.as_str(), value.as_str()) != ("format", "pt"));
         lost.into_keys().for_each(|key| report.lose(Loss::Metadata, format!("`{key}`")));
     }
     let parameters = std::mem::take(&mut model.parameters);

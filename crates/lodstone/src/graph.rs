@@ -202,7 +202,16 @@ impl<'a> Drawing<'a> {
             let node = self.wiring.nodes.get(node)?;
             node.op.outputs.get(slot)?.args.get(index).map(String::as_str)
         };
+        let mut fed = HashSet::new();
         for (number, node) in self.wiring.nodes.iter().enumerate() {
+            // An operator that writes an input feeds it: PaddlePaddle's `feed`.
+            for name in node.op.writes().filter(|name| node.block == 0 && fed.insert(*name)) {
+                if let Some(input) =
+                    inputs.get(name).filter(|_| !node.op.reads().any(|n| n == name))
+                {
+                    arrows.push((format!("in{input}"), format!("op{number}"), label(name)));
+                }
+            }
             for read in node.reads.iter().flat_map(|(_, uses)| uses) {
                 match read {
                     Use::Value(from, place) => {

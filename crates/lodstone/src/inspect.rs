@@ -1,19 +1,21 @@
 //! What is in a model, as data. The JSON form of [`Inspection`] is a contract, versioned by
 //! `schema`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use lodstone_model::{
     Attribute, AttributeValue, DType, Dim, Indices, Kind, Model, Op, Operand, Parameter, Program,
     Scalar, Tensor, TensorType, ValueType, some,
 };
 use lodstone_schema::conventions;
+use lodstone_schema::onnx::infer::{Inference, merged_types};
 use lodstone_store::{Blob, Progress};
 use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use crate::Result;
 use crate::fit::place;
+use crate::infer::{inference, warnings};
 
 /// What is in a model.
 #[derive(Clone, Debug, Serialize)]
@@ -33,6 +35,9 @@ pub struct Inspection {
     pub outputs: Vec<ValueInfo>,
     /// Operators, block by block, if they were asked for.
     pub operators: Vec<OperatorInfo>,
+    /// The types of all values that operators write and blocks are given, block by block, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub values: Option<Vec<BlockValue>>,
     /// Free-form facts of the file.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
@@ -79,6 +84,9 @@ pub struct TensorInfo {
     /// Hash of the elements, if it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
+    /// The name by which layers know it, where files record one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured_name: Option<String>,
     /// LoD offsets, if there are any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lod: Vec<Vec<u64>>,
@@ -128,6 +136,16 @@ pub struct ValueInfo {
     pub inferred: Option<InferredInfo>,
 }
 
+/// A value of a block of a program.
+#[derive(Clone, Debug, Serialize)]
+pub struct BlockValue {
+    /// The number of the block.
+    pub block: usize,
+    /// Its name and its type, declared or inferred.
+    #[serde(flatten)]
+    pub value: ValueInfo,
+}
+
 /// What follows from a program for a tensor; what does not is not said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct InferredInfo {
@@ -166,6 +184,8 @@ pub struct InspectOptions {
     pub hash: bool,
     /// Whether to list the operators.
     pub operators: bool,
+    /// Whether to list the types of all values, inferred where the program does not declare them.
+    pub inferred: bool,
     /// Told of every piece that is hashed.
     pub progress: Progress,
 }
@@ -173,6 +193,7 @@ pub struct InspectOptions {
 lodstone_model::with_fields!(InspectOptions {
     with_hash(hash: bool),
     with_operators(operators: bool),
+    with_inferred(inferred: bool),
     with_progress(progress: Progress),
 });
 
@@ -181,7 +202,10 @@ lodstone_model::with_fields!(InspectOptions {
 /// # Errors
 /// What reading tensors gives, or if it was cancelled.
 pub fn inspect(model: &Model, options: &InspectOptions) -> Result<Inspection> {
-    let tensors = model.parameters.iter().map(|p| tensor_info(&p.name, &p.tensor, options));
+    let tensors = model.parameters.iter().map(|p| {
+        let structured_name = model.structured_names.get(&p.name).cloned();
+        Ok(TensorInfo { structured_name, ..tensor_info(&p.name, &p.tensor, options)? })
+    });
     let mut inspection = Inspection {
         schema: 1,
         format: model.format.clone(),
@@ -190,6 +214,7 @@ pub fn inspect(model: &Model, options: &InspectOptions) -> Result<Inspection> {
         inputs: Vec::new(),
         outputs: Vec::new(),
         operators: Vec::new(),
+        values: None,
         metadata: model.metadata.clone(),
         warnings: model.report.warnings.clone(),
     };
@@ -207,6 +232,11 @@ pub fn inspect(model: &Model, options: &InspectOptions) -> Result<Inspection> {
         infer(model, program, &mut inspection);
         if options.operators {
             inspection.operators = operators(program);
+        }
+        if options.inferred {
+            let inference = inference(model);
+            inspection.warnings.extend(inference.iter().flat_map(warnings));
+            inspection.values = Some(values(program, inference.as_ref()));
         }
     }
     Ok(inspection)
@@ -279,6 +309,31 @@ fn infer(model: &Model, program: &Program, inspection: &mut Inspection) {
         let declared = InferredInfo { dtype: value.dtype.clone(), shape: value.shape.clone() };
         value.inferred = Some(inferred).filter(|inferred| *inferred != declared);
     }
+}
+
+/// The inputs of blocks and the results of their operators.
+fn values(program: &Program, inference: Option<&Inference>) -> Vec<BlockValue> {
+    let mut values = Vec::new();
+    for (block, contents) in program.blocks.iter().enumerate() {
+        let known = inference.and_then(|inference| inference.blocks.get(block));
+        let declared: HashMap<&str, &ValueType> =
+            contents.vars.iter().map(|var| (var.name.as_str(), &var.value)).collect();
+        let written = contents.ops.iter().flat_map(Op::writes);
+        let names = contents.inputs.iter().map(String::as_str).chain(written);
+        let mut seen = HashSet::new();
+        for name in names.filter(|name| seen.insert(*name)) {
+            let declared = declared.get(name).copied();
+            let inferred = known.and_then(|known| known.get(name)).map(|info| &info.value);
+            let merged = match (declared, inferred) {
+                // A contradiction is among the warnings.
+                (Some(declared), Some(inferred)) => merged_types(declared, inferred),
+                (one, other) => one.or(other).cloned(),
+            };
+            let value = value_info(name, merged.as_ref().or(declared));
+            values.push(BlockValue { block, value });
+        }
+    }
+    values
 }
 
 /// What a program says about itself, as text.
@@ -423,6 +478,7 @@ fn tensor_info(name: &str, tensor: &Tensor, options: &InspectOptions) -> Result<
     };
     let mut info = TensorInfo {
         name: name.to_owned(),
+        structured_name: None,
         kind: tensor.kind.name(),
         dtype: tensor.dtype,
         shape: tensor.shape.clone(),

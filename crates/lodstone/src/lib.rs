@@ -16,6 +16,7 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 mod adapt;
+mod capabilities;
 mod cast;
 mod cat;
 mod convert;
@@ -23,6 +24,7 @@ mod diff;
 mod error;
 mod fit;
 mod graph;
+mod infer;
 mod inspect;
 mod layers;
 mod numbers;
@@ -35,13 +37,15 @@ mod seal;
 mod serial;
 mod shapes;
 mod sparse;
+mod text;
 mod verify;
 mod wiring;
 mod words;
 
 pub use adapt::Renames;
-pub use cat::{One, open_named, open_only, open_record, write_text};
-pub use convert::{Conversion, ConvertOptions, Target, convert};
+pub use capabilities::{Capabilities, capabilities};
+pub use cat::{One, open_named, open_only, open_record};
+pub use convert::{Conversion, ConvertOptions, ParameterNames, Target, convert};
 pub use diff::{
     Change, Detail, Diff, DiffOptions, Difference, OperatorChange, OperatorDifference,
     OperatorPlace, ProgramDifference, Values, Which, diff,
@@ -49,9 +53,10 @@ pub use diff::{
 pub use error::{Error, Result};
 pub use fit::arrays;
 pub use graph::{GraphFormat, write_graph};
+pub use infer::{InferredShapes, infer_shapes};
 pub use inspect::{
-    InferredInfo, InspectOptions, Inspection, OperatorInfo, PartInfo, ProgramInfo, TensorInfo,
-    ValueInfo, inspect,
+    BlockValue, InferredInfo, InspectOptions, Inspection, OperatorInfo, PartInfo, ProgramInfo,
+    TensorInfo, ValueInfo, inspect,
 };
 pub use layers::{Layer, Layers, layers};
 pub use lodstone_checkpoint as checkpoint;
@@ -84,6 +89,7 @@ pub use save::Save;
 pub use scan::{Danger, DangerKind, Scan, ScanOptions, Unknown, Verdict, scan};
 pub use seal::{Sealing, seal};
 pub use serial::{open_serial, verify_serial};
+pub use text::{write_json, write_text};
 pub use verify::{Defect, DefectKind, Verification, verify};
 
 /// What runs programs in this build.

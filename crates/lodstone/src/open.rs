@@ -1,9 +1,9 @@
 //! Paths to models.
 
 use bytes::Bytes;
-use lodstone_formats::{FORMATS, OpenOptions, Probe, check_sealed};
-use lodstone_model::Model;
-use lodstone_store::{Location, MemoryStore, Recovery};
+use lodstone_formats::{FORMATS, OpenOptions, Probe, check_sealed, identify};
+use lodstone_model::{Model, some};
+use lodstone_store::{Entry, Location, MemoryStore, Recovery};
 
 use crate::Result;
 
@@ -24,8 +24,8 @@ pub fn open(path: impl Into<Location>) -> Result<Model> {
 /// As [`open`].
 pub fn open_with(path: impl Into<Location>, options: &OpenOptions) -> Result<Model> {
     let path = path.into();
-    let mut model = open_files(&path, options)?;
-    check_sealed(&path, &mut model, options)?;
+    let model = open_files(&path, options)?;
+    check_sealed(&path, &model, options)?;
     Ok(model)
 }
 
@@ -66,7 +66,10 @@ pub(crate) fn open_files(path: &Location, options: &OpenOptions) -> Result<Model
     let probe = Probe { path, head: &head, len, entries: entries.as_deref() };
     let mut formats = FORMATS.iter().filter(|format| (format.detect)(&probe));
     let Some(format) = formats.next() else {
-        return Err(unrecognized(path, &head, entries.is_some()).into());
+        return match &entries {
+            Some(entries) => open_only_model_in(path, entries, options),
+            None => Err(unrecognized(&probe).into()),
+        };
     };
     let mut model = (format.read)(path, options)?;
     if entries.is_some()
@@ -108,16 +111,61 @@ fn open_prefix(prefix: &Location, options: &OpenOptions) -> Result<Model> {
     Ok(model)
 }
 
-fn unrecognized(path: &Location, head: &[u8], is_dir: bool) -> lodstone_formats::Error {
-    let path = path.to_path_buf();
-    if is_dir {
-        let why = "no file in the directory is one of a model".to_owned();
-        return lodstone_formats::Error::NoModel { path, why };
+/// Opens the only file of a directory that is a model. Of several, those count whose names have the extension of their
+/// format: the others may be parts of them.
+fn open_only_model_in(
+    directory: &Location,
+    entries: &[Entry],
+    options: &OpenOptions,
+) -> Result<Model> {
+    /// Files that are looked at.
+    const MAX_FILES: usize = 10_000;
+    let no_model = |why: String| {
+        let path = directory.to_path_buf();
+        lodstone_formats::Error::NoModel { path, why }
+    };
+    let files = || entries.iter().filter(|entry| !entry.is_dir).map(|entry| entry.name.as_str());
+    if files().count() > MAX_FILES {
+        return Err(no_model(format!("it has more than {MAX_FILES} files")).into());
     }
-    let found = match head.first_chunk::<16>() {
-        Some(start) => format!("`{}`", start.escape_ascii()),
-        None if head.is_empty() => "nothing: it is empty".to_owned(),
-        None => format!("`{}`", head.escape_ascii()),
+    let (mut found, mut not_read) = (Vec::new(), Vec::new());
+    for name in files() {
+        let path = directory.join(name);
+        let blob = options.file(&path)?;
+        let (head, len) = (blob.head(4096)?, blob.len());
+        let probe = Probe { path: &path, head: &head, len, entries: None };
+        match FORMATS.iter().find(|format| (format.detect)(&probe)) {
+            Some(format) => found.push((path.clone(), format.is_named_by(&path))),
+            None => not_read.extend(identify(&probe).map(|what| format!("`{name}` is {what}"))),
+        }
+    }
+    if found.iter().any(|(_, is_named)| *is_named) {
+        found.retain(|(_, is_named)| *is_named);
+    }
+    match found.as_slice() {
+        [(path, _)] => open_files(path, options),
+        [] if not_read.is_empty() => {
+            Err(no_model("no file in the directory is a model".to_owned()).into())
+        }
+        [] => Err(no_model(format!("{}, and reading it is not supported", some(&not_read))).into()),
+        several => {
+            let names = several.iter().filter_map(|(path, _)| path.name());
+            let names = some(names.map(|name| format!("`{name}`")));
+            Err(no_model(format!("the directory has several models, pass one: {names}")).into())
+        }
+    }
+}
+
+/// The error about a file that no format detects.
+fn unrecognized(probe: &Probe<'_>) -> lodstone_formats::Error {
+    let path = probe.path.to_path_buf();
+    if let Some(what) = identify(probe) {
+        return lodstone_formats::Error::Unsupported { path, what };
+    }
+    let found = match probe.head.first_chunk::<16>() {
+        Some(start) => format!("begins with `{}`", start.escape_ascii()),
+        None if probe.head.is_empty() => "is empty".to_owned(),
+        None => format!("begins with `{}`", probe.head.escape_ascii()),
     };
     lodstone_formats::Error::Unrecognized { path, found }
 }

@@ -1,4 +1,4 @@
-//! Extents of inputs that a program leaves open, as numbers.
+//! Dynamic dims of inputs, fixed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,8 +7,11 @@ use lodstone_model::{Dialect, Dim, Model, TensorType, ValueType};
 
 use crate::{Error, Result};
 
-/// Declares inputs of a program of ONNX to be of these shapes. What an extent that is a name becomes, it
-/// becomes wherever the main graph declares it.
+/// The name that exporters give dims whose symbol they do not know: dims of this name need not be equal.
+const ANONYMOUS: &str = "?";
+
+/// Fixes the shapes of inputs of an ONNX program. A symbol that gets a value gets it wherever the main graph declares
+/// it.
 ///
 /// # Errors
 /// If there is no such input, or its declared shape contradicts; then nothing is changed.
@@ -19,19 +22,17 @@ pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Resul
     let parameters: Vec<&str> = model.parameters.iter().map(|p| p.name.as_str()).collect();
     let program = model.programs.main_mut().filter(|program| program.dialect == Dialect::Onnx);
     let Some(main) = program.and_then(|program| program.blocks.first_mut()) else {
-        let what = "there is no program with operators of ONNX whose inputs could be of a shape";
+        let what = "input shapes can be fixed in ONNX programs only, and the model has none";
         return Err(Error::Absent(what.to_owned()));
     };
     let inputs = main.inputs.iter().filter(|name| !parameters.contains(&name.as_str()));
     let inputs: Vec<&str> = inputs.map(String::as_str).collect();
-    let mut symbols: HashMap<Arc<str>, u64> = HashMap::new();
+    let mut symbols: HashMap<Arc<str>, (u64, &str)> = HashMap::new();
     let mut declared: HashMap<&str, &[u64]> = HashMap::new();
     for (name, shape) in shapes {
         if !inputs.contains(&name.as_str()) {
-            let (all, count) = (listed(&inputs), inputs.len());
-            return Err(Error::Absent(format!(
-                "there is no input `{name}`; the {count} are {all}"
-            )));
+            let all = listed(&inputs);
+            return Err(Error::Absent(format!("there is no input `{name}`; the inputs are {all}")));
         }
         let var = main.vars.iter().find(|var| var.name == *name);
         let tensor = var.filter(|var| matches!(var.value, ValueType::Tensor(_)));
@@ -40,52 +41,68 @@ pub(crate) fn declare(model: &mut Model, shapes: &[(String, Vec<u64>)]) -> Resul
                 "the input `{name}` is not declared to be a tensor"
             )));
         };
-        let contradicts = |found: &dyn std::fmt::Display| {
-            let said = format!("the input `{name}` is {found}");
-            Error::Absent(format!("{said}, which cannot be of the shape {shape:?}"))
-        };
-        let extents = tensor.shape.as_deref().unwrap_or_default();
-        if tensor.shape.is_some() && extents.len() != shape.len() {
-            return Err(contradicts(tensor));
+        let contradicts =
+            || Error::Absent(format!("the input `{name}` is {tensor}, and cannot be {shape:?}"));
+        let dims = tensor.shape.as_deref().unwrap_or_default();
+        if tensor.shape.is_some() && dims.len() != shape.len() {
+            return Err(contradicts());
         }
-        for (extent, number) in extents.iter().zip(shape) {
-            let known = match extent {
-                Dim::Known(known) => *known,
-                Dim::Symbol(symbol) => *symbols.entry(Arc::clone(symbol)).or_insert(*number),
-                Dim::Unknown => *number,
-            };
-            if known != *number {
-                return Err(contradicts(tensor));
+        for (dim, value) in dims.iter().zip(shape) {
+            match symbol(dim) {
+                Some(symbol) => {
+                    let (known, input) =
+                        *symbols.entry(Arc::clone(symbol)).or_insert((*value, name));
+                    if known != *value {
+                        return Err(Error::Absent(format!(
+                            "the symbol `{symbol}` cannot be both {known} (input `{input}`) and {value} (input `{name}`)"
+                        )));
+                    }
+                }
+                None if matches!(dim, Dim::Known(known) if known != value) => {
+                    return Err(contradicts());
+                }
+                None => {}
             }
         }
         if declared.insert(name, shape).is_some_and(|before| before != shape) {
-            return Err(contradicts(tensor));
+            return Err(Error::Absent(format!("the input `{name}` is given two shapes")));
         }
     }
     for var in &mut main.vars {
         let shape = declared.get(var.name.as_str());
         for tensor in var.value.tensors_mut() {
-            let numbers = shape.map(|shape| shape.iter().map(|n| Dim::Known(*n)).collect());
-            fix(tensor, numbers, &symbols);
+            let dims = shape.map(|shape| shape.iter().map(|n| Dim::Known(*n)).collect());
+            fix(tensor, dims, &symbols);
         }
     }
     Ok(())
 }
 
-fn fix(tensor: &mut TensorType, shape: Option<Vec<Dim>>, symbols: &HashMap<Arc<str>, u64>) {
+/// The symbol that a dim shares with others.
+fn symbol(dim: &Dim) -> Option<&Arc<str>> {
+    match dim {
+        Dim::Symbol(symbol) => Some(symbol).filter(|symbol| &***symbol != ANONYMOUS),
+        _ => None,
+    }
+}
+
+fn fix(tensor: &mut TensorType, shape: Option<Vec<Dim>>, symbols: &HashMap<Arc<str>, (u64, &str)>) {
     if shape.is_some() {
         tensor.shape = shape;
     }
-    for extent in tensor.shape.iter_mut().flatten() {
-        if let Dim::Symbol(symbol) = extent
-            && let Some(number) = symbols.get(symbol)
-        {
-            *extent = Dim::Known(*number);
+    for dim in tensor.shape.iter_mut().flatten() {
+        if let Some((value, _)) = symbol(dim).and_then(|symbol| symbols.get(symbol)) {
+            *dim = Dim::Known(*value);
         }
     }
 }
 
 fn listed(names: &[&str]) -> String {
-    let names: Vec<String> = names.iter().take(8).map(|name| format!("`{name}`")).collect();
-    names.join(", ")
+    const MAX_LISTED: usize = 8;
+    let mut listed: Vec<String> =
+        names.iter().take(MAX_LISTED).map(|name| format!("`{name}`")).collect();
+    if names.len() > MAX_LISTED {
+        listed.push(format!("and {} more", names.len() - MAX_LISTED));
+    }
+    listed.join(", ")
 }

@@ -35,6 +35,22 @@ impl fmt::Display for LowerError {
 
 impl std::error::Error for LowerError {}
 
+/// Translates the main program of a model.
+type Way = fn(&Model, &mut Report) -> Result<(Model, Origins), Findings>;
+
+fn way(from: Dialect, to: Dialect) -> Option<Way> {
+    match from {
+        Dialect::Glow if to == Dialect::Onnx => Some(glow::to_onnx),
+        Dialect::Onnx if to == Dialect::Glow => Some(glow::from_onnx),
+        Dialect::Glow | Dialect::Onnx | Dialect::Paddle | Dialect::Mxnet => None,
+    }
+}
+
+/// Whether programs of one dialect can be translated to another.
+pub fn can_lower(from: Dialect, to: Dialect) -> bool {
+    from == to || way(from, to).is_some()
+}
+
 /// Makes the main program of a model one of `to`, and its parameters what that needs; losses are added to `report`.
 /// Returns what became of the values of its main graph. A model without a program, or with one of `to`, stays as it is.
 ///
@@ -47,12 +63,7 @@ pub fn lower(
     to: Dialect,
     report: &mut Report,
 ) -> Option<Result<Origins, LowerError>> {
-    let from = model.main()?.dialect;
-    let way = match from {
-        Dialect::Glow if to == Dialect::Onnx => glow::to_onnx,
-        Dialect::Onnx if to == Dialect::Glow => glow::from_onnx,
-        Dialect::Glow | Dialect::Onnx | Dialect::Paddle | Dialect::Mxnet => return None,
-    };
+    let way = way(model.main()?.dialect, to)?;
     let lowered = way(model, report).map_err(|findings| LowerError { to, findings });
     Some(lowered.map(|(mut lowered, origins)| {
         for (name, program) in std::mem::take(&mut model.programs) {

@@ -1,6 +1,6 @@
 //! A model: what there is, whoever wrote it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use lodstone_store::{Blob, Progress};
 
@@ -15,6 +15,9 @@ pub struct Model {
     pub programs: Programs,
     /// Tensors in the order of the file.
     pub parameters: Vec<Parameter>,
+    /// The names by which layers know parameters (`conv1.weight`), by the names that they have here, where files
+    /// record both.
+    pub structured_names: BTreeMap<String, String>,
     /// Free-form facts of the file (safetensors' `__metadata__`).
     pub metadata: BTreeMap<String, String>,
     /// What the format said about the file as a whole beyond this.
@@ -66,6 +69,12 @@ impl Model {
     /// The parameter called `name`.
     pub fn parameter(&self, name: &str) -> Option<&Tensor> {
         self.parameters.iter().find(|p| p.name == name).map(|p| &p.tensor)
+    }
+
+    /// Whether all structured names are of parameters that are still there, under the same names.
+    pub fn are_structured_names_current(&self) -> bool {
+        let known: HashSet<&str> = self.parameters.iter().map(|p| p.name.as_str()).collect();
+        self.structured_names.keys().all(|name| known.contains(name.as_str()))
     }
 
     /// Reads all tensors into memory.

@@ -16,6 +16,8 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Loss {
+    /// What the model computes.
+    Program,
     /// The grouping of rows into sequences.
     Lod,
     /// That a tensor is some rows of a larger one.
@@ -43,6 +45,7 @@ pub enum Loss {
 impl Loss {
     /// Every loss there is.
     pub const ALL: &[Self] = &[
+        Self::Program,
         Self::Lod,
         Self::SelectedRows,
         Self::Sparse,
@@ -59,6 +62,7 @@ impl Loss {
     /// The name a user allows it by.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Program => "program",
             Self::Lod => "lod",
             Self::SelectedRows => "selected-rows",
             Self::Sparse => "sparse",
@@ -76,6 +80,7 @@ impl Loss {
     /// What is lost, for a message.
     pub fn describe(self) -> &'static str {
         match self {
+            Self::Program => "what the model computes",
             Self::Lod => "how rows are grouped into sequences",
             Self::SelectedRows => "which rows of a larger tensor these are",
             Self::Sparse => "that values and indices make up a sparse tensor",

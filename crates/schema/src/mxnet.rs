@@ -189,8 +189,8 @@ pub fn likely_parameters(program: &Program) -> HashSet<String> {
         "min_bias",
         "max_bias",
     ];
-    /// What parameters say about how they are made and trained.
-    const TOLD: [&str; 3] = ["__init__", "__lr_mult__", "__wd_mult__"];
+    /// Attributes of how a parameter is trained. Before 0.9 groups of nodes were given them, inputs included.
+    const MULTIPLIERS: [&str; 2] = ["__lr_mult__", "__wd_mult__"];
     const ENDINGS: [&str; 8] = [
         "_weight",
         "_bias",
@@ -202,8 +202,15 @@ pub fn likely_parameters(program: &Program) -> HashSet<String> {
         "_running_var",
     ];
     let Some(block) = program.blocks.first() else { return HashSet::new() };
+    let mut fed = HashSet::new();
+    for op in &block.ops {
+        let is_data = |(index, _): &(usize, &String)| slot(op, *index) == Some("data");
+        fed.extend(op.input("").iter().enumerate().filter(is_data).map(|(_, name)| name.as_str()));
+    }
     let told = |var: &&Var| {
-        var.attributes.iter().any(|attribute| TOLD.contains(&attribute.name.as_str()))
+        let has = |names: &[&str]| var.attributes.iter().any(|a| names.contains(&a.name.as_str()));
+        has(&["__init__"])
+            || (has(&MULTIPLIERS) && !fed.contains(var.name.as_str()))
             || ENDINGS.iter().any(|ending| var.name.ends_with(ending))
     };
     let vars: HashSet<&str> = block.vars.iter().map(|var| var.name.as_str()).collect();

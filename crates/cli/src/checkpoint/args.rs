@@ -1,16 +1,16 @@
-//! What can be said of checkpoints on the command line.
+//! The command line of checkpoints, as data.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::args::formats;
+use crate::args::{Allow, Clobber, formats};
 
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   lodstone checkpoint list run/                  serials, oldest first
-  lodstone checkpoint show run/                  what is in the newest
+  lodstone checkpoint show run/                  contents of the newest
   lodstone checkpoint verify run/                every byte of all of them
   lodstone checkpoint restore run/ weights.safetensors")]
 pub(crate) struct Checkpoint {
@@ -20,21 +20,21 @@ pub(crate) struct Checkpoint {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// List the serials of a directory
+    /// List the checkpoints of a directory
     List(List),
-    /// Show what is in one: variables, programs, what the trainer added
+    /// Show the contents of one: variables, programs, metadata of the trainer
     Show(Show),
-    /// Say whether they are whole; exit 0 yes, 1 no, 2 could not tell
+    /// Check every byte of one or all; exit 0 whole, 1 damaged, 2 error
     Verify(Show),
-    /// Remove the oldest; one that is whole always stays
+    /// Remove the oldest; an intact one always remains
     Prune(Prune),
-    /// Write the variables of one to a file, each compared with its checksum
+    /// Write the variables of one to a file, after comparing them with their checksums
     Restore(Restore),
 }
 
 #[derive(Args)]
 pub(crate) struct List {
-    /// The directory of the serials
+    /// Directory of the checkpoints
     pub(crate) directory: PathBuf,
     /// Print JSON (schema 1)
     #[arg(long)]
@@ -43,9 +43,9 @@ pub(crate) struct List {
 
 #[derive(Args)]
 pub(crate) struct Show {
-    /// The directory of the serials
+    /// Directory of the checkpoints
     pub(crate) directory: PathBuf,
-    /// The serial of this step
+    /// Step of the checkpoint [default: the newest; `verify`: all]
     #[arg(long, value_name = "N")]
     pub(crate) step: Option<u64>,
     /// Print JSON (schema 1)
@@ -55,23 +55,33 @@ pub(crate) struct Show {
 
 #[derive(Args)]
 pub(crate) struct Prune {
-    /// The directory of the serials
+    /// Directory of the checkpoints
     pub(crate) directory: PathBuf,
-    /// How many are kept, the newest
+    /// Keep the N newest checkpoints
     #[arg(long, value_name = "N")]
     pub(crate) keep: usize,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct Restore {
-    /// The directory of the serials
+    /// Directory of the checkpoints
     pub(crate) directory: PathBuf,
     /// Where to write
     pub(crate) output: PathBuf,
-    /// The serial of this step; the newest if not given
+    /// Step of the checkpoint [default: the newest]
     #[arg(long, value_name = "N")]
     pub(crate) step: Option<u64>,
-    /// Format to write; by the extension of the output if not given
+    /// Format to write [default: by the extension of the output]
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     pub(crate) to: Option<String>,
+    #[command(flatten)]
+    pub(crate) allow: Allow,
+    /// Print JSON (schema 1)
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) clobber: Clobber,
 }

@@ -10,8 +10,9 @@ use lodstone::checkpoint::{
 use lodstone::{ConvertOptions, Error, Progress, StoreError, Target, WriteOptions};
 use serde::Serialize;
 
+use crate::convert::finish;
 use crate::say::{self, count, plain, size};
-use crate::stores::at;
+use crate::stores::{Output, at};
 use crate::{Answer, Failure, progress, table, yes};
 use args::{Checkpoint, Command, List, Prune, Restore, Show};
 
@@ -35,6 +36,15 @@ struct Listing {
     /// Version of this structure.
     schema: u32,
     serials: Vec<Listed>,
+}
+
+/// What was pruned, as JSON.
+#[derive(Serialize)]
+struct Pruned {
+    /// Version of this structure.
+    schema: u32,
+    /// Steps of the checkpoints that were removed.
+    removed: Vec<u64>,
 }
 
 /// What was found of one.
@@ -189,16 +199,19 @@ fn is_damage(error: &CheckpointError) -> bool {
 }
 
 fn prune(arguments: &Prune) -> Result<(), Failure> {
-    // Making it would be no help to who misspelled it.
+    // A misspelled directory is an error, and not created.
     serials(at(&arguments.directory)?)?;
     let mut manager = Manager::open(at(&arguments.directory)?, ManagerOptions::default())?;
     let removed = manager.prune(arguments.keep)?;
     let steps = removed.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    let said = match removed.len() {
+    if arguments.json {
+        return say::json(&Pruned { schema: 1, removed });
+    }
+    let done = match removed.len() {
         0 => "nothing to remove\n".to_owned(),
-        number => format!("removed {}: {steps}\n", count(number, "serial")),
+        number => format!("removed {}: {steps}\n", count(number, "checkpoint")),
     };
-    say::out(said.as_bytes())
+    say::summary(&done)
 }
 
 fn restore(arguments: &Restore) -> Result<(), Failure> {
@@ -207,16 +220,15 @@ fn restore(arguments: &Restore) -> Result<(), Failure> {
     let (total, progress) = (model.nbytes(), Progress::default());
     let options = ConvertOptions::default()
         .with_to(arguments.to.clone().map(Target::Format))
-        .with_write(WriteOptions::default().with_progress(progress.clone()));
+        .with_allow(arguments.allow.losses())
+        .with_write(
+            WriteOptions::default()
+                .with_no_clobber(arguments.clobber.no_clobber)
+                .with_progress(progress.clone()),
+        );
     progress::cancel_when_asked(&progress)?;
-    let out = at(&arguments.output)?;
-    let convert = || lodstone::convert(model, out, &options);
+    let output = Output::at(&arguments.output)?;
+    let convert = || lodstone::convert(model, output.location(), &options);
     let done = progress::show(&progress, Some(total), convert)?;
-    done.report.warnings.iter().for_each(|warning| say::warning(warning));
-    let (tensors, nbytes) = (count(done.tensors, "tensor"), size(done.nbytes));
-    let mut said = format!("step {} -> {}: {tensors}, {nbytes}\n", serial.step, done.format);
-    for file in &done.files {
-        said += &format!("wrote {}\n", plain(&file.display().to_string()));
-    }
-    say::out(said.as_bytes())
+    finish(&format!("step {}", serial.step), &done, &output, arguments.json)
 }

@@ -12,4 +12,5 @@ pub mod params;
 pub mod states;
 pub mod symbol;
 
+pub(crate) use bundle::BLOCK;
 pub use bundle::{BUNDLE, SYMBOL, open};

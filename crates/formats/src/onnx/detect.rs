@@ -76,7 +76,8 @@ fn shows_graph(glance: &mut Glance<'_>, known: bool) -> bool {
     let Some(len) = glance.varint() else { return known && glance.is_cut() };
     let mut graph = Glance { bytes: glance.bytes, left: len };
     match graph.tag() {
-        _ if len > glance.left => false,
+        // The file is cut off, if the field before was that of a model.
+        _ if len > glance.left && !known => false,
         Some(field) => GRAPH.contains(&field),
         None => known && (len == 0 || graph.is_cut()),
     }

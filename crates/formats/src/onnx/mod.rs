@@ -29,6 +29,7 @@ mod elements;
 mod external;
 mod read;
 pub(crate) mod schema;
+mod single;
 mod strided;
 mod tensor;
 mod types;
@@ -36,6 +37,7 @@ mod write;
 mod zip;
 
 pub use read::read_blob;
+pub use single::TENSOR;
 
 use lodstone_model::Dialect;
 
@@ -103,6 +105,7 @@ pub(crate) const fn binary(name: &'static str, title: &'static str, dialect: Dia
         splits: false,
         aligns: true,
         externals: true,
+        into_directory: false,
         extension: "",
         prefix: None,
         // Found as the first of them, whose reader finds out which it is.
@@ -119,6 +122,7 @@ pub(crate) const fn text(name: &'static str, title: &'static str, dialect: Diale
     Format {
         aligns: false,
         externals: false,
+        into_directory: false,
         stage: write::write_text,
         ..binary(name, title, dialect)
     }

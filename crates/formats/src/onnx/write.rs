@@ -145,6 +145,20 @@ pub(super) fn apart(model: &Model) -> Result<(Blob, Vec<Blob>)> {
     Ok((message, weights.collect::<Result<_>>()?))
 }
 
+/// Encodes a tensor by itself; returns its structure, too.
+///
+/// # Errors
+/// As [`structure`].
+pub(super) fn encode_tensor(name: &str, tensor: &Tensor, layout: Layout) -> Result<(Bytes, Blob)> {
+    let then = tensor.residual.with_holes_of(OWNER);
+    let holes = Holes::new(then.map(|(_, holes)| holes));
+    let mut writer =
+        Writer { program: None, holes, outside: Outside::new(layout), same: false, depth: 0 };
+    let structure = writer.tensor(name, tensor)?;
+    let message = filled(&schema::TENSOR, &structure, &writer.holes.blobs)?;
+    Ok((structure, message))
+}
+
 /// The elements that holes are to be filled with.
 struct Holes {
     blobs: Vec<Blob>,

@@ -63,6 +63,7 @@ pub static FORMAT: Format = Format {
     splits: true,
     aligns: false,
     externals: false,
+    into_directory: true,
     extension: "safetensors",
     prefix: None,
     detect: detect::detect,

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::header::Header;
 use super::layout::Layout;
-use super::{CODES, HEADER, INDEX, METADATA, NAME, code, size_of};
+use super::{CODES, FORMAT, HEADER, INDEX, METADATA, NAME, code, size_of};
 use crate::{Error, Result, Staged, WriteOptions};
 
 /// Writes one file, or with [`max_shard_size`](WriteOptions::max_shard_size) as many as are
@@ -20,7 +20,12 @@ use crate::{Error, Result, Staged, WriteOptions};
 pub(super) fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
     check(&model.parameters)?;
     let keep = options.same && options.max_shard_size.is_none();
-    if let Some((layout, split)) = Layout::unedited(model)?.filter(|_| keep) {
+    let unedited = Layout::unedited(model)?.filter(|_| keep);
+    let is_directory = unedited.as_ref().is_some_and(|(layout, _)| layout.directory);
+    let file =
+        (path.names_directory() && !is_directory).then(|| FORMAT.file_in(path, model, options));
+    let path = file.as_ref().unwrap_or(path);
+    if let Some((layout, split)) = unedited {
         return layout.write(&split, path, options);
     }
     let shards = match options.max_shard_size {

@@ -217,14 +217,13 @@ impl ModelDir {
     }
 }
 
-/// A model is sealed as a whole: if what `path` asks for is sealed, or one of the files that were
-/// opened, all of them have to be. A file of the user's choice may lie beside the seal of another
-/// model; that is told.
+/// A model is sealed as a whole: if the file at `path` is sealed, or one of the files that were opened, all of them
+/// have to be. A file of the user's choice may lie beside the seal of another model.
 ///
 /// # Errors
 /// [`Error::Unsealed`], unless models are not [compared](OpenOptions::verify); if a seal that a file
 /// could be in cannot be read.
-pub fn check_sealed(path: &Location, model: &mut Model, options: &OpenOptions) -> Result<()> {
+pub fn check_sealed(path: &Location, model: &Model, options: &OpenOptions) -> Result<()> {
     let Some(seals) = options.seals() else { return Ok(()) };
     let files = || model.files.iter().filter_map(|blob| Some(blob.file_range()?.0));
     let Some(file) = files().find(|file| !file.is_checked()) else { return Ok(()) };
@@ -235,11 +234,6 @@ pub fn check_sealed(path: &Location, model: &mut Model, options: &OpenOptions) -
     }
     if sealed {
         return Err(Error::Unsealed { path: file });
-    }
-    let beside = if path.is_dir() { None } else { seals.known(&path.directory())? };
-    if beside.is_some_and(|known| !known.checks.is_empty()) {
-        let file = file.display();
-        model.report.warn(format!("`{file}` is not in the seal beside it: it was not compared"));
     }
     Ok(())
 }

@@ -85,6 +85,8 @@ pub fn dirs_beside(path: impl Into<Location>) -> Dirs {
 pub struct RunOptions {
     /// Where operators of the program may load and save.
     pub dirs: Dirs,
+    /// Names of the values to return instead of the outputs of the program, if there are any.
+    pub fetch: Vec<String>,
     /// Bytes that the tensors of the run may take, if the system gives that many; all that it gives by default.
     pub max_memory: Option<u64>,
     /// Operators that the run may take, those in loops each time; any number by default.
@@ -93,11 +95,12 @@ pub struct RunOptions {
 
 lodstone_model::with_fields!(RunOptions {
     with_dirs(dirs: Dirs),
+    with_fetch(fetch: Vec<String>),
     with_max_memory(max_memory: Option<u64>),
     with_max_steps(max_steps: Option<u64>),
 });
 
-/// Runs the program of a model once; gives its outputs by name, in their order.
+/// Runs the program of a model once; returns its outputs, or the values to fetch, by name, in their order.
 ///
 /// # Errors
 /// If the model has no program, an input is missing or not what the program takes, the run would take more than it
@@ -107,7 +110,8 @@ pub fn run(model: &Model, inputs: Inputs, options: &RunOptions) -> Result<Vec<Pa
     let program = program.ok_or_else(|| Error::Absent("the model has no program".to_owned()))?;
     let interface = (conventions(program).interface)(program);
     let inputs = inputs.named(&interface.inputs)?;
-    let mut prepared = Prepared::new(program, &[])?;
+    let fetch: Vec<&str> = options.fetch.iter().map(String::as_str).collect();
+    let mut prepared = Prepared::new(program, &fetch)?;
     if let Some(steps) = options.max_steps {
         prepared = prepared.with_max_steps(steps);
     }

@@ -16,6 +16,9 @@ pub(super) struct Findings {
     pub(super) kept: Vec<Danger>,
     /// How many there are.
     pub(super) count: usize,
+    /// How many of kinds that are not reported.
+    pub(super) ignored: usize,
+    without: Vec<DangerKind>,
     /// Those of the file at hand, so that each is counted once.
     seen: HashSet<Key>,
     keys: RandomState,
@@ -41,6 +44,11 @@ impl Hash for Key {
 }
 
 impl Findings {
+    /// No findings, of which some kinds are not reported.
+    pub(super) fn without(kinds: Vec<DangerKind>) -> Self {
+        Self { without: kinds, ..Self::default() }
+    }
+
     /// Adds a finding, unless it is there.
     pub(super) fn add(
         &mut self,
@@ -55,6 +63,10 @@ impl Findings {
         }
         let message = message.into();
         if !self.seen.insert(Key(self.keys.hash_one((kind, place, &message)))) {
+            return;
+        }
+        if self.without.contains(&kind) {
+            self.ignored += 1;
             return;
         }
         self.count += 1;

@@ -37,6 +37,8 @@ pub struct Scan {
     pub finding_count: usize,
     /// The first thousand of them, file by file.
     pub findings: Vec<Danger>,
+    /// How many findings of kinds that are [ignored](ScanOptions::ignore_kinds) there are, too.
+    pub ignored_finding_count: usize,
     /// How many files, and members of archives, are not understood.
     pub unknown_count: usize,
     /// The first of them.
@@ -103,6 +105,34 @@ pub enum DangerKind {
     Source,
 }
 
+impl DangerKind {
+    /// All kinds.
+    pub const ALL: &[Self] =
+        &[Self::Callable, Self::Operator, Self::Path, Self::Archive, Self::Source];
+
+    /// Its name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Callable => "callable",
+            Self::Operator => "operator",
+            Self::Path => "path",
+            Self::Archive => "archive",
+            Self::Source => "source",
+        }
+    }
+
+    /// What a finding of this kind is, in a phrase.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Callable => "a pickle imports or calls what tensors do not need",
+            Self::Operator => "an operator reads or writes files, runs code or uses the network",
+            Self::Path => "a name leads out of the directory of the model",
+            Self::Archive => "readers of an archive may disagree about its contents",
+            Self::Source => "paths, source lines or names of the machine that wrote the model",
+        }
+    }
+}
+
 /// How to scan.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -112,6 +142,8 @@ pub struct ScanOptions {
     /// Patterns of paths, relative to the directory that is scanned, and of names of files: what is not
     /// understood there is accepted. What is found there is not.
     pub ignore: Vec<String>,
+    /// Kinds of findings that are counted, and not reported.
+    pub ignore_kinds: Vec<DangerKind>,
     /// Counts the bytes of the files, and cancels.
     pub progress: Progress,
 }
@@ -119,6 +151,7 @@ pub struct ScanOptions {
 lodstone_model::with_fields!(ScanOptions {
     with_open(open: OpenOptions),
     with_ignore(ignore: Vec<String>),
+    with_ignore_kinds(ignore_kinds: Vec<DangerKind>),
     with_progress(progress: Progress),
 });
 
@@ -143,7 +176,7 @@ pub fn scan(path: impl Into<Location>, options: &ScanOptions) -> Result<Scan> {
         progress: &options.progress,
         effort: Effort::new(&options.progress),
         files: 0,
-        findings: Findings::default(),
+        findings: Findings::without(options.ignore_kinds.clone()),
         unknown: Vec::new(),
         covered: Covered::default(),
     };
@@ -332,6 +365,7 @@ impl Look<'_> {
             }
         }
         scan.finding_count = self.findings.count;
+        scan.ignored_finding_count = self.findings.ignored;
         scan.findings = self.findings.kept;
         scan.verdict = match (scan.finding_count, scan.unknown_count) {
             (0, 0) => Verdict::Clean,

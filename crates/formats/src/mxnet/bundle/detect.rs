@@ -2,6 +2,7 @@
 
 use lodstone_store::{Entry, Location, SourceFile};
 
+use super::block::{BLOCK, is_block};
 use crate::mxnet::params::{is_archive, is_params};
 use crate::mxnet::symbol::is_symbol;
 use crate::{Error, Probe, Result};
@@ -14,9 +15,10 @@ pub(super) const PARAMS: &str = ".params";
 
 pub(super) fn detect(probe: &Probe<'_>) -> bool {
     match probe.entries {
-        None => is_symbol(probe.head),
+        None => is_symbol(probe.head) || is_block(probe.head),
         Some(entries) => names(entries).any(|name| {
             name.ends_with(SYMBOL)
+                || name.ends_with(BLOCK)
                 || (name.ends_with(PARAMS) && holds_arrays(&probe.path.join(name)))
         }),
     }
@@ -38,9 +40,9 @@ fn names(entries: &[Entry]) -> impl Iterator<Item = &str> {
 /// The file that a prefix leads to: the program, or else the parameters of the last epoch.
 pub(super) fn by_prefix(prefix: &Location) -> Option<Location> {
     let name = prefix.name()?;
-    let symbol = prefix.append(SYMBOL);
-    if symbol.exists() {
-        return Some(symbol);
+    let mut programs = [SYMBOL, BLOCK].map(|ending| prefix.append(ending)).into_iter();
+    if let Some(program) = programs.find(Location::exists) {
+        return Some(program);
     }
     let entries = prefix.directory().list().ok()?;
     epochs(name, &entries).pop().map(|params| prefix.with_file_name(params))
@@ -48,7 +50,7 @@ pub(super) fn by_prefix(prefix: &Location) -> Option<Location> {
 
 /// The program of a directory, or else the only file of parameters.
 pub(super) fn file_in(directory: &Location, entries: &[Entry]) -> Result<String> {
-    for ending in [SYMBOL, PARAMS] {
+    for ending in [SYMBOL, BLOCK, PARAMS] {
         let found: Vec<&str> = names(entries).filter(|name| name.ends_with(ending)).collect();
         match found.as_slice() {
             [] => {}

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `X-symbol.json` | the program |
 //! | `X-0000.params`, `X-0012.params` | parameters, one file for each epoch that was saved |
+//! | `X-model.json`, `MyModel-model.params` | a Gluon block of MXNet 2, with a program if it was hybridized ([`block`]) |
 //!
 //! A path may be the program, a directory that holds one, or the prefix `X`; a parameter file opens
 //! by itself. Parameters are called `arg:NAME` or `aux:NAME`, where `NAME` is a variable of the
@@ -12,14 +13,14 @@
 //! the last is opened.
 //!
 //! Source of truth: `python/mxnet/model.py` and `gluon/block.py` of MXNet 1.9.1.
-//!
-//! Not supported: `X-model.json` with the structure of a Gluon block (`Block.save` of MXNet 2).
 
+mod block;
 mod detect;
 mod layout;
 mod read;
 mod write;
 
+pub(crate) use block::FORMAT as BLOCK;
 pub use read::open;
 
 use lodstone_model::Dialect;
@@ -35,8 +36,12 @@ pub static BUNDLE: Format = Format {
     splits: false,
     aligns: false,
     externals: false,
+    into_directory: true,
     extension: "symbol.json",
-    prefix: Some(Prefix { endings: &["-symbol.json", "-0000.params"], find: detect::by_prefix }),
+    prefix: Some(Prefix {
+        endings: &["-symbol.json", "-model.json", "-0000.params"],
+        find: detect::by_prefix,
+    }),
     detect: detect::detect,
     record: None,
     reads_member: |_| false,
@@ -50,6 +55,7 @@ pub static SYMBOL: Format = Format {
     title: "MXNet program",
     holds: Holds { tensors: false, ..BUNDLE.holds },
     extension: "",
+    into_directory: false,
     prefix: None,
     // Detected as the bundle, whose reader finds out which it is.
     detect: |_| false,

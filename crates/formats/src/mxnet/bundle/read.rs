@@ -6,6 +6,7 @@ use lodstone_model::{Model, Program, Report, Tensor, some};
 use lodstone_schema::mxnet::{likely_parameters, variable_of};
 use lodstone_store::Location;
 
+use super::block::{self, is_block};
 use super::detect::{PARAMS, SYMBOL, by_prefix, candidates, file_in};
 use super::layout::Bundle;
 use super::{BUNDLE, SYMBOL as ALONE};
@@ -49,6 +50,9 @@ pub fn open(path: &Location, options: &OpenOptions) -> Result<Model> {
 fn open_file(path: &Location, options: &OpenOptions) -> Result<Model> {
     let blob = options.file(path)?;
     let head = blob.head(4096)?;
+    if is_block(&head) {
+        return block::open(path, blob, options);
+    }
     if !is_symbol(&head) && !path.path().to_string_lossy().ends_with(SYMBOL) {
         return params::read(path, options);
     }
@@ -155,7 +159,11 @@ fn warn_epochs(opened: &Location, others: &[String], report: &mut Report) {
 }
 
 /// The parameters of a program: marks its variables that are, and says what does not fit.
-fn bound(program: &mut Program, path: &Location, options: &OpenOptions) -> Result<Model> {
+pub(super) fn bound(
+    program: &mut Program,
+    path: &Location,
+    options: &OpenOptions,
+) -> Result<Model> {
     let mut model = params::read(path, options)?;
     let likely = likely_parameters(program);
     let values: HashMap<&str, (&str, &Tensor)> =

@@ -80,6 +80,7 @@ pub static PARAMS: Format = Format {
     splits: false,
     aligns: false,
     externals: false,
+    into_directory: false,
     extension: "params",
     prefix: None,
     detect: |probe| is_params(probe.head, probe.len),

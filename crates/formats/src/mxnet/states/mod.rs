@@ -64,6 +64,7 @@ pub static FORMAT: Format = Format {
     splits: false,
     aligns: false,
     externals: false,
+    into_directory: false,
     extension: "states",
     prefix: None,
     detect: detect::detect,

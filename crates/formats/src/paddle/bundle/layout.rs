@@ -24,6 +24,9 @@ pub(super) struct Bundle {
     pub(super) layout: Layout,
     /// The same for variables with files of their own, where it is not the usual layout.
     pub(super) layouts: BTreeMap<String, Layout>,
+    /// The file with structured names beside the combined parameters, if there is one.
+    #[serde(default)]
+    pub(super) info: Option<String>,
     /// The pickles that the parameters are in, instead.
     #[serde(default)]
     pub(super) pickles: Vec<Pickle>,

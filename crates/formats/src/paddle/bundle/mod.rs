@@ -67,6 +67,7 @@ const fn part(name: &'static str, title: &'static str, extension: &'static str) 
         aligns,
         externals,
         extension,
+        into_directory: false,
         prefix,
         detect,
         record: None,
@@ -81,6 +82,7 @@ pub static BUNDLE: Format = Format {
     holds: ALL,
     detect: detect::detect,
     record: Some(open_record),
+    into_directory: true,
     prefix: Some(Prefix { endings: &[".pdmodel", ".json", ".pdiparams"], find: read::by_prefix }),
     ..part("paddle", "Paddle program and combined parameters", "pdmodel")
 };
@@ -88,6 +90,7 @@ pub static BUNDLE: Format = Format {
 /// A directory with a program and a file for each variable.
 pub static VARS: Format = Format {
     holds: ALL,
+    into_directory: true,
     stage: write::write_vars,
     ..part("paddle-vars", "Paddle program and one file a variable", "")
 };
@@ -96,6 +99,7 @@ pub static VARS: Format = Format {
 pub static SAVE: Format = Format {
     holds: ALL,
     aligns: false,
+    into_directory: true,
     stage: write::write_saved,
     ..part(SAVED, "Paddle program and pickles (`static.save`)", "")
 };

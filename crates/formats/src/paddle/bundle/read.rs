@@ -9,6 +9,7 @@ use lodstone_store::{Blob, Error as StoreError, Location, check_relative};
 use super::detect::{self, Content, ProgramIn, content};
 use super::layout::Bundle;
 use super::{SAVED, pickles, pir_model};
+use crate::paddle::pickle;
 use crate::paddle::pir;
 use crate::paddle::program;
 use crate::paddle::stream::{self, Expect, Layout, begins_record, is_stream};
@@ -187,6 +188,7 @@ fn open_program(directory: &Location, name: &str, options: &OpenOptions) -> Resu
                 let named = named.map(|(var, tensor)| Parameter { name: var.name.clone(), tensor });
                 model.parameters = named.collect();
                 model.files.push(blob);
+                read_info(path, shared, options, &mut bundle, &mut model);
                 bundle.layout = layout;
                 // One that it shares with others is not written back as it was.
                 bundle.params = Some(match shared {
@@ -386,6 +388,41 @@ fn read_combined(
     match difference(wanted, &tensors) {
         Some(what) => Err(Error::Mismatch { path: path.to_path_buf(), what }),
         None => Ok((layout, blob, tensors)),
+    }
+}
+
+/// Reads the structured names beside combined parameters, if they are there. The functions of a layer (`X.enc`) have
+/// those of the layer (`X`). They are written back only with the parameters that they are called like.
+fn read_info(
+    params: &Location,
+    shared: bool,
+    options: &OpenOptions,
+    bundle: &mut Bundle,
+    model: &mut Model,
+) {
+    let own = params.append(".info");
+    let mut prefix = params.name().and_then(|name| name.strip_suffix(".pdiparams"));
+    let mut path = own.clone();
+    while !path.exists() {
+        let Some((shorter, _)) = prefix.and_then(|prefix| prefix.rsplit_once('.')) else { return };
+        path = params.with_file_name(format!("{shorter}.pdiparams.info"));
+        prefix = Some(shorter);
+    }
+    let read = options.file(&path).and_then(|blob| {
+        let names = pickle::read_structured_names(&blob, &options.limits)?;
+        Ok((blob, names))
+    });
+    match read {
+        Ok((blob, mut names)) => {
+            let known: HashSet<&str> = model.parameters.iter().map(|p| p.name.as_str()).collect();
+            names.retain(|name, _| known.contains(name.as_str()));
+            model.structured_names = names;
+            if !shared && path == own {
+                model.files.push(blob);
+                bundle.info = Some(split(&path).1.to_owned());
+            }
+        }
+        Err(error) => model.report.warn(format!("`{}` was not read: {error}", split(&path).1)),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use lodstone_model::{Model, Parameter, Program, Tensor};
 use lodstone_schema::paddle::saved;
-use lodstone_store::Location;
+use lodstone_store::{Blob, Location};
 
 use super::layout::Bundle;
 use super::{SAVED, pickles};
@@ -23,7 +23,7 @@ pub(super) fn write_bundle(
     let extension = bundle.program.as_ref().and_then(|name| name.rsplit_once('.'));
     let extension = extension.map_or("pdmodel", |(_, extension)| extension).to_owned();
     let is_program = path.extension().is_some_and(|end| end == extension.as_str());
-    let into = path.is_dir() || (bundle.directory && !is_program);
+    let into = path.names_directory() || (bundle.directory && !is_program);
     let (directory, program_name, params_name) = if into {
         let names = Bundle::of(model)?.unwrap_or_default();
         let program = names.program.unwrap_or_else(|| "inference.pdmodel".to_owned());
@@ -41,9 +41,22 @@ pub(super) fn write_bundle(
     let layout = Layout { align: options.align, ..bundle.layout };
     let parameters = in_order(model, program)?;
     staged.write(&params_name, |out| stream::write(out, parameters, layout))?;
+    if let Some(info) = info(model, &bundle) {
+        staged.write(&format!("{params_name}.info"), |out| out.copy(info))?;
+    }
     let encoded = encode(program, &program_name, options)?;
     staged.write(&program_name, |out| out.put(&encoded))?;
     Ok(if into { staged } else { staged.opened_by(program_name) })
+}
+
+/// The file with the structured names, if all of them are still those of parameters.
+fn info<'a>(model: &'a Model, bundle: &Bundle) -> Option<&'a Blob> {
+    let name = bundle.info.as_deref()?;
+    let is_current = model.are_structured_names_current();
+    let is_it = |blob: &&Blob| {
+        blob.file_range().is_some_and(|(file, _)| file.location().name() == Some(name))
+    };
+    model.files.iter().filter(|_| is_current).find(is_it)
 }
 
 /// Writes `X.pdparams`, `X.pdopt` and `X.pdmodel` of a model that had them.
@@ -60,7 +73,7 @@ pub(super) fn write_saved(
         Error::Incompatible { format: SAVED, what: what.to_owned() }
     })?;
     let is_program = path.extension().is_some_and(|end| end == "pdmodel");
-    let into = path.is_dir() || (bundle.directory && !is_program);
+    let into = path.names_directory() || (bundle.directory && !is_program);
     let (directory, program_name) = if into {
         (path.clone(), bundle.program.clone().unwrap_or_else(|| "model.pdmodel".to_owned()))
     } else {

@@ -41,7 +41,7 @@ mod write;
 pub use read::read_blob;
 pub(crate) use write::write;
 
-pub(crate) use read::{Early, is_pickle, read_early, warn_bits};
+pub(crate) use read::{Early, is_pickle, read_early, read_structured_names, warn_bits};
 pub(crate) use write::put_model;
 
 use lodstone_model::DType;

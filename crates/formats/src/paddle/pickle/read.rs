@@ -1,7 +1,7 @@
 //! Bytes to tensors and metadata. Elements are not read, but for a look through those that are
 //! written as text.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use lodstone_model::{DType, Limits, Model, Parameter, Residual, Tensor, some};
 use lodstone_store::Blob;
@@ -75,6 +75,33 @@ fn tensor(shapes: &Shapes, found: &Found, decoded: &mut Decoded) -> Result<Tenso
     }
     let dtype = found.parts.first().map_or(DType::Uint8, |array| array.dtype);
     Ok(Tensor::dense(dtype, found.shape.clone(), Blob::concat(parts)))
+}
+
+/// Reads the structured names of `X.pdiparams.info`, by the names of variables: a dict of dicts with a
+/// `structured_name` each.
+///
+/// # Errors
+/// If it is not such a dict: what, and where.
+pub(crate) fn read_structured_names(
+    blob: &Blob,
+    limits: &Limits,
+) -> Result<BTreeMap<String, String>> {
+    let shapes = Shapes::check(pickle::read(blob, 0, limits)?, builds)?;
+    let unexpected = |id, expected| shapes.tree.error(id, expected, shapes.tree.describe(id));
+    let dict = |id| match shapes.value(id)? {
+        Value::Dict(pairs) => Ok(pairs),
+        _ => Err(unexpected(id, "a dict")),
+    };
+    let word = |id| shapes.tree.word(id)?.ok_or_else(|| unexpected(id, "a name"));
+    let mut names = BTreeMap::new();
+    for (variable, facts) in dict(shapes.tree.root())? {
+        for (key, value) in dict(*facts)? {
+            if shapes.tree.short(*key).as_deref() == Some("structured_name") {
+                names.insert(word(*variable)?, word(*value)?);
+            }
+        }
+    }
+    Ok(names)
 }
 
 /// The pickled `__model__` of 2017.

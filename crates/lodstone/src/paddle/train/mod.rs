@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lodstone_checkpoint::{Serial, Snapshot};
 use lodstone_formats::paddle::stream::{self, Layout};
-use lodstone_formats::{OpenOptions, paddle::program};
+use lodstone_formats::{OpenOptions, WriteOptions, paddle::program};
 use lodstone_model::{DType, Model, Program, Programs, Tensor, TensorType, ValueType, Var, some};
 use lodstone_paddle::checkpoint::{Contents, RestoreOptions, Restored, restore_for};
 use lodstone_paddle::executor::{Dirs, Executor, Prepared, RANDOM_STATE, Scope};
 use lodstone_paddle::program::{Network, loss};
 use lodstone_schema::Finding;
 use lodstone_schema::paddle::{interface, needed, saved};
-use lodstone_store::{Commit, Location, Output, Progress};
+use lodstone_store::{Commit, Location, Output};
 
 use crate::numbers::decoder;
 use crate::{Error, Inputs, Renames, Result, dirs_beside, open_with};
@@ -200,9 +200,17 @@ impl Training {
     /// Writes the program with its variables as they are now, and other files with them, into a directory: all of it
     /// or nothing. It can be opened, and trained on: the state of random numbers is one of the variables.
     ///
+    /// Of `options`, those of formats with a choice have no effect. Missing directories above `dir` are created.
+    ///
     /// # Errors
-    /// If a variable has no value, or the disk does not take it.
-    pub fn save(&self, dir: impl Into<Location>, files: &[(&str, &[u8])]) -> Result<()> {
+    /// If a variable has no value, a file exists that may not be replaced, or writing fails.
+    pub fn save(
+        &self,
+        dir: impl Into<Location>,
+        files: &[(&str, &[u8])],
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let dir = dir.into();
         let program = self.with_random();
         let mut tensors = Vec::new();
         for var in saved(&program) {
@@ -211,7 +219,9 @@ impl Training {
             };
             tensors.push((var.name.as_str(), tensor));
         }
-        let mut commit = Commit::within(dir, Progress::default())?;
+        dir.directory().create_dir()?;
+        let commit = Commit::within(dir, options.progress.clone())?;
+        let mut commit = commit.only_new(options.no_clobber);
         for (name, bytes) in files {
             commit.write(name, |out: &mut Output| out.put(bytes))?;
         }

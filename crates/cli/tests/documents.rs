@@ -1,0 +1,168 @@
+//! The examples of the documents: every command runs as printed, with the output that is printed.
+//!
+//! | in a block | what it is |
+//! |---|---|
+//! | ```` ```console ```` | the language of blocks that are run |
+//! | `$ COMMAND` | a command, run by `sh` in a directory that each document has for itself, with `examples` in it |
+//! | other lines | what it prints: stdout and stderr, one after the other |
+//! | `...` alone | any lines |
+//!
+//! Numbers with a fraction are equal if they differ by less than a part in a thousand. Rust blocks are doctests of
+//! the crate `lodstone`, Python blocks tests of the Python package.
+
+#![expect(clippy::disallowed_methods, reason = "prepares directories")]
+
+mod common;
+
+use std::ffi::OsString;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{dir, read, root};
+
+/// The documents with commands.
+fn documents() -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = ["", "docs", "docs/formats"]
+        .iter()
+        .flat_map(|dir| std::fs::read_dir(root().join(dir)).expect("a directory"))
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .collect();
+    found.sort();
+    found
+}
+
+/// A command and the lines that it prints.
+#[derive(Debug)]
+struct Example {
+    line: usize,
+    command: String,
+    output: Vec<String>,
+}
+
+fn examples(text: &str) -> Vec<Example> {
+    let (mut examples, mut is_console): (Vec<Example>, bool) = (Vec::new(), false);
+    for (line, text) in (1..).zip(text.lines()) {
+        if let Some(language) = text.trim_start().strip_prefix("```") {
+            is_console = language == "console";
+        } else if let Some(command) = text.strip_prefix("$ ").filter(|_| is_console) {
+            examples.push(Example { line, command: command.to_owned(), output: Vec::new() });
+        } else if is_console && let Some(example) = examples.last_mut() {
+            example.output.push(text.to_owned());
+        }
+    }
+    for example in &mut examples {
+        while example.output.last().is_some_and(|line| line.is_empty()) {
+            example.output.pop();
+        }
+    }
+    examples
+}
+
+/// Whether two words are equal, or numbers with a fraction that nearly are.
+fn is_near(expected: &str, found: &str) -> bool {
+    let number = |word: &str| {
+        let word = word.trim_matches(|c: char| "[](),".contains(c));
+        word.contains('.').then(|| word.parse::<f64>().ok()).flatten()
+    };
+    match (number(expected), number(found)) {
+        (Some(a), Some(b)) => (a - b).abs() <= 1e-3 * a.abs().max(b.abs()) + 1e-6,
+        _ => expected == found,
+    }
+}
+
+fn is_same_line(expected: &str, found: &str) -> bool {
+    let (mut a, mut b) = (expected.split_whitespace(), found.split_whitespace());
+    a.by_ref().zip(b.by_ref()).all(|(a, b)| is_near(a, b))
+        && expected.split_whitespace().count() == found.split_whitespace().count()
+}
+
+/// Whether lines are as expected, where `...` stands for any.
+fn matches(expected: &[String], found: &[&str]) -> bool {
+    match expected.split_first() {
+        None => found.is_empty(),
+        Some((any, rest)) if any.trim() == "..." => {
+            (0..=found.len()).any(|skipped| matches(rest, &found[skipped..]))
+        }
+        Some((line, rest)) => match found.split_first() {
+            Some((first, others)) => is_same_line(line, first) && matches(rest, others),
+            None => false,
+        },
+    }
+}
+
+/// What a command prints to stdout and to stderr.
+fn run(command: &str, dir: &Path) -> [String; 2] {
+    let program = Path::new(env!("CARGO_BIN_EXE_lodstone")).parent().expect("a directory");
+    let mut path = OsString::from(program);
+    if let Some(others) = std::env::var_os("PATH") {
+        path.push(":");
+        path.push(others);
+    }
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).current_dir(dir).env("PATH", path);
+    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
+        shell.env_remove(name);
+    }
+    let output = shell.output().expect("a shell");
+    [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("UTF-8"))
+}
+
+#[test]
+fn commands_in_the_documents_print_what_is_printed_there() {
+    let (mut count, mut wrong) = (0, Vec::new());
+    for document in documents() {
+        let text = String::from_utf8(read(&document)).expect("UTF-8");
+        let dir = dir();
+        symlink(root().join("examples"), dir.path().join("examples")).expect("a link");
+        for Example { line, command, output } in examples(&text) {
+            count += 1;
+            let [out, err] = run(&command, dir.path());
+            let is_printed = |first: &str, then: &str| {
+                matches(&output, &first.lines().chain(then.lines()).collect::<Vec<_>>())
+            };
+            if !is_printed(&out, &err) && !is_printed(&err, &out) {
+                let found = out + &err;
+                let (expected, document) = (output.join("\n"), document.display());
+                wrong.push(format!(
+                    "{document}:{line}: $ {command}\nexpected:\n{expected}\nfound:\n{found}"
+                ));
+            }
+        }
+    }
+    assert!(count >= 20, "{count} commands");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The table of formats in the README is that of the code; with `LODSTONE_REWRITE_EXPECTED` set, it is written.
+#[test]
+fn the_readme_has_the_table_of_formats() {
+    const MARKS: [&str; 2] = ["<!-- formats -->\n", "<!-- end of formats -->"];
+    let mark = |can: bool| if can { "yes" } else { "no" };
+    let program = |can: Option<bool>| can.map_or("–", mark);
+    let mut table = "| format | | read | write back | edit | run | train | export to ONNX |\n\
+                     |---|---|---|---|---|---|---|---|\n"
+        .to_owned();
+    for of in lodstone::capabilities() {
+        let cells = [
+            mark(of.read),
+            mark(of.write_back),
+            mark(of.edit),
+            program(of.run),
+            program(of.train),
+            program(of.to_onnx),
+        ];
+        table += &format!("| `{}` | {} | {} |\n", of.name, of.title, cells.join(" | "));
+    }
+    let path = root().join("README.md");
+    let readme = String::from_utf8(read(&path)).expect("UTF-8");
+    let (before, rest) = readme.split_once(MARKS[0]).expect("a place for the table");
+    let (found, after) = rest.split_once(MARKS[1]).expect("an end of the table");
+    if std::env::var_os("LODSTONE_REWRITE_EXPECTED").is_some() {
+        let text = [before, MARKS[0], &table, MARKS[1], after].concat();
+        std::fs::write(&path, text).expect("written");
+    } else {
+        assert_eq!(found, table, "set LODSTONE_REWRITE_EXPECTED to write it");
+    }
+}

@@ -1,0 +1,152 @@
+//! Every hint works when it is followed.
+
+#![expect(clippy::disallowed_methods, reason = "makes its own files")]
+
+mod common;
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use common::{DIGITS, bad, dir, golden, good, read, root, run};
+use lodstone::checkpoint::{Manager, ManagerOptions, Snapshot};
+use lodstone::{Blob, DType, Parameter, Tensor};
+
+/// The command fails with a hint that contains `hint`, and succeeds with the arguments of the hint.
+fn follows(arguments: &[&str], hint: &str, added: &[&str]) {
+    let error = bad(arguments);
+    let (_, found) = error.split_once("\nhint: ").unwrap_or_else(|| panic!("no hint: {error}"));
+    assert!(found.contains(hint), "{arguments:?}: {error}");
+    good(arguments.iter().chain(added));
+}
+
+#[test]
+fn hints_about_losses() {
+    let dir = dir();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    follows(&["convert", DIGITS, &path("a.npz")], "--weights-only", &["--weights-only"]);
+    let lod = golden("2.6.2/lod2.lodtensor");
+    for (arguments, name) in [(vec!["cat", &lod, "-o"], "b.npy"), (vec!["convert", &lod], "b.npz")]
+    {
+        let out = path(name);
+        let mut arguments = arguments;
+        arguments.push(&out);
+        follows(&arguments, "pass --allow lod to accept this loss", &["--allow", "lod"]);
+    }
+    let half = path("half.safetensors");
+    good(["convert", DIGITS, &half, "--weights-only"]);
+    follows(
+        &["convert", &half, &path("c.safetensors"), "--cast", "float16"],
+        "--allow fp16-rounding",
+        &["--allow", "fp16-rounding"],
+    );
+    follows(
+        &["convert", DIGITS, &path("d.pdmodel"), "--cast", "float16"],
+        "--weights-only",
+        &["--weights-only", "--to", "npz", "--allow", "fp16-rounding"],
+    );
+}
+
+#[test]
+fn hints_about_outputs_with_a_lod() {
+    use lodstone::paddle::program::{Form, Network, Operator, Variable, layers, save_program};
+    let dir = dir();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let mut net = Network::new();
+    let x = layers::data(&mut net, "x", &[None, Some(4)], DType::Float32);
+    let y = Variable::named("y");
+    net.append(Operator::new("relu").input("X", [&x]).output("Out", [&y])).expect("an operator");
+    let model = dir.path().join("model");
+    save_program(&net.main, &model, Form::Binary).expect("saved");
+    let (model, rows) = (model.display().to_string(), path("rows.npy"));
+    good(["cat", &golden("2.6.2/lod1.lodtensor"), "-o", &rows, "--allow", "lod"]);
+    let run = ["run", &model, "-i", &rows, "--lod", "x=0,2,3,6", "--fetch", "y"];
+    assert!(good(run).out.starts_with("y:\nlod: [0, 2, 3, 6]\n["));
+    let out = path("y.npz");
+    let arguments: Vec<&str> = run.into_iter().chain(["-o", &out]).collect();
+    follows(&arguments, "pass --allow lod to accept this loss", &["--allow", "lod"]);
+    // A format with a place for it needs no permission.
+    let out = path("y.lodtensor");
+    let arguments: Vec<&str> = run.into_iter().chain(["-o", &out]).collect();
+    follows(&arguments, "pass --to FORMAT", &["--to", "paddle-tensor"]);
+    assert!(good(["cat", &out]).out.starts_with("lod: [0, 2, 3, 6]\n["));
+}
+
+#[test]
+fn hints_about_checkpoints() {
+    let dir = dir();
+    let run_dir = dir.path().join("run");
+    let mut manager = Manager::open(&run_dir, ManagerOptions::default()).expect("a directory");
+    let tensor = Tensor::dense(DType::Uint8, vec![3], Blob::memory(vec![1, 2, 3]));
+    let weight = Parameter { name: "weight".to_owned(), tensor };
+    manager.save(1, &Snapshot::of_tensors([weight]).expect("names")).expect("saved");
+    let (run_dir, out) =
+        (run_dir.display().to_string(), dir.path().join("out").display().to_string());
+    follows(
+        &["checkpoint", "restore", &run_dir, &out, "--to", "paddle-params"],
+        "--allow names",
+        &["--allow", "names"],
+    );
+    follows(&["checkpoint", "restore", &run_dir, &out], "--to FORMAT", &["--to", "npz"]);
+}
+
+#[test]
+fn hints_about_paths_and_formats() {
+    let dir = dir();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    follows(&["convert", DIGITS, &path("out")], "--to FORMAT", &["--to", "npz", "--weights-only"]);
+    let error = bad(["inspect", DIGITS, "--graph", "dot", "--limit", "3"]);
+    assert!(error.contains("hint: pass --limit 14 to draw all of them"), "{error}");
+    good(["inspect", DIGITS, "--graph", "dot", "--limit", "14"]);
+}
+
+#[test]
+fn hints_about_seals() {
+    let dir = dir();
+    for name in ["inference.pdmodel", "inference.pdiparams"] {
+        std::fs::copy(root().join(DIGITS).join(name), dir.path().join(name)).expect("copied");
+    }
+    let model = dir.path().join("inference").display().to_string();
+    let params = dir.path().join("inference.pdiparams");
+    good(["seal", &model]);
+    let mut bytes = read(&params);
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&params, bytes).expect("written");
+    let out = dir.path().join("out.npz").display().to_string();
+    let arguments = ["convert", &model, &out, "--weights-only"];
+    follows(&arguments, "pass --no-verify to read it anyway", &["--no-verify"]);
+    assert!(bad(arguments).contains("run `lodstone seal --replace`"));
+    assert_eq!(run(["verify", &model]).code, Some(1));
+    good(["seal", "--replace", &model]);
+    good(arguments);
+}
+
+#[test]
+fn hints_about_links_and_existing_files() {
+    let dir = dir();
+    let (inside, outside) = (dir.path().join("in"), dir.path().join("out"));
+    for path in [&inside, &outside] {
+        std::fs::create_dir(path).expect("a directory");
+    }
+    let names = ["inference.pdmodel", "inference.pdiparams"];
+    for name in names {
+        std::fs::copy(root().join(DIGITS).join(name), outside.join(name)).expect("copied");
+    }
+    // A file of the model behind a link, as download caches have them.
+    good(["convert", DIGITS, &outside.join("vars").display().to_string(), "--to", "paddle-vars"]);
+    std::fs::copy(outside.join("vars/__model__"), inside.join("__model__")).expect("copied");
+    for (name, _) in
+        common::files(&outside.join("vars")).into_iter().filter(|(n, _)| n != "__model__")
+    {
+        symlink(outside.join("vars").join(&name), inside.join(&name)).expect("a link");
+    }
+    let inside = inside.display().to_string();
+    follows(&["inspect", &inside, "--hash"], "--follow-links", &["--follow-links"]);
+
+    let out = outside.join("out.npz").display().to_string();
+    good(["convert", DIGITS, &out, "--weights-only"]);
+    let error = bad(["convert", DIGITS, &out, "--weights-only", "--no-clobber"]);
+    assert!(error.contains("omit --no-clobber"), "{error}");
+    good(["convert", DIGITS, &out, "--weights-only"]);
+    assert!(Path::new(&out).exists());
+}

@@ -1,0 +1,114 @@
+//! A tensor in a file of its own: one `TensorProto`, as the test data of ONNX's models are.
+
+use std::sync::Arc;
+
+use lodstone_model::{Model, Parameter, Residual};
+use lodstone_store::Location;
+
+use super::external::{External, Layout};
+use super::tensor::Fields;
+use super::write::encode_tensor;
+use super::{BINARY, VERBATIM, schema};
+use crate::encoding::protobuf::glance::Glance;
+use crate::encoding::protobuf::holes::without_elements;
+use crate::encoding::protobuf::wire::{Message, Source};
+use crate::{Error, Format, Holds, OpenOptions, Probe, Result, Staged, WriteOptions};
+
+/// One tensor.
+pub static TENSOR: Format = Format {
+    name: NAME,
+    title: "ONNX tensor (`TensorProto`)",
+    holds: Holds { program: None, metadata: false, unnamed: true, coo: false, ..BINARY.holds },
+    aligns: false,
+    externals: false,
+    extension: "",
+    detect,
+    read,
+    stage: write,
+    ..BINARY
+};
+
+const NAME: &str = "onnx-tensor";
+
+/// The fields of `TensorProto`, number and wire type; `segment`, which no writer has used, is not among them.
+const FIELDS: [(u64, u64); 20] = [
+    (1, 0),
+    (1, 2),
+    (2, 0),
+    (4, 2),
+    (4, 5),
+    (5, 0),
+    (5, 2),
+    (6, 2),
+    (7, 0),
+    (7, 2),
+    (8, 2),
+    (9, 2),
+    (10, 1),
+    (10, 2),
+    (11, 0),
+    (11, 2),
+    (12, 2),
+    (13, 2),
+    (14, 0),
+    (16, 2),
+];
+
+/// The largest number of a type that is believed; 1.23 knows 26.
+const MAX_DTYPE: u64 = 40;
+
+/// Whether a file looks like a `TensorProto`: fields of it as far as can be seen, its type among them.
+fn detect(probe: &Probe<'_>) -> bool {
+    let mut glance = Glance { bytes: probe.head, left: probe.len };
+    let mut is_typed = false;
+    while glance.left > 0 && probe.entries.is_none() {
+        let Some((number, wire_type)) = glance.tag() else { return is_typed && glance.is_cut() };
+        let hopped = match (number, wire_type) {
+            field if !FIELDS.contains(&field) => return false,
+            (2, _) => {
+                is_typed = glance.varint().is_some_and(|code| (1..=MAX_DTYPE).contains(&code));
+                is_typed.then_some(())
+            }
+            _ => glance.skip(wire_type),
+        };
+        if hopped.is_none() {
+            return is_typed && glance.is_cut();
+        }
+    }
+    is_typed
+}
+
+fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
+    let (blob, origin) = (options.file(path)?, path.display().to_string());
+    let structure = without_elements(&blob, &schema::TENSOR, &options.limits)?;
+    let source = Source::with_holes(&origin, &options.limits, &structure);
+    let fields = Fields::read(&Message::new(&source, structure.bytes.clone()))?;
+    let mut files = External::beside(path, options);
+    let tensor = fields.tensor(&structure.holes, &mut files)?;
+    let parameters = vec![Parameter { name: fields.name.clone(), tensor }];
+    let mut model = Model { format: NAME.to_owned(), parameters, ..Model::default() };
+    if !structure.is_exact {
+        let whole = Arc::from([blob.clone()]);
+        model.residual = Residual::with_holes(VERBATIM, structure.bytes.clone(), whole);
+    }
+    model.files.push(blob);
+    model.files.extend(files.found().cloned());
+    Ok(model)
+}
+
+/// Writes a tensor, with its elements inside.
+fn write(model: &Model, path: &Location, options: &WriteOptions) -> Result<Staged> {
+    let [Parameter { name, tensor }] = model.parameters.as_slice() else {
+        let what = format!("{} tensors in a file of one", model.parameters.len());
+        return Err(Error::Incompatible { format: NAME, what });
+    };
+    let (structure, message) = encode_tensor(name, tensor, Layout::Inside)?;
+    let then = model.residual.with_holes_of(VERBATIM).map(|(bytes, holes)| (bytes, &**holes));
+    if let Some((then, [whole])) = then
+        && options.same
+        && *then == structure
+    {
+        return Staged::file(path, options, |out| out.copy(whole));
+    }
+    Staged::file(path, options, |out| out.copy(&message))
+}

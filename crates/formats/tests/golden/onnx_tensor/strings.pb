@@ -1,0 +1,1 @@
+2plain2größeBwords

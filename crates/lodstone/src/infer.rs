@@ -1,0 +1,128 @@
+//! The types of the values of a program: inferred, and declared in it.
+
+use std::collections::{HashMap, HashSet};
+
+use lodstone_model::{DType, Dialect, Dim, Model, Program, ValueType, Var};
+use lodstone_schema::conventions;
+use lodstone_schema::onnx::infer::{Inference, Options, ValueInfo, infer, merged_types};
+
+use crate::{Error, Result};
+
+/// What an inference did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InferredShapes {
+    /// How many values have a type now that had none, or a more specific one.
+    pub declared: usize,
+    /// How many values have no type, as their operators are unknown or their types are not determined.
+    pub unknown: usize,
+    /// Contradictions in the program, and why a part of it was not inferred.
+    pub warnings: Vec<String>,
+}
+
+/// Declares the types of all values of an ONNX program, as far as they can be inferred: element types, dims, and
+/// symbols for dims that are equal and unknown. Declared types are kept where they are more specific.
+///
+/// Initializers that are inputs, too, count as constants. Subgraphs are included, bodies of functions are not.
+///
+/// ```
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../formats/tests/golden/onnx/attributes.onnx");
+/// let mut model = lodstone::open(path)?;
+/// let inferred = lodstone::infer_shapes(&mut model)?;
+/// println!("{} types declared, {} unknown", inferred.declared, inferred.unknown);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// If the model has no ONNX program.
+pub fn infer_shapes(model: &mut Model) -> Result<InferredShapes> {
+    let program = model.main().filter(|program| program.dialect == Dialect::Onnx);
+    if program.is_none() {
+        let what = "types can be inferred of ONNX programs only, and the model has none";
+        return Err(Error::Absent(what.to_owned()));
+    }
+    let Some(inference) = inference(model) else { return Ok(InferredShapes::default()) };
+    let mut done = InferredShapes { warnings: warnings(&inference), ..InferredShapes::default() };
+    let constants: HashSet<String> = model.parameters.iter().map(|p| p.name.clone()).collect();
+    let Some(program) = model.main_mut() else { return Ok(done) };
+    let bodies: HashSet<usize> = bodies(program);
+    for (number, block) in program.blocks.iter_mut().enumerate() {
+        let Some(known) = inference.blocks.get(number).filter(|_| !bodies.contains(&number)) else {
+            continue;
+        };
+        let mut declared: HashMap<String, usize> =
+            block.vars.iter().enumerate().map(|(at, var)| (var.name.clone(), at)).collect();
+        let written = block.ops.iter().flat_map(|op| op.writes()).map(str::to_owned);
+        let names: Vec<String> = block.inputs.iter().cloned().chain(written).collect();
+        for name in names.into_iter().filter(|name| !constants.contains(name)) {
+            let inferred = known.get(&name).filter(|info| is_known(info));
+            let old = declared.get(&name).and_then(|at| block.vars.get_mut(*at));
+            match (old, inferred) {
+                (None, None) => done.unknown += 1,
+                (Some(var), Some(info)) => {
+                    // A contradiction is among the warnings, and the declaration stays.
+                    let merged = merged_types(&var.value, &info.value);
+                    if let Some(merged) = merged.filter(|merged| *merged != var.value) {
+                        var.value = merged;
+                        done.declared += 1;
+                    }
+                }
+                (None, Some(info)) => {
+                    declared.insert(name.clone(), block.vars.len());
+                    block.vars.push(Var { name, value: info.value.clone(), ..Var::default() });
+                    done.declared += 1;
+                }
+                (Some(_), None) => {}
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// What is known of the values of the main program; `None` if its operators have no rules.
+pub(crate) fn inference(model: &Model) -> Option<Inference> {
+    let program = model.main()?;
+    match program.dialect {
+        Dialect::Onnx => Some(infer(model, &Options::default().with_fresh_symbols(true))),
+        _ => (conventions(program).infer)(model),
+    }
+}
+
+/// What a user should know about an inference.
+pub(crate) fn warnings(inference: &Inference) -> Vec<String> {
+    let mut warnings: Vec<String> =
+        inference.findings.told.iter().map(ToString::to_string).collect();
+    if !inference.complete {
+        warnings.push("types were not inferred to the end: the program is too large".to_owned());
+    }
+    warnings
+}
+
+/// Whether a type says anything.
+fn is_known(info: &ValueInfo) -> bool {
+    match &info.value {
+        ValueType::Unspecified => false,
+        ValueType::Tensor(tensor) => {
+            let is_typed = !matches!(tensor.dtype, DType::Unknown(_) | DType::Unspecified);
+            is_typed || tensor.shape.as_ref().is_some_and(|shape| !shape.iter().all(is_open))
+        }
+        _ => true,
+    }
+}
+
+fn is_open(dim: &Dim) -> bool {
+    !matches!(dim, Dim::Known(_))
+}
+
+/// The blocks of the bodies of functions.
+fn bodies(program: &Program) -> HashSet<usize> {
+    let mut left: Vec<i32> = program.functions.iter().map(|function| function.block).collect();
+    let mut seen = HashSet::new();
+    while let Some(number) = left.pop() {
+        let Ok(at) = usize::try_from(number) else { continue };
+        if let Some(block) = program.blocks.get(at).filter(|_| seen.insert(at)) {
+            left.extend(block.ops.iter().flat_map(|op| op.blocks()));
+        }
+    }
+    seen
+}
