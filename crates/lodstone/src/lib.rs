@@ -25,6 +25,7 @@ mod fit;
 mod graph;
 mod inspect;
 mod layers;
+mod names;
 mod numbers;
 mod open;
 #[cfg(feature = "runtime")]
@@ -71,6 +72,7 @@ pub use lodstone_store::{
     Blob, Error as StoreError, Escape, Links, Location, Memory, MemoryStore, Progress, Recovery,
     Step, StepKind, Store,
 };
+pub use names::Names;
 pub use open::{open, open_bytes, open_bytes_with, open_with, recover};
 #[cfg(feature = "runtime")]
 pub use paddle::{

@@ -20,6 +20,7 @@ from ._errors import (
     LodstoneError,
     LossyError,
     NoModelError,
+    NoTensorError,
     UnknownFormatError,
     UnsupportedError,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "LossyError",
     "Model",
     "NoModelError",
+    "NoTensorError",
     "Tensor",
     "UnknownFormatError",
     "UnsupportedError",

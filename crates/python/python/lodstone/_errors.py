@@ -17,6 +17,14 @@ class NoModelError(LodstoneError, FileNotFoundError):
     """There is no model at a path."""
 
 
+class NoTensorError(LodstoneError, KeyError):
+    """A model has no tensor of this name. The message has the names that are most similar."""
+
+    def __str__(self) -> str:
+        # Of a `KeyError` it is the representation of the message.
+        return Exception.__str__(self)
+
+
 class UnknownFormatError(LodstoneError, ValueError):
     """Bytes of a format that is not known."""
 
