@@ -10,12 +10,16 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numpy as np
-
 from ._files import Files
+from ._imports import not_installed
 from ._lodstone import Buffer, Tensor
 from ._model import Model
 from ._work import Progress
+
+try:
+    import numpy as np
+except ModuleNotFoundError as error:
+    raise not_installed(error, "numpy", "numpy") from None
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -7,14 +7,19 @@
 
 from __future__ import annotations
 
-import paddle
-from paddle.utils import dlpack
-
-from . import numpy
 from ._files import Files
+from ._imports import not_installed
 from ._lodstone import Tensor
 from ._model import Model
 from ._work import Progress
+
+try:
+    import paddle
+except ModuleNotFoundError as error:
+    raise not_installed(error, "paddle", "paddlepaddle") from None
+from paddle.utils import dlpack
+
+from . import numpy
 
 
 def array(tensor: Tensor) -> paddle.Tensor:

@@ -10,13 +10,17 @@ from __future__ import annotations
 import functools
 from typing import Any, BinaryIO
 
-import torch
-from torch.utils.dlpack import from_dlpack
-
 from ._files import Files
+from ._imports import not_installed
 from ._lodstone import Buffer, Tensor
 from ._model import Model, Path
 from ._work import Progress
+
+try:
+    import torch
+except ModuleNotFoundError as error:
+    raise not_installed(error, "torch", "torch") from None
+from torch.utils.dlpack import from_dlpack
 
 
 def dtype(name: str) -> torch.dtype | None:
@@ -66,6 +70,11 @@ def tensor(name: str, value: torch.Tensor) -> Tensor:
     """A tensor of one of PyTorch. Its bytes are not copied if they are row-major and not on a device."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"`{name}` is no tensor of PyTorch but {type(value).__name__}")
+    try:
+        import numpy  # noqa: F401
+    except ModuleNotFoundError as error:
+        # PyTorch exposes the bytes of its tensors as arrays of NumPy.
+        raise not_installed(error, "numpy", "numpy") from None
     kind, extents = named(value.dtype), value.shape
     if kind in NUMPY and extents:
         return Tensor(name, kind, extents, value.contiguous().numpy(force=True))
