@@ -42,7 +42,7 @@ mod words;
 
 pub use adapt::Renames;
 pub use cat::{One, open_named, open_only, open_record, write_text};
-pub use convert::{Conversion, ConvertOptions, Target, convert};
+pub use convert::{Conversion, ConvertOptions, Target, convert, target_format};
 pub use diff::{
     Change, Detail, Diff, DiffOptions, Difference, OperatorChange, OperatorDifference,
     OperatorPlace, ProgramDifference, Values, Which, diff,

@@ -42,3 +42,15 @@ class LossyError(LodstoneError, ValueError):
 
     losses: dict[str, list[str]]
     """What would be lost: the names by which it is allowed, and the places."""
+
+
+class SharedTensorsError(LodstoneError, RuntimeError):
+    """Tensors that share memory would be written several times, and no longer share it when they are loaded."""
+
+
+class SliceError(LodstoneError, IndexError):
+    """A selection of elements that a tensor does not have, or that is not supported."""
+
+
+SafetensorError = LodstoneError
+"""The name under which code for safetensors catches errors."""

@@ -109,3 +109,7 @@ def open(
     contents = file.read() if hasattr(file, "read") else file
     return Model(_lodstone.open_bytes(contents, opening))
 
+
+def open_bytes(data: bytes) -> Model:
+    """Opens a model that is bytes, and nothing else."""
+    return Model(_lodstone.open_bytes(data, {"params": None, "mmap": True, "verify": True}))
