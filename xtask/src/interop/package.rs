@@ -36,7 +36,8 @@ const FRAMEWORKS: [Beside; 4] = [
     ("torch", "benchmarks/requirements-torch-2.15.0.txt", || {
         let files = files("safetensors", "safetensors")?.into_iter();
         let digits = ("torch", root().join("examples/digits/paddle"));
-        Ok(files.map(|path| ("safetensors", path)).chain([digits]).collect())
+        let beside = ["modules", "refusals", "slices"].map(|name| (name, PathBuf::from(name)));
+        Ok(files.map(|path| ("safetensors", path)).chain([digits]).chain(beside).collect())
     }),
 ];
 
