@@ -8,7 +8,8 @@ DIR/expect.json lists the cases; paths in it are relative to DIR, or absolute:
 
 KIND is "mxnet", "onnx", "safetensors" (PyTorch's), "torch" or "paddle". Those frameworks read the file, and
 the package; then the package writes what the framework read, and the framework reads that. "modules", "refusals" and
-"slices" compare the package with safetensors on modules and tensors of PyTorch, and have no file: PATH is their name.
+"slices" compare the package with safetensors on modules and tensors of PyTorch, and "paddle_refusals" asks for what
+cannot be saved of PaddlePaddle. They have no file: PATH is their name.
 
 Prints a line for each case and then `N passed, M failed`.
 """
@@ -335,6 +336,29 @@ def paddle(path, scratch):
         same("the framework", {name: again[name].numpy()}, {name: tensor.numpy()})
 
 
+def paddle_refusals(path, scratch):
+    """What is no dense, contiguous tensor is refused by its name."""
+    import paddle
+
+    import lodstone.paddle
+
+    matrix = paddle.to_tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
+    works = {
+        "contiguous": matrix.T,
+        "sparse": matrix.to_sparse_coo(2),
+        "sparse tensor": matrix.to_sparse_csr(),
+        "ndarray": np.zeros(3),
+    }
+    for part, value in works.items():
+        try:
+            lodstone.paddle.save({"w": value})
+            raise Mismatch("{} is not refused".format(part))
+        except ValueError as error:
+            require("whether the error names it", "`w`" in str(error) and part in str(error), True)
+    again = lodstone.paddle.load(lodstone.paddle.save({"w": matrix}))["w"]
+    require("what is not refused", again.numpy().tolist(), matrix.numpy().tolist())
+
+
 def load(case, root):
     kinds = {
         "mxnet": mxnet,
@@ -345,6 +369,7 @@ def load(case, root):
         "refusals": refusals,
         "slices": slices,
         "paddle": paddle,
+        "paddle_refusals": paddle_refusals,
     }
     with tempfile.TemporaryDirectory() as scratch:
         kinds[case["load"]](os.path.join(root, case["path"]), scratch)
