@@ -8,6 +8,7 @@ mod mxnet;
 mod onnx;
 mod package;
 mod programs;
+mod safetensors;
 mod sweep;
 
 use std::fs;
@@ -34,12 +35,13 @@ struct Extent {
 /// Lets the frameworks of a family load what we write.
 type Suite = fn(&Path, Extent) -> Result<(), Outcome>;
 
-const SUITES: [(&str, Suite); 5] = [
+const SUITES: [(&str, Suite); 6] = [
     ("paddle", paddle),
     ("sweep", sweep::sweep),
     ("mxnet", mxnet),
     ("onnx", onnx),
     ("package", |python, _| package::package(python)),
+    ("safetensors", |python, _| safetensors::safetensors(python)),
 ];
 
 /// Runs the suites that are named, or all; one that fails does not keep the others from it. Of long ones a sample is
@@ -65,7 +67,8 @@ pub(crate) fn interop(arguments: &[String]) -> Result<(), Outcome> {
 }
 
 fn usage(found: &str) -> Outcome {
-    let usage = "interop [--all] [--seed NUMBER] [paddle] [sweep] [mxnet] [onnx] [package]";
+    let names: Vec<_> = SUITES.iter().map(|(suite, _)| format!("[{suite}]")).collect();
+    let usage = format!("interop [--all] [--seed NUMBER] {}", names.join(" "));
     Outcome::CouldNotRun(format!("`{found}`? usage: {usage}"))
 }
 

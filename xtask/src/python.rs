@@ -81,6 +81,26 @@ pub(crate) fn install(python: &Path, wheel: &Path) -> Result<(), Outcome> {
     run(install.arg(wheel))
 }
 
+/// Downloads the source distribution of a package of a requirements file, which has its checksum; gives the archive.
+pub(crate) fn source(python: &Path, requirements: &str) -> Result<PathBuf, Outcome> {
+    let requirements = root().join(requirements);
+    let name = requirements.file_stem().unwrap_or_default();
+    let (directory, python) = (target().join("interop").join(name), environment(python, PACKAGE)?);
+    let _ = fs::remove_dir_all(&directory);
+    // Pip asks the package for its metadata, which maturin, and nothing else, makes.
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let inside = python.parent().map(Path::to_path_buf);
+    let paths = std::env::join_paths(inside.into_iter().chain(std::env::split_paths(&paths)));
+    let paths = paths.map_err(|error| Outcome::CouldNotRun(error.to_string()))?;
+    let mut download = Command::new(&python);
+    download.env("PATH", paths).args(["-m", "pip", "download", "--quiet", "--no-cache-dir"]);
+    download.args(["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--dest"]);
+    run(download.arg(&directory).arg("-r").arg(&requirements)).map_err(could_not_run)?;
+    let archive = fs::read_dir(&directory).map_err(cannot("list what was downloaded"))?.flatten();
+    let missing = || Outcome::Failed("pip downloaded nothing".to_owned());
+    archive.map(|entry| entry.path()).next().ok_or_else(missing)
+}
+
 /// A virtual environment with the packages of a requirements file of the project; gives its Python.
 pub(crate) fn environment(python: &Path, requirements: &str) -> Result<PathBuf, Outcome> {
     let requirements = root().join(requirements);
@@ -92,13 +112,18 @@ pub(crate) fn environment(python: &Path, requirements: &str) -> Result<PathBuf, 
     if fs::read(&installed).is_ok_and(|installed| installed == wanted) {
         return Ok(inside);
     }
-    let could_not = |outcome| match outcome {
-        Outcome::Failed(what) | Outcome::CouldNotRun(what) => Outcome::CouldNotRun(what),
-    };
-    run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&directory)).map_err(could_not)?;
+    let mut create = Command::new(python);
+    run(create.args(["-m", "venv", "--clear"]).arg(&directory)).map_err(could_not_run)?;
     let mut install = Command::new(&inside);
     install.args(["-m", "pip", "install", "--quiet", "--no-cache-dir", "--retries", "10", "-r"]);
-    run(install.arg(&requirements)).map_err(could_not)?;
+    run(install.arg(&requirements)).map_err(could_not_run)?;
     fs::write(&installed, wanted).map_err(cannot("mark the environment as ready"))?;
     Ok(inside)
+}
+
+/// What fails where the network is needed could not be tried.
+fn could_not_run(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Failed(what) | Outcome::CouldNotRun(what) => Outcome::CouldNotRun(what),
+    }
 }

@@ -146,9 +146,23 @@ fn text_of_every_element_type_reads_back_as_the_same_value() {
 #[test]
 fn an_unknown_name_lists_similar_ones() {
     let error = bad(["cat", DIGITS, "fc_0.w"]);
-    assert_eq!(error, "error: there is no tensor `fc_0.w`; there are `fc_0.b_0`, `fc_0.w_0`\n");
+    let similar = "the most similar names are `fc_0.w_0`, `fc_0.b_0`";
+    assert_eq!(error, format!("error: there is no tensor `fc_0.w`; {similar}\n"));
     let error = bad(["cat", DIGITS, "zzz"]);
     assert_eq!(error, "error: there is no tensor `zzz`\n");
+}
+
+#[test]
+fn a_parameter_is_found_without_what_its_format_puts_before_the_name() {
+    let module = "crates/formats/tests/golden/mxnet/1.9.1/module";
+    let whole = good(["cat", module, "arg:bn1_gamma"]);
+    assert_eq!(good(["cat", module, "bn1_gamma"]).out, whole.out);
+    let error = bad(["cat", module, "bn1_gama"]);
+    assert!(
+        error.starts_with("error: there is no tensor `bn1_gama`; the most similar name"),
+        "{error}"
+    );
+    assert!(error.contains("`arg:bn1_gamma`"), "{error}");
 }
 
 #[test]

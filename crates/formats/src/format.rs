@@ -36,6 +36,8 @@ pub struct Format {
     pub record: Option<OpenRecord>,
     /// Whether it reads a member of an archive that has this name.
     pub reads_member: fn(&str) -> bool,
+    /// The name of a tensor without the kind of its variable, which some formats put before it.
+    pub variable_of: fn(&str) -> &str,
     /// Opens a model.
     pub read: fn(&Location, &OpenOptions) -> Result<Model>,
     /// Writes a model, without publishing it.

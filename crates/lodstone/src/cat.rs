@@ -4,7 +4,7 @@ use lodstone_formats::{Error as FormatError, FORMATS, OpenOptions};
 use lodstone_model::{Model, Parameter, Tensor};
 use lodstone_store::Location;
 
-use crate::{Error, Result, open_with};
+use crate::{Error, Names, Result, open_with};
 
 /// One tensor of a model.
 #[derive(Clone, Debug)]
@@ -54,22 +54,16 @@ pub fn open_only(path: impl Into<Location>, options: &OpenOptions) -> Result<One
 /// The tensor called `name`, and its name.
 ///
 /// # Errors
-/// If there is no such tensor: with the names that are closest.
+/// As [`Names::find`].
 pub fn open_named(path: impl Into<Location>, name: &str, options: &OpenOptions) -> Result<One> {
     let model = open_with(path, options)?;
-    if let Some(tensor) = model.parameter(name) {
-        let (name, tensor) = (name.to_owned(), tensor.clone());
-        return Ok(One { name, tensor, warnings: model.report.warnings });
+    let names = model.parameters.iter().map(|parameter| parameter.name.as_str().into());
+    let names = Names::new(&model.format, names);
+    if name.parse::<usize>().is_ok() && !names.contains(name) {
+        let what = format!("there is no tensor `{name}`; `--index` takes a number");
+        return Err(Error::Absent(what));
     }
-    let part = name.split(['.', '_']).next().unwrap_or(name);
-    let names = model.parameters.iter().map(|parameter| parameter.name.as_str());
-    let similar: Vec<_> = names.filter(|known| known.starts_with(part)).take(5).collect();
-    let similar = match similar.as_slice() {
-        [] if name.parse::<usize>().is_ok() => "; `--index` takes a number".to_owned(),
-        [] => String::new(),
-        names => format!("; there are `{}`", names.join("`, `")),
-    };
-    Err(Error::Absent(format!("there is no tensor `{name}`{similar}")))
+    nth(model, names.find(name)?)
 }
 
 fn nth(model: Model, index: usize) -> Result<One> {

@@ -114,7 +114,7 @@ pub fn convert(
     options: &ConvertOptions,
 ) -> Result<Conversion> {
     let out = out.into();
-    let format = target(&model, &out, options.to.as_ref())?;
+    let format = target_format(&model, &out, options.to.as_ref())?;
     for (name, asked, can) in [
         ("split into files of a size", options.write.max_shard_size.is_some(), format.splits),
         ("aligned", options.write.align > 1, format.aligns),
@@ -194,7 +194,15 @@ pub fn convert(
     Ok(Conversion { format: format.name, files, tensors, nbytes, report })
 }
 
-fn target(model: &Model, out: &Location, to: Option<&Target>) -> Result<&'static Format> {
+/// The format in which a model is written to `out`: that of `to`, or the one that the name of `out` ends in.
+///
+/// # Errors
+/// If there is none.
+pub fn target_format(
+    model: &Model,
+    out: &Location,
+    to: Option<&Target>,
+) -> Result<&'static Format> {
     match to {
         Some(Target::Same) => lodstone_formats::named(&model.format).ok_or_else(|| {
             Error::Absent(format!("{} cannot be written; name another format", model.format))

@@ -27,6 +27,7 @@ mod graph;
 mod infer;
 mod inspect;
 mod layers;
+mod names;
 mod numbers;
 mod open;
 #[cfg(feature = "runtime")]
@@ -45,7 +46,9 @@ mod words;
 pub use adapt::Renames;
 pub use capabilities::{Capabilities, capabilities};
 pub use cat::{One, open_named, open_only, open_record};
-pub use convert::{Conversion, ConvertOptions, ParameterNames, Target, convert};
+pub use convert::{
+    Conversion, ConvertOptions, ParameterNames, Target, convert, target_format,
+};
 pub use diff::{
     Change, Detail, Diff, DiffOptions, Difference, OperatorChange, OperatorDifference,
     OperatorPlace, ProgramDifference, Values, Which, diff,
@@ -76,6 +79,7 @@ pub use lodstone_store::{
     Blob, Error as StoreError, Escape, Links, Location, Memory, MemoryStore, Progress, Recovery,
     Step, StepKind, Store,
 };
+pub use names::Names;
 pub use open::{open, open_bytes, open_bytes_with, open_with, recover};
 #[cfg(feature = "runtime")]
 pub use paddle::{

@@ -38,6 +38,11 @@ pub(crate) fn raise_absent(py: Python<'_>, name: &str) -> PyErr {
     named(py, "DamagedError", &message, None).unwrap_or_else(|broken| broken)
 }
 
+/// The exception of a name that no tensor has.
+pub(crate) fn raise_no_tensor(py: Python<'_>, message: &str) -> PyErr {
+    named(py, "NoTensorError", message, None).unwrap_or_else(|broken| broken)
+}
+
 fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let message = error.to_string();
     let format = match error {

@@ -59,18 +59,27 @@ pub(crate) fn convert<'py>(
     write(py, open, out.into(), options, progress)
 }
 
-/// Writes tensors as a model of their own.
+/// Writes tensors as a model of their own. `notes` are metadata that are only written where the format has a place for
+/// them.
 #[pyfunction]
 pub(crate) fn save<'py>(
     py: Python<'py>,
     tensors: Vec<Bound<'py, Tensor>>,
     metadata: BTreeMap<String, String>,
+    notes: BTreeMap<String, String>,
     out: PathBuf,
     converting: Arguments<'py>,
     progress: Option<Py<PyAny>>,
 ) -> Found<'py> {
-    let model = model_of(&tensors, metadata);
-    write(py, move |_| Ok(model), out.into(), converting.converting()?, progress)
+    let mut model = model_of(&tensors, metadata);
+    let (out, options) = (Location::from(out), converting.converting()?);
+    let format = lodstone::target_format(&model, &out, options.to.as_ref());
+    if format.map_err(|error| raise(py, error))?.holds.metadata {
+        for (key, value) in notes {
+            model.metadata.entry(key).or_insert(value);
+        }
+    }
+    write(py, move |_| Ok(model), out, options, progress)
 }
 
 /// The bytes of the file that tensors make up, in a format that is one file.

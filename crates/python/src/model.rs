@@ -1,17 +1,16 @@
 //! Models.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
-use lodstone::{Blob, InspectOptions, Memory, Progress, inspect};
-use pyo3::exceptions::PyKeyError;
+use lodstone::{Blob, InspectOptions, Memory, Names, Progress, inspect};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde::Serialize;
 
 use crate::arguments::losses;
 use crate::buffer::{Buffer, Held};
-use crate::errors::{raise, raise_store};
+use crate::errors::{raise, raise_no_tensor, raise_store};
 use crate::tensor::{Tensor, losses_of};
 use crate::work::run;
 
@@ -20,23 +19,20 @@ use crate::work::run;
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) model: Arc<lodstone::Model>,
-    /// The numbers of the tensors by their names, once somebody asks for one.
-    numbers: OnceLock<HashMap<String, usize>>,
+    /// The names of the tensors, once one is looked up.
+    names: OnceLock<Names>,
 }
 
 impl Model {
     pub(crate) fn new(model: lodstone::Model) -> Self {
-        Self { model: Arc::new(model), numbers: OnceLock::new() }
+        Self { model: Arc::new(model), names: OnceLock::new() }
     }
 
-    /// The first tensor of a name.
-    fn tensor(&self, name: &str) -> Option<Tensor> {
-        let numbers = self.numbers.get_or_init(|| {
-            // Of tensors that share a name the first is put in last.
-            let tensors = self.tensors().into_iter().enumerate().rev();
-            tensors.map(|(number, tensor)| (tensor.name().into_owned(), number)).collect()
-        });
-        numbers.get(name).map(|number| Tensor::of(&self.model, *number))
+    fn names(&self) -> &Names {
+        self.names.get_or_init(|| {
+            let tensors = self.tensors();
+            Names::new(&self.model.format, tensors.iter().map(Tensor::name))
+        })
     }
 }
 
@@ -90,7 +86,7 @@ impl Model {
     }
 
     #[pyo3(name = "_names")]
-    fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    fn all_names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.tensors().iter().map(Tensor::name))
     }
 
@@ -147,13 +143,18 @@ impl Model {
     }
 
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
-        name.extract::<&str>().is_ok_and(|name| self.tensor(name).is_some())
+        name.extract::<&str>().is_ok_and(|name| self.names().contains(name))
     }
 
     fn __getitem__(&self, name: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-        // What is no name, or no text of Unicode, is a key that is not there, as in every mapping.
-        let tensor = name.extract::<&str>().ok().and_then(|name| self.tensor(name));
-        tensor.ok_or_else(|| PyKeyError::new_err((name.clone().unbind(),)))
+        let py = name.py();
+        let found = match name.extract::<&str>() {
+            Ok(name) => self.names().find(name).map_err(|error| error.to_string()),
+            // Neither an object of another type nor text that is not Unicode is the name of a tensor.
+            Err(_) => Err(format!("there is no tensor {}", name.repr()?.to_string_lossy())),
+        };
+        let number = found.map_err(|message| raise_no_tensor(py, &message))?;
+        Ok(Tensor::of(&self.model, number))
     }
 }
 

@@ -15,6 +15,8 @@ MODULES = [
     "lodstone",
     "lodstone._files",
     "lodstone._model",
+    "lodstone._safe_open",
+    "lodstone._slices",
     "lodstone._work",
     "lodstone.checkpoint",
     "lodstone.numpy",

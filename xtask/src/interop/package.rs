@@ -21,7 +21,8 @@ const FRAMEWORKS: [Beside; 4] = [
         // Python's own pickles hold what `paddle.load` refuses.
         let files = files("paddle_pickle/2.6.2", "pdparams")?.into_iter();
         let is_own = |path: &PathBuf| !path.to_string_lossy().contains("/pickle_p");
-        Ok(files.filter(is_own).map(|path| ("paddle", path)).collect())
+        let refusals = ("paddle_refusals", PathBuf::from("refusals"));
+        Ok(files.filter(is_own).map(|path| ("paddle", path)).chain([refusals]).collect())
     }),
     ("mxnet", "interop/requirements-mxnet-1.9.1.txt", || {
         let cases = cases_of(&golden("mxnet"))?.into_iter();
@@ -36,7 +37,8 @@ const FRAMEWORKS: [Beside; 4] = [
     ("torch", "benchmarks/requirements-torch-2.15.0.txt", || {
         let files = files("safetensors", "safetensors")?.into_iter();
         let digits = ("torch", root().join("examples/digits/paddle"));
-        Ok(files.map(|path| ("safetensors", path)).chain([digits]).collect())
+        let beside = ["modules", "refusals", "slices"].map(|name| (name, PathBuf::from(name)));
+        Ok(files.map(|path| ("safetensors", path)).chain([digits]).chain(beside).collect())
     }),
 ];
 

@@ -65,6 +65,7 @@ pub static NPY: Format = Format {
     detect: detect::detect_npy,
     record: None,
     reads_member: |_| false,
+    variable_of: |name| name,
     read: read_npy,
     stage: write::write_npy,
 };
@@ -83,6 +84,7 @@ pub static NPZ: Format = Format {
     detect: detect::detect_npz,
     record: None,
     reads_member: |_| false,
+    variable_of: |name| name,
     read: read_npz,
     stage: write::write_npz,
 };

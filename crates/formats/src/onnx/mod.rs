@@ -112,6 +112,7 @@ pub(crate) const fn binary(name: &'static str, title: &'static str, dialect: Dia
         detect: |_: &Probe<'_>| false,
         record: None,
         reads_member: |_| false,
+        variable_of: |name| name,
         read: read::read,
         stage: write::write,
     }

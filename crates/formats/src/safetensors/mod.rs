@@ -69,6 +69,7 @@ pub static FORMAT: Format = Format {
     detect: detect::detect,
     record: None,
     reads_member: |_| false,
+    variable_of: |name| name,
     read,
     stage: write::write,
 };

@@ -20,12 +20,18 @@ from ._errors import (
     LodstoneError,
     LossyError,
     NoModelError,
+    NoTensorError,
+    SafetensorError,
+    SharedTensorsError,
+    SliceError,
     UnknownFormatError,
     UnsupportedError,
 )
-from ._files import load, load_file, safe_open, save, save_file
+from ._files import load, load_file, save, save_file
 from ._lodstone import Buffer, Tensor, __version__
 from ._model import Model, open
+from ._raw import TensorSpec, deserialize, serialize, serialize_file
+from ._safe_open import safe_open
 from ._work import convert, diff, scan, seal, verify
 
 __all__ = [
@@ -35,12 +41,18 @@ __all__ = [
     "LossyError",
     "Model",
     "NoModelError",
+    "NoTensorError",
+    "SafetensorError",
+    "SharedTensorsError",
+    "SliceError",
     "Tensor",
+    "TensorSpec",
     "UnknownFormatError",
     "UnsupportedError",
     "__version__",
     "checkpoint",
     "convert",
+    "deserialize",
     "diff",
     "load",
     "load_file",
@@ -50,5 +62,7 @@ __all__ = [
     "save_file",
     "scan",
     "seal",
+    "serialize",
+    "serialize_file",
     "verify",
 ]

@@ -17,6 +17,14 @@ class NoModelError(LodstoneError, FileNotFoundError):
     """There is no model at a path."""
 
 
+class NoTensorError(LodstoneError, KeyError):
+    """A model has no tensor of this name. The message has the names that are most similar."""
+
+    def __str__(self) -> str:
+        # Of a `KeyError` it is the representation of the message.
+        return Exception.__str__(self)
+
+
 class UnknownFormatError(LodstoneError, ValueError):
     """Bytes of a format that is not known."""
 
@@ -34,3 +42,15 @@ class LossyError(LodstoneError, ValueError):
 
     losses: dict[str, list[str]]
     """What would be lost: the names by which it is allowed, and the places."""
+
+
+class SharedTensorsError(LodstoneError, RuntimeError):
+    """Tensors that share memory would be written several times, and no longer share it when they are loaded."""
+
+
+class SliceError(LodstoneError, IndexError):
+    """A selection of elements that a tensor does not have, or that is not supported."""
+
+
+SafetensorError = LodstoneError
+"""The name under which code for safetensors catches errors."""

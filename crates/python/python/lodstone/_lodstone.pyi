@@ -152,6 +152,7 @@ def convert(
 def save(
     tensors: list[Tensor],
     metadata: dict[str, str],
+    notes: dict[str, str],
     out: _Path,
     converting: dict[str, Any],
     progress: _Progress,

@@ -15,7 +15,9 @@ Path = str | os.PathLike[str]
 class Model(Mapping[str, Tensor]):
     """A model: a mapping of names to tensors, in the order of the file, and what else there is.
 
-    Where files have no names for tensors, numbers stand for them: `"0"`, `"1"`.
+    Where files have no names for tensors, numbers stand for them: `"0"`, `"1"`. MXNet's names are found with and
+    without `arg:` and `aux:`, unless both are there. A name that is not there is a `NoTensorError`, which is a
+    `KeyError`.
     """
 
     def __init__(self, model: _lodstone.Model) -> None:
@@ -68,6 +70,11 @@ class Model(Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         return self._model[name]
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """The tensor of a name, or `default`."""
+        # An error would compare the name with all others.
+        return self[name] if name in self else default
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._model._names())
 
@@ -101,3 +108,8 @@ def open(
         return Model(_lodstone.open(file, opening))
     contents = file.read() if hasattr(file, "read") else file
     return Model(_lodstone.open_bytes(contents, opening))
+
+
+def open_bytes(data: bytes) -> Model:
+    """Opens a model that is bytes, and nothing else."""
+    return Model(_lodstone.open_bytes(data, {"params": None, "mmap": True, "verify": True}))

@@ -8,14 +8,21 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from ._files import Files
+from ._imports import not_installed
 from ._lodstone import Buffer, Tensor
-from ._model import Model
+from ._model import Model, Path
+from ._safe_open import on_processor
+from ._safe_open import safe_open as safe_open
 from ._work import Progress
+
+try:
+    import numpy as np
+except ModuleNotFoundError as error:
+    raise not_installed(error, "numpy", "numpy") from None
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -121,8 +128,32 @@ def _read(model: Model, progress: Progress | None) -> dict[str, Array]:
     return {tensor.name: view(tensor, data) for tensor, data in zip(*model._model._load(progress))}
 
 
+def _opened(device: Any) -> Callable[[Tensor], Array]:
+    """A function that makes arrays of tensors, in pages that become copies when they are written to."""
+    on_processor(device)
+    return lambda tensor: view(tensor, tensor.data(private=True))
+
+
 _files = Files(_read, tensor)
 load_file = _files.load_file
 load = _files.load
-save_file = _files.save_file
-save = _files.save
+
+
+def save_file(
+    tensor_dict: Mapping[str, Array | Tensor],
+    filename: Path,
+    metadata: Mapping[str, str] | None = None,
+    **options: Any,
+) -> None:
+    """Writes arrays. The format follows from the name of the file, or is that of `to`.
+
+    `options` are those of `lodstone.save_file`.
+    """
+    _files.save_file(tensor_dict, filename, metadata, **options)
+
+
+def save(
+    tensor_dict: Mapping[str, Array | Tensor], metadata: Mapping[str, str] | None = None, **options: Any
+) -> bytes:
+    """The bytes of a file of a format that is one file; `options` are those of `lodstone.save`."""
+    return _files.save(tensor_dict, metadata, **options)

@@ -7,14 +7,24 @@
 
 from __future__ import annotations
 
-import paddle
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO
+
+from ._errors import UnsupportedError
+from ._files import Files
+from ._imports import not_installed
+from ._lodstone import Tensor
+from ._model import Model, Path
+from ._safe_open import safe_open as safe_open
+from ._work import Progress
+
+try:
+    import paddle
+except ModuleNotFoundError as error:
+    raise not_installed(error, "paddle", "paddlepaddle") from None
 from paddle.utils import dlpack
 
 from . import numpy
-from ._files import Files
-from ._lodstone import Tensor
-from ._model import Model
-from ._work import Progress
 
 
 def array(tensor: Tensor) -> paddle.Tensor:
@@ -51,8 +61,56 @@ def _read(model: Model, progress: Progress | None) -> dict[str, paddle.Tensor]:
     return {name: array(tensor) for name, tensor in loaded.items()}
 
 
-_files = Files(_read, tensor)
-load_file = _files.load_file
-load = _files.load
+def _check(tensors: Mapping[str, paddle.Tensor | Tensor]) -> None:
+    """Fails for tensors that cannot be saved."""
+    if not isinstance(tensors, Mapping):
+        raise ValueError(f"expected a dictionary of names and tensors, found {type(tensors).__name__}")
+    for name, value in tensors.items():
+        if isinstance(value, Tensor):
+            continue
+        if not isinstance(value, paddle.Tensor):
+            raise ValueError(f"`{name}`: expected a tensor of PaddlePaddle, found {type(value).__name__}")
+        if not value.is_dense():
+            what = "save `.to_dense()`, or the indices and values as tensors of their own"
+            raise UnsupportedError(f"found a sparse tensor `{name}`; only dense tensors can be saved: {what}")
+        if not value.is_contiguous():
+            raise UnsupportedError(f"`{name}` is not contiguous: save `.contiguous()` of it")
+
+
+_files = Files(_read, tensor, _check)
+
+
+def _moved(device: Any) -> Callable[[paddle.Tensor], paddle.Tensor]:
+    """A function that moves tensors to a device, which may have PyTorch's name: `"cuda:0"`."""
+    if device is None or str(device) == "cpu":
+        return lambda tensor: tensor
+    name = f"gpu:{device}" if isinstance(device, int) else str(device).replace("cuda", "gpu")
+    return lambda tensor: tensor.to(name)
+
+
+def _opened(device: Any) -> Callable[[Tensor], paddle.Tensor]:
+    """A function that makes tensors on a device."""
+    moved = _moved(device)
+    return lambda tensor: moved(array(tensor))
+
+
+def load_file(
+    filename: Path | BinaryIO | bytes, device: Any = "cpu", *, backend: str = "mmap", **options: Any
+) -> dict[str, paddle.Tensor]:
+    """The tensors of a model, in memory that is yours or on a device.
+
+    `backend`, `progress` and other `options` are those of `lodstone.load_file`.
+    """
+    moved = _moved(device)
+    loaded = _files.load_file(filename, backend=backend, **options)
+    return {name: moved(one) for name, one in loaded.items()}
+
+
+def load(data: bytes, device: Any = "cpu", **options: Any) -> dict[str, paddle.Tensor]:
+    """The tensors of a model that is bytes; `options` are those of `lodstone.load`."""
+    moved = _moved(device)
+    return {name: moved(one) for name, one in _files.load(data, **options).items()}
+
+
 save_file = _files.save_file
 save = _files.save

@@ -8,15 +8,26 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, BinaryIO
 
-import torch
-from torch.utils.dlpack import from_dlpack
-
+from ._errors import SharedTensorsError, UnsupportedError
 from ._files import Files
+from ._imports import not_installed
 from ._lodstone import Buffer, Tensor
 from ._model import Model, Path
+from ._safe_open import safe_open as safe_open
 from ._work import Progress
+
+try:
+    import torch
+except ModuleNotFoundError as error:
+    raise not_installed(error, "torch", "torch") from None
+from torch.utils.dlpack import from_dlpack
+
+from . import _sharing
+from ._sharing import storage_ptr as storage_ptr
+from ._sharing import storage_size as storage_size
 
 
 def dtype(name: str) -> torch.dtype | None:
@@ -66,6 +77,12 @@ def tensor(name: str, value: torch.Tensor) -> Tensor:
     """A tensor of one of PyTorch. Its bytes are not copied if they are row-major and not on a device."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"`{name}` is no tensor of PyTorch but {type(value).__name__}")
+    check_dense({name: value})
+    try:
+        import numpy  # noqa: F401
+    except ModuleNotFoundError as error:
+        # PyTorch exposes the bytes of its tensors as arrays of NumPy.
+        raise not_installed(error, "numpy", "numpy") from None
     kind, extents = named(value.dtype), value.shape
     if kind in NUMPY and extents:
         return Tensor(name, kind, extents, value.contiguous().numpy(force=True))
@@ -94,18 +111,128 @@ def _read(model: Model, progress: Progress | None) -> dict[str, torch.Tensor]:
     return {tensor.name: view(tensor, data) for tensor, data in zip(*model._model._load(progress))}
 
 
-_files = Files(_read, tensor)
+def check_dense(tensors: Mapping[str, torch.Tensor]) -> None:
+    """Fails for tensors whose elements are not a block of memory."""
+    layouts = {name: value.layout for name, value in tensors.items() if value.layout is not torch.strided}
+    if layouts:
+        found = ", ".join(f"`{name}` ({layout})" for name, layout in layouts.items())
+        what = "only dense tensors can be saved: save `.to_dense()`, or the indices and values as tensors of their own"
+        raise UnsupportedError(f"found sparse tensors {found}; {what}")
 
 
-def load_file(file: Path | BinaryIO | bytes, device: Any = "cpu", **options: Any) -> dict[str, torch.Tensor]:
+def _check(tensors: Mapping[str, torch.Tensor | Tensor]) -> None:
+    """Fails for tensors that cannot be saved together."""
+    if not isinstance(tensors, Mapping):
+        raise ValueError(f"expected a dictionary of names and tensors, found {type(tensors).__name__}")
+    for name, value in tensors.items():
+        if not isinstance(value, (torch.Tensor, Tensor)):
+            raise ValueError(f"`{name}`: expected a tensor of PyTorch, found {type(value).__name__}")
+    given = {name: value for name, value in tensors.items() if isinstance(value, torch.Tensor)}
+    check_dense(given)
+    shared = [sorted(names) for names in _sharing.shared(given) if len(names) > 1]
+    if shared:
+        groups = ", ".join("`" + "` and `".join(names) + "`" for names in shared)
+        raise SharedTensorsError(f"these tensors share memory: {groups}; save copies, or a module by save_model(...)")
+    for name, value in given.items():
+        if not value.is_contiguous():
+            what = "save `.contiguous()` of it, or use save_model(..., force_contiguous=True)"
+            raise UnsupportedError(f"`{name}` is not contiguous: {what}")
+
+
+_files = Files(_read, tensor, _check)
+
+
+def _moved(device: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A function that moves tensors to a device."""
+    if device is None or str(device) == "cpu":
+        return lambda tensor: tensor
+    if isinstance(device, str):
+        try:
+            torch.device(device)
+        except RuntimeError as error:
+            raise UnsupportedError(f"there is no device {device!r}: {error}") from None
+    return lambda tensor: tensor.to(device)
+
+
+def _opened(device: Any) -> Callable[[Tensor], torch.Tensor]:
+    """A function that makes tensors on a device."""
+    moved = _moved(device)
+    return lambda tensor: moved(array(tensor))
+
+
+def load_file(
+    filename: Path | BinaryIO | bytes, device: Any = "cpu", *, backend: str = "mmap", **options: Any
+) -> dict[str, torch.Tensor]:
     """The tensors of a model, in memory that is yours or on a device.
 
-    `progress` is called with the number of bytes that are read; other `options` are those of `lodstone.open`.
+    `backend`, `progress` and other `options` are those of `lodstone.load_file`.
     """
-    loaded = _files.load_file(file, **options)
-    return loaded if str(device) == "cpu" else {name: one.to(device) for name, one in loaded.items()}
+    moved = _moved(device)
+    loaded = _files.load_file(filename, backend=backend, **options)
+    return {name: moved(one) for name, one in loaded.items()}
 
 
 load = _files.load
 save_file = _files.save_file
 save = _files.save
+
+
+def save_model(
+    model: torch.nn.Module,
+    filename: Path,
+    metadata: Mapping[str, str] | None = None,
+    force_contiguous: bool = True,
+    **options: Any,
+) -> None:
+    """Writes the parameters and buffers of a module; of tensors that share memory, one.
+
+    Where the format has metadata, it maps the names of the others to the name that was written. Tensors that are not
+    contiguous are copied; without `force_contiguous` they are an error. `options` are those of `lodstone.save_file`.
+    """
+    state = model.state_dict()
+    left_out = _sharing.duplicates(_dense(state))
+    notes = {name: kept for kept, names in left_out.items() for name in names}
+    state = {name: value for name, value in state.items() if name not in notes}
+    if force_contiguous:
+        state.update({name: value.contiguous() for name, value in _dense(state).items()})
+    save_file(state, filename, metadata, notes=notes, **options)
+
+
+def load_model(
+    model: torch.nn.Module,
+    filename: Path | BinaryIO | bytes,
+    strict: bool = True,
+    device: Any = "cpu",
+    *,
+    backend: str = "mmap",
+    **options: Any,
+) -> tuple[set[str], list[str]]:
+    """Reads the parameters and buffers of a module from a file of any format that has their names.
+
+    Returns the names that the file lacks, and those that the module lacks. With `strict`, any such name is a
+    `RuntimeError`. Of tensors that share memory in the module, the file needs one. `options` are those of `load_file`.
+    """
+    state = load_file(filename, device, backend=backend, **options)
+    left_out = _sharing.duplicates(_dense(model.state_dict()), state)
+    found = model.load_state_dict(state, strict=False)
+    missing, unexpected = set(found.missing_keys), list(found.unexpected_keys)
+    for name in (name for names in left_out.values() for name in names):
+        if name in state:
+            unexpected.append(name)
+        missing.discard(name)
+    if strict and (missing or unexpected):
+        parts = [("Missing", missing), ("Unexpected", unexpected)]
+        lists = [f"{what} key(s) in state_dict: {quoted(names)}" for what, names in parts if names]
+        raise RuntimeError(f"Error(s) in loading state_dict for {type(model).__name__}:\n\t" + "\n\t".join(lists))
+    return missing, unexpected
+
+
+def _dense(state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """The dense tensors of a state."""
+    tensors = {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
+    return {name: value for name, value in tensors.items() if value.layout is torch.strided}
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Names in quotes, sorted."""
+    return ", ".join(f'"{name}"' for name in sorted(names))

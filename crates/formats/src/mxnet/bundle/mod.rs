@@ -24,6 +24,7 @@ pub(crate) use block::FORMAT as BLOCK;
 pub use read::open;
 
 use lodstone_model::Dialect;
+use lodstone_schema::mxnet::variable_of;
 
 use crate::mxnet::params;
 use crate::{Format, Holds, Prefix};
@@ -45,6 +46,7 @@ pub static BUNDLE: Format = Format {
     detect: detect::detect,
     record: None,
     reads_member: |_| false,
+    variable_of,
     read: read::open,
     stage: write::write_bundle,
 };

@@ -67,7 +67,7 @@ pub use npz::read_npz_blob;
 pub use read::{read, read_blob};
 
 use lodstone_model::Parameter;
-use lodstone_schema::mxnet::type_flag;
+use lodstone_schema::mxnet::{type_flag, variable_of};
 use lodstone_store::Output;
 
 use crate::{Format, Holds, Result};
@@ -86,6 +86,7 @@ pub static PARAMS: Format = Format {
     detect: |probe| is_params(probe.head, probe.len),
     record: None,
     reads_member: |member| member.ends_with("/format.npy"),
+    variable_of,
     read,
     stage: write::write,
 };

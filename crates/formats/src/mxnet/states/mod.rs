@@ -70,6 +70,7 @@ pub static FORMAT: Format = Format {
     detect: detect::detect,
     record: None,
     reads_member: |_| false,
+    variable_of: |name| name,
     read: read::read,
     stage: write::write,
 };

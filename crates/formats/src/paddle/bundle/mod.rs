@@ -72,6 +72,7 @@ const fn part(name: &'static str, title: &'static str, extension: &'static str) 
         detect,
         record: None,
         reads_member: |_| false,
+        variable_of: |name| name,
         read,
         stage,
     }

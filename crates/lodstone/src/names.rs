@@ -1,0 +1,111 @@
+//! Tensors of a model by their names.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use lodstone_formats::named;
+use strsim::normalized_levenshtein;
+
+use crate::{Error, Result};
+
+/// How many similar names an error lists.
+const MAX_SUGGESTIONS: usize = 3;
+
+/// How many names are compared with one that is not there.
+const MAX_COMPARED: usize = 100_000;
+
+/// Longest name, in bytes, that is compared with others: comparing takes the product of the lengths.
+const MAX_COMPARED_LEN: usize = 200;
+
+/// How similar a name has to be to be listed, from 0 to 1.
+const MIN_SIMILARITY: f64 = 0.6;
+
+/// The tensors of a model by their names.
+///
+/// Some formats put the kind of a variable before its name (`arg:weight`). There, a tensor is found with and without its
+/// kind, unless that is ambiguous.
+#[derive(Debug)]
+pub struct Names {
+    /// Tensors by their names.
+    numbers: HashMap<String, usize>,
+    /// Names that begin with a kind, by the rest of them.
+    names: HashMap<String, Vec<String>>,
+    variable_of: fn(&str) -> &str,
+}
+
+impl Names {
+    /// The names of the tensors of a model in `format`, in file order. Of tensors with the same name the first is found.
+    pub fn new<'a>(format: &str, names: impl Iterator<Item = Cow<'a, str>>) -> Self {
+        // Formats without a row, which are only read, have plain names.
+        let variable_of =
+            named(format).map_or((|name| name) as fn(&str) -> &str, |it| it.variable_of);
+        let mut found = Self { numbers: HashMap::new(), names: HashMap::new(), variable_of };
+        for (number, name) in names.enumerate() {
+            if found.numbers.contains_key(&*name) {
+                continue;
+            }
+            let variable = variable_of(&name);
+            if variable != name {
+                found.names.entry(variable.to_owned()).or_default().push(name.to_string());
+            }
+            found.numbers.insert(name.into_owned(), number);
+        }
+        found
+    }
+
+    /// Whether [`find`](Self::find) finds a tensor.
+    pub fn contains(&self, name: &str) -> bool {
+        self.candidates(name).len() == 1
+    }
+
+    /// The number of the tensor called `name`, counted from 0 in file order.
+    ///
+    /// # Errors
+    /// [`Error::Absent`] if there is none, with the most similar names, or if the name is ambiguous.
+    pub fn find(&self, name: &str) -> Result<usize> {
+        match *self.candidates(name) {
+            [number] => Ok(number),
+            [] => Err(Error::Absent(format!("there is no tensor `{name}`{}", self.similar(name)))),
+            _ => {
+                let names = self.names.get(name).map(|names| names.join("`, `"));
+                let names = names.unwrap_or_default();
+                Err(Error::Absent(format!("`{name}` is ambiguous: there are `{names}`")))
+            }
+        }
+    }
+
+    /// The tensors that `name` matches.
+    fn candidates(&self, name: &str) -> Vec<usize> {
+        let number = |name: &str| self.numbers.get(name).copied();
+        if let Some(number) = number(name) {
+            return vec![number];
+        }
+        let variable = (self.variable_of)(name);
+        if variable != name {
+            return number(variable).into_iter().collect();
+        }
+        let names = self.names.get(name).into_iter().flatten();
+        names.filter_map(|name| number(name)).collect()
+    }
+
+    /// The names most similar to one that no tensor has, as the end of a message.
+    fn similar(&self, name: &str) -> String {
+        let wanted = (self.variable_of)(name);
+        let is_short = |name: &str| name.len() <= MAX_COMPARED_LEN;
+        if !is_short(wanted) {
+            return String::new();
+        }
+        let known = self.numbers.iter().filter(|(_, number)| **number < MAX_COMPARED);
+        let compared = known.filter(|(known, _)| is_short(known)).map(|(known, number)| {
+            (normalized_levenshtein(wanted, (self.variable_of)(known)), *number, known)
+        });
+        let mut found: Vec<_> = compared.filter(|(score, ..)| *score >= MIN_SIMILARITY).collect();
+        found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        found.truncate(MAX_SUGGESTIONS);
+        match &*found.iter().map(|(.., known)| known.as_str()).collect::<Vec<_>>() {
+            [] => String::new(),
+            [only] => format!("; the most similar name is `{only}`"),
+            names => format!("; the most similar names are `{}`", names.join("`, `")),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+"""Tensors of a file one by one, under the name that safetensors has for that."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+from ._errors import LodstoneError, LossyError, UnsupportedError
+from ._files import check_unique, maps
+from ._lodstone import Tensor
+from ._model import Model, Path, open
+from ._slices import checked
+
+
+class safe_open:
+    """Opens a model of any format, as `safetensors.safe_open` opens a file of its own.
+
+    `framework` is `"numpy"` (`"np"`), `"torch"` (`"pt"`, `"pytorch"`) or `"paddle"`; without one, tensors are those of
+    this package. PyTorch's and PaddlePaddle's are moved to `device`. `backend` is how files are read: `"mmap"`, or
+    `"pread"`, which maps nothing. `options` are those of `lodstone.open`.
+
+    Arrays may be written to: their pages become copies then.
+
+    >>> with lodstone.safe_open("examples/digits/paddle") as file:
+    ...     file.keys()[:2], file.get_tensor("fc_0.b_0")
+    (['batch_norm_0.b_0', 'batch_norm_0.w_0'], <lodstone.Tensor "fc_0.b_0" float32[10]>)
+    """
+
+    def __init__(
+        self,
+        filename: Path | BinaryIO | bytes,
+        framework: str | None = None,
+        device: Any = "cpu",
+        *,
+        backend: str = "mmap",
+        **options: Any,
+    ) -> None:
+        self._array = array_of(framework, device)
+        # As in safetensors: PyTorch selects elements of mapped files itself.
+        self._is_checked = backend == "pread" or FRAMEWORKS.get(framework or "") == "numpy"
+        self._opened: Model | None = open(filename, mmap=maps(backend), **options)
+
+    def __enter__(self) -> safe_open:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the file; tensors and slices that it gave keep what they need."""
+        self._opened = None
+
+    @property
+    def _model(self) -> Model:
+        if self._opened is None:
+            raise LodstoneError("the file is closed")
+        return self._opened
+
+    def keys(self) -> list[str]:
+        """Names of the tensors, sorted."""
+        return sorted(self._model)
+
+    def offset_keys(self) -> list[str]:
+        """Names of the tensors, in the order of the file."""
+        return list(self._model)
+
+    def __len__(self) -> int:
+        return len(self._model)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._model)
+
+    def metadata(self) -> dict[str, str] | None:
+        """Free-form facts of the file, if it has any."""
+        return self._model.metadata or None
+
+    def get_tensor(self, name: str) -> Any:
+        """A tensor. A `LossyError` if it is sparse or has a LoD, which arrays of a framework do not hold."""
+        return self._array(self._whole(name))
+
+    def get_tensors(self) -> dict[str, Any]:
+        """All tensors by their names, in the order of the file."""
+        check_unique(self._model)
+        return {name: self.get_tensor(name) for name in self._model}
+
+    def get_slice(self, name: str) -> Slice:
+        """A tensor of which some is read: `file.get_slice(name)[:, :8]`."""
+        if self._array is whole:
+            raise ValueError("tensors of this package have no slices: safe_open(..., framework='numpy')")
+        return Slice(self._whole(name), self._array, self._is_checked)
+
+    def _whole(self, name: str) -> Tensor:
+        """A tensor of which an array loses nothing."""
+        tensor = self._model[name]
+        losses = [] if self._array is whole else tensor._losses()
+        if losses:
+            raise lossy(tensor, losses)
+        return tensor
+
+
+class Slice:
+    """A tensor of which some is read."""
+
+    def __init__(self, tensor: Tensor, array: Callable[[Tensor], Any], is_checked: bool) -> None:
+        self._tensor, self._array, self._is_checked = tensor, array, is_checked
+
+    def get_shape(self) -> list[int]:
+        """Dimensions of the whole tensor."""
+        return list(self._tensor.shape)
+
+    def get_dtype(self) -> str:
+        """Type of the elements, as safetensors calls it where it has it: `"F32"`."""
+        return self._tensor._safetensors_dtype or self._tensor.dtype
+
+    def __getitem__(self, index: Any) -> Any:
+        if self._is_checked:
+            index = checked(index, self._tensor.shape)
+        array = self._array(self._tensor)
+        if tuple(array.shape) != self._tensor.shape:
+            # Its bytes, or pairs of its elements.
+            what = f"`{self._tensor.name}` has elements of the type {self._tensor.dtype}"
+            raise UnsupportedError(f"{what}, of which the framework has no slices")
+        return array[index]
+
+
+def lossy(tensor: Tensor, losses: list[str]) -> LossyError:
+    """What an array of a tensor would lose."""
+    error = LossyError(f"an array would lose {', '.join(losses)} of `{tensor.name}` ({tensor.kind})")
+    error.losses = {loss: [f"`{tensor.name}`"] for loss in losses}
+    return error
+
+
+FRAMEWORKS = {
+    "np": "numpy",
+    "numpy": "numpy",
+    "pt": "torch",
+    "torch": "torch",
+    "pytorch": "torch",
+    "paddle": "paddle",
+}
+"""Modules of this package by the names of their frameworks."""
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """The tensor itself."""
+    return tensor
+
+
+def array_of(framework: str | None, device: Any) -> Callable[[Tensor], Any]:
+    """A function that makes an array of a framework."""
+    if framework is None:
+        on_processor(device)
+        return whole
+    if framework not in FRAMEWORKS:
+        raise UnsupportedError(f"{framework!r} is not among the frameworks: {', '.join(FRAMEWORKS)}")
+    module = importlib.import_module(f".{FRAMEWORKS[framework]}", __package__)
+    array: Callable[[Tensor], Any] = module._opened(device)
+    return array
+
+
+def on_processor(device: Any) -> None:
+    """Fails for a device that has memory of its own."""
+    if device is not None and str(device) != "cpu":
+        raise UnsupportedError(f"these tensors are in the memory of the processor, not on {device!r}")

@@ -1,0 +1,40 @@
+"""What is said where a framework is not installed."""
+
+import subprocess
+import sys
+
+import pytest
+from conftest import DIGITS
+
+
+@pytest.mark.parametrize(
+    "missing, work, package",
+    [
+        ("numpy", "import lodstone.numpy", "numpy"),
+        ("numpy", "lodstone.safe_open(path, 'np')", "numpy"),
+        ("numpy", "lodstone.open(path)['fc_0.b_0'].__array__()", "numpy"),
+        ("torch", "import lodstone.torch", "torch"),
+        ("torch", "lodstone.safe_open(path, 'pt')", "torch"),
+        ("paddle", "import lodstone.paddle", "paddlepaddle"),
+        ("paddle", "lodstone.safe_open(path, 'paddle')", "paddlepaddle"),
+    ],
+)
+def test_the_command_that_installs_it_is_named(missing, work, package):
+    code = f"""
+import sys, lodstone
+path = {str(DIGITS)!r}
+sys.modules[{missing!r}] = None
+try:
+    {work}
+except ImportError as error:
+    print(error, error.name, sep="|")
+"""
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout == f"{missing} is not installed: pip install {package}|{missing}\n"
+
+
+def test_what_a_framework_itself_lacks_is_not_blamed_on_it(tmp_path):
+    (tmp_path / "torch.py").write_text("import something_else")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import lodstone.torch"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "No module named 'something_else'" in found.stderr and "pip install" not in found.stderr

@@ -1,0 +1,1 @@
+from lodstone.numpy import load, load_file, safe_open, save, save_file  # noqa: F401
