@@ -17,6 +17,10 @@ fn optimizer(node: &mut Node<'_>, states: usize) -> Outcome {
         return Err(format!("expected {} inputs for each value, found {count}", 2 + states).into());
     }
     let each = count / (2 + states);
+    if node.outputs.len() != each * (1 + states) {
+        let (expected, found) = (each * (1 + states), node.outputs.len());
+        return Err(format!("expected {expected} outputs, found {found}").into());
+    }
     for index in 0..each * (1 + states) {
         // The gradients are between the values and the states.
         let input = if index < each { index } else { index + each };
