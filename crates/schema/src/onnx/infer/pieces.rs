@@ -115,9 +115,10 @@ fn split(node: &mut Node<'_>) -> Outcome {
     };
     let axis = node.axis("axis", 0, shape.len())?;
     let whole = shape.get(axis).cloned().unwrap_or(Dim::Unknown);
-    // From version 18 on, one of both says the sizes.
-    if node.opset >= 18 && node.has(1) == node.has_attribute("num_outputs") {
-        let found = if node.has(1) { "both" } else { "neither" };
+    // From version 18 on, sizes or their number are given. One part is the whole without either.
+    let is_counted = node.has_attribute("num_outputs");
+    if node.opset >= 18 && node.has(1) == is_counted && (is_counted || count > 1) {
+        let found = if is_counted { "both" } else { "neither" };
         return Err(format!("expected `split` or `num_outputs`, found {found}").into());
     }
     let sizes = match node.numbers("split", 1) {
