@@ -104,15 +104,16 @@ fn mxnet(python: &Path, _: Extent) -> Result<(), Outcome> {
     work.check(&python, "mxnet_load.py")
 }
 
-fn onnx(python: &Path, _: Extent) -> Result<(), Outcome> {
+fn onnx(python: &Path, extent: Extent) -> Result<(), Outcome> {
     let python = environment(python, "interop/requirements-onnx-1.23.2.txt")?;
     let infers = onnx_infers(&python);
+    let judges = onnx::judges(&python, extent);
     let computes = onnx::kernels_compute(&python);
     let mut work = Work::new("onnx")?;
     let verified = work.verify_onnx(&python);
     work.write_onnx()?;
     work.write_glow(&python)?;
-    first_failure(vec![infers, computes, verified, work.check(&python, "onnx_load.py")])
+    first_failure(vec![infers, judges, computes, verified, work.check(&python, "onnx_load.py")])
 }
 
 /// ONNX infers today what it was recorded to: of all the node tests of its package, and of bad models.

@@ -213,7 +213,8 @@ fn newest(model: &Model) -> Result<Model> {
         return Err(Finding::from("expected a program of ONNX").into());
     }
     let mut model = model.clone();
-    let inference = infer(&model, &infer::Options::default());
+    // What is upgraded has to be right for every value that a run may feed.
+    let inference = infer(&model, &infer::Options::default().with_overridable(true));
     let types = |values: &HashMap<String, infer::ValueInfo>| {
         values.iter().map(|(name, info)| (name.clone(), info.value.clone())).collect()
     };

@@ -118,7 +118,7 @@ fn simplified_models_are_valid_and_compute_the_same() {
         let mut source = model(&name);
         let program = inline(source.main().unwrap()).unwrap();
         source.set_main(program);
-        let infos = infer(&source, &Options::default()).blocks;
+        let infos = infer(&source, &Options::default().with_overridable(true)).blocks;
         let program = source.main().unwrap();
         let simple = simplify(program, &source.parameters, &infos, &Folding(&threads), all);
         let simple = simple.unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -128,6 +128,28 @@ fn inputs_that_are_given_count_instead_of_what_is_declared() {
     );
 }
 
+#[test]
+fn an_initializer_that_is_an_input_is_a_constant_unless_a_run_may_replace_it() {
+    let vars = vec![
+        var("x", tensor(DType::Float32, &known(&[2, 6]))),
+        var("target", tensor(DType::Int64, &known(&[2]))),
+    ];
+    let parameters = vec![ints("target", &[3, 4])];
+    let ops = vec![op("Reshape", &["x", "target"], &["y"], &[])];
+    let mut model = model(vars, parameters, ops, &["y"]);
+    let overridable = Options::default().with_overridable(true);
+    assert_eq!(shown(&inferred(&model), "y"), "float32[3, 4]");
+    assert_eq!(shown(&infer(&model, &overridable), "y"), "float32[?, ?]");
+    // What is given counts instead of the initializer.
+    let mut given = ValueInfo::tensor(DType::Int64, Some(known(&[2])));
+    given.contents = Some([Element::Int(12), Element::Int(1)].into());
+    let given = Options::default().with_inputs([("target".to_owned(), given)].into());
+    assert_eq!(shown(&infer(&model, &given), "y"), "float32[12, 1]");
+    // Every initializer had to be an input up to IR version 3.
+    model.main_mut().unwrap().version = Some(3);
+    assert_eq!(shown(&infer(&model, &overridable), "y"), "float32[3, 4]");
+}
+
 /// Nothing that runs blocks.
 struct NoBlocks;
 

@@ -51,7 +51,7 @@ fn longs(name: &str, numbers: &[i64]) -> Parameter {
 fn simple(program: &Program, parameters: &[Parameter], evaluator: &dyn Evaluator) -> Simplified {
     let mut model = Model { parameters: parameters.to_vec(), ..Model::default() };
     model.set_main(program.clone());
-    let inference = infer(&model, &Options::default());
+    let inference = infer(&model, &Options::default().with_overridable(true));
     assert!(inference.findings.is_empty(), "{:?}", inference.findings);
     simplify(program, parameters, &inference.blocks, evaluator, ALL).unwrap()
 }
@@ -172,7 +172,7 @@ fn constants_are_folded_within_bounds() {
     ] {
         let mut model = Model { parameters: parameters.to_vec(), ..Model::default() };
         model.set_main(program.clone());
-        let infos = infer(&model, &Options::default()).blocks;
+        let infos = infer(&model, &Options::default().with_overridable(true)).blocks;
         let evaluator = Doubling::default();
         let made = simplify(&program, &parameters, &infos, &evaluator, bounds).unwrap();
         assert!(kinds(&made).contains(&"Neg"), "{bounds:?}");

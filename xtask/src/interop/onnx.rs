@@ -2,13 +2,13 @@
 //! upgraded, or written in another way.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{Work, cases_of};
-use crate::run::{Outcome, cannot, root, run, target};
+use super::{Extent, Work, cases_of, first_failure};
+use crate::run::{Outcome, build, cannot, root, run, target};
 
 /// Versions of the operators, and what runs models of them: ONNX Runtime knows none newer than 26.
 const RUNTIMES: [(&str, &str); 3] =
@@ -101,6 +101,49 @@ impl Work {
     }
 }
 
+/// The release whose tests are run.
+const ONNX: &str = "1.23.2";
+
+/// Our checker and inference agree with those of ONNX on the models of its own tests, and on ones that are changed at
+/// random, but for what is listed.
+pub(super) fn judges(python: &Path, extent: Extent) -> Result<(), Outcome> {
+    build(&["--example", "judge_onnx"])?;
+    let judge = target().join("debug/examples/judge_onnx");
+    let script = |name: &str| {
+        let mut command = Command::new(python);
+        command.arg("-B").arg(root().join("interop").join(name));
+        command
+    };
+    let suite = Work::new("onnx_suite")?;
+    let tests = source(python)?.join("tests/python");
+    let suite = run(script("onnx_suite.py").arg(tests).arg(&judge).arg(&suite.directory));
+    let changed = Work::new("onnx_mutations")?;
+    let (seed, count) = (extent.seed.to_string(), if extent.all { "20" } else { "2" });
+    let mut mutations = script("onnx_mutations.py");
+    mutations.arg(&judge).arg(&changed.directory).args(["--seed", &seed, "--count", count]);
+    first_failure(vec![suite, run(&mut mutations)])
+}
+
+/// The source distribution of onnx, which has the tests that wheels have not; it is not built.
+fn source(python: &Path) -> Result<PathBuf, Outcome> {
+    let directory = target().join("interop/onnx_source");
+    let (name, unpacked) = (format!("onnx-{ONNX}"), directory.join(format!("onnx-{ONNX}")));
+    if unpacked.join("tests/python").is_dir() {
+        return Ok(unpacked);
+    }
+    let could_not = |outcome| match outcome {
+        Outcome::Failed(what) | Outcome::CouldNotRun(what) => Outcome::CouldNotRun(what),
+    };
+    let mut download = Command::new(python);
+    download.args(["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "onnx"]);
+    download.args(["--retries", "10", "--dest"]).arg(&directory).arg(format!("onnx=={ONNX}"));
+    run(&mut download).map_err(could_not)?;
+    let mut unpack = Command::new(python);
+    unpack.args(["-m", "tarfile", "-e"]).arg(directory.join(format!("{name}.tar.gz")));
+    run(unpack.arg(&directory)).map_err(could_not)?;
+    Ok(unpacked)
+}
+
 /// Plans compute what all the node tests of the onnx package say.
 pub(super) fn kernels_compute(python: &Path) -> Result<(), Outcome> {
     let directory = target().join("interop/onnx_nodes");
@@ -113,6 +156,6 @@ pub(super) fn kernels_compute(python: &Path) -> Result<(), Outcome> {
     run(tests.env("LODSTONE_ONNX_NODE_TESTS", &directory).current_dir(root()))
 }
 
-fn lodstone() -> std::path::PathBuf {
+fn lodstone() -> PathBuf {
     target().join("debug/lodstone")
 }

@@ -112,7 +112,8 @@ impl Typed {
                 let taken =
                     varint.take(*byte).map_err(|TooLong| self.broken(at, "a longer one"))?;
                 let Some(value) = taken else { continue };
-                bits |= u32::try_from(value & 0x3f).unwrap_or(0) << held;
+                let value = u32::try_from(value).ok().filter(|value| *value <= 0x3f);
+                bits |= value.ok_or_else(|| self.broken(at, "one of more than six bits"))? << held;
                 held += 6;
                 while held >= 8 {
                     packed.extend(bits.to_le_bytes().first());

@@ -7,6 +7,7 @@ use lodstone_model::{
     Attribute, AttributeValue, Block, ByteString, Dialect, Function, Limits, Model, Op, Operand,
     Parameter, Program, Residual, Tensor, ValueType, Var, some,
 };
+use lodstone_schema::onnx::attribute_kind;
 use lodstone_store::{Blob, Location};
 
 use super::external::External;
@@ -497,17 +498,24 @@ pub(super) fn attribute<'a>(
     }
     let place = |error: crate::Error| error.inside(format!("`{name}`"));
     // Before IR version 3 there was no type: what is there tells it.
-    let kind = kind.filter(|kind| *kind != 0).unwrap_or_else(|| v.kind());
+    let kinds = v.kinds();
+    let kind = kind.filter(|kind| *kind != 0).or(kinds.first().copied()).unwrap_or(0);
     if !reference.is_empty() {
         let value = AttributeValue::Reference { name: reference, kind };
         return Ok(Attribute { name, value });
+    }
+    if kinds.iter().any(|found| *found != kind) {
+        let name = |kind: &i32| attribute_kind(&AttributeValue::Unknown(*kind));
+        let found = kinds.iter().map(name).collect::<Vec<_>>().join(" and ");
+        return Err(place(message.error(format!("values of {} alone", name(&kind)), found)));
     }
     let value = v.value(kind, message, inside).map_err(place)?;
     Ok(Attribute { name, value })
 }
 
 impl<'a> Values<'a> {
-    fn kind(&self) -> i32 {
+    /// The types that there are values of.
+    fn kinds(&self) -> Vec<i32> {
         let there = [
             (1, self.f.is_some()),
             (2, self.i.is_some()),
@@ -524,7 +532,7 @@ impl<'a> Values<'a> {
             (14, !self.types.is_empty()),
             (12, !self.sparses.is_empty()),
         ];
-        there.iter().find(|(_, there)| *there).map_or(0, |(kind, _)| *kind)
+        there.into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind).collect()
     }
 
     fn value(

@@ -1,6 +1,7 @@
 //! `TensorProto` and `SparseTensorProto`.
 //!
-//! Elements are in one of six places, by the type of the tensor; what is in others does not count:
+//! Elements are in one of six places, by the type of the tensor. Elements in several are an error: readers differ in which
+//! of them count. Elements in the place of another type do not count.
 //!
 //! | field | elements |
 //! |---|---|
@@ -103,6 +104,29 @@ impl<'a> Fields<'a> {
         self.message.error(expected, found)
     }
 
+    /// Fails if there are elements in several places.
+    fn only_place(&self) -> Result<()> {
+        const NAMES: [(u32, &str); 7] = [
+            (9, "raw_data"),
+            (6, "string_data"),
+            (4, "float_data"),
+            (5, "int32_data"),
+            (7, "int64_data"),
+            (10, "double_data"),
+            (11, "uint64_data"),
+        ];
+        let has = |number: u32| {
+            let fields = self.elements.get(&number);
+            fields.is_some_and(|fields| number == 6 || fields.iter().any(|field| !is_empty(field)))
+        };
+        let places = NAMES.iter().filter(|(number, _)| has(*number)).map(|(_, name)| *name);
+        let places: Vec<_> = places.chain(self.is_external.then_some("external_data")).collect();
+        match places.len() {
+            0 | 1 => Ok(()),
+            _ => Err(self.wrong("elements in one field", places.join(" and "))),
+        }
+    }
+
     /// The field whose elements count, if they are in the message and there are any.
     fn used(&self) -> Option<(u32, &[Field<'a>])> {
         if self.is_external {
@@ -114,7 +138,6 @@ impl<'a> Fields<'a> {
             6 => dtype == DType::String,
             _ => Encoding::of(*number, dtype).is_some(),
         };
-        // Raw elements count where there are others too.
         let numbers = [9, 6, 4, 5, 7, 10, 11].into_iter().filter(counts);
         let mut fields =
             numbers.filter_map(|number| Some((number, &**self.elements.get(&number)?)));
@@ -134,6 +157,7 @@ impl<'a> Fields<'a> {
     }
 
     fn elements(&self, holes: &Arc<[Blob]>, files: &mut External<'_>) -> Result<(Blob, Kind)> {
+        self.only_place()?;
         let (dtype, shape) = (self.dtype(), self.shape()?);
         let size = dtype.size_of(&shape);
         if size.is_none() && dtype.bits().is_some() {

@@ -43,7 +43,7 @@ pub(super) fn value_type(message: &Message<'_>) -> Result<ValueType> {
             (layer, value) = match field.number {
                 1 => (None, ValueType::Tensor(tensor_type(&field.message()?)?)),
                 8 => (None, ValueType::Sparse(tensor_type(&field.message()?)?)),
-                7 => (None, ValueType::Class(String::new())),
+                7 => (None, ValueType::Class(opaque_name(&field.message()?)?)),
                 4 => (Some((Layer::List, field.message()?)), ValueType::Unspecified),
                 9 => (Some((Layer::Optional, field.message()?)), ValueType::Unspecified),
                 5 => {
@@ -70,6 +70,23 @@ pub(super) fn value_type(message: &Message<'_>) -> Result<ValueType> {
         Layer::Dict(key) => ValueType::dict(key, inner),
     });
     nested.map_err(|_| message.too_deep())
+}
+
+/// What ONNX calls an opaque type, `opaque(DOMAIN,NAME)`; empty if it has no name.
+fn opaque_name(message: &Message<'_>) -> Result<String> {
+    let (mut domain, mut name) = (String::new(), String::new());
+    for field in message.fields() {
+        let field = field?;
+        match field.number {
+            1 => domain = field.string()?,
+            2 => name = field.string()?,
+            _ => {}
+        }
+    }
+    Ok(match name.is_empty() {
+        true => String::new(),
+        false => format!("opaque({domain},{name})"),
+    })
 }
 
 /// The type of the keys of a map.
@@ -137,7 +154,17 @@ pub(super) fn write_value_type(out: &mut Encoder, value: &ValueType) -> Result<(
         ValueType::Unspecified => {}
         ValueType::Tensor(tensor) => out.bytes(1, &write_tensor_type(tensor)?),
         ValueType::Sparse(tensor) => out.bytes(8, &write_tensor_type(tensor)?),
-        ValueType::Class(_) => out.bytes(7, &[]),
+        ValueType::Class(name) => {
+            let inner = name.strip_prefix("opaque(").and_then(|rest| rest.strip_suffix(')'));
+            let (domain, name) = inner.and_then(|inner| inner.split_once(',')).unwrap_or_default();
+            out.message(7, |out| {
+                for (number, text) in [(1, domain), (2, name)] {
+                    if !text.is_empty() {
+                        out.bytes(number, text.as_bytes());
+                    }
+                }
+            });
+        }
         ValueType::List(element) => {
             let element = inner(element)?;
             out.message(4, |out| out.bytes(1, &element));

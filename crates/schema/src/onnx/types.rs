@@ -23,6 +23,7 @@ pub fn type_name(value: &ValueType) -> Option<String> {
         ValueType::Dict(key, value) => {
             Some(format!("map({},{})", element_name(*key)?, type_name(value)?))
         }
+        ValueType::Class(name) if !name.is_empty() => Some(name.clone()),
         ValueType::Unspecified
         | ValueType::Scalar(_)
         | ValueType::Tuple(_)

@@ -219,7 +219,200 @@ def candidates():
     yield "a classifier of three extents", one(
         "TreeEnsembleClassifier", [(F, [1, 2, 3])], outputs=2, domain="ai.onnx.ml",
         classlabels_int64s=[0, 1])
+    yield from windows()
+    yield from attention()
+    yield from classical()
+    yield from others()
     yield from in_blocks()
+
+
+def windows():
+    image, weights = (F, [1, 3, 8, 8]), (F, [4, 3, 3, 3])
+    yield "conv of a matrix", one("Conv", [(F, [1, 3]), (F, [4, 3])])
+    yield "conv of negative pads", one("Conv", [image, weights], pads=[0, -1, 0, 0])
+    yield "pool of a matrix", one("MaxPool", [(F, [1, 3])], kernel_shape=[2])
+    yield "pool of negative pads", one("MaxPool", [image], kernel_shape=[2, 2], pads=[-1, 0, 0, 0])
+    yield "pool of too few pads beside automatic ones", one(
+        "MaxPool", [image], kernel_shape=[2, 2], pads=[0], auto_pad="SAME_UPPER")
+    transposed = (F, [3, 4, 3, 3])
+    yield "transposed conv of channels that are not of groups", one(
+        "ConvTranspose", [image, transposed], group=2)
+    yield "transposed conv of pads and automatic ones", one(
+        "ConvTranspose", [image, transposed], pads=[1, 1, 1, 1], auto_pad="SAME_UPPER")
+    yield "transposed conv of negative output padding", one(
+        "ConvTranspose", [image, transposed], output_padding=[-1, 0])
+    yield "transposed conv of a matrix", one("ConvTranspose", [(F, [1, 3]), (F, [3, 4])])
+    unpooled = [(F, [1, 1, 2, 2]), (I, [1, 1, 2, 2])]
+    yield "unpool to a size without a kernel", one("MaxUnpool", [*unpooled, array(1, 1, 4, 4)])
+    yield "unpool to a size of another rank", one(
+        "MaxUnpool", [*unpooled, (I, [3])], kernel_shape=[2, 2])
+    yield "regions of four numbers", one("MaxRoiPool", [image, (F, [2, 4])], pooled_shape=[2, 2])
+    yield "regions pooled to nothing", one("MaxRoiPool", [image, (F, [2, 5])], pooled_shape=[0, 2])
+    yield "aligned regions of five numbers", one("RoiAlign", [image, (F, [2, 5]), (I, [2])])
+    yield "a grid of too many coordinates", one("GridSample", [image, (F, [1, 2, 2, 3])])
+    columns = [(F, [1, 4, 9]), array(4, 4), array(2, 2)]
+    yield "columns of odd pads", one("Col2Im", columns, pads=[0, 0, 0])
+    yield "columns of too many strides", one("Col2Im", columns, strides=[1, 1, 1])
+    yield "columns of blocks of another rank", one("Col2Im", [(F, [1, 4, 9]), (I, [2]), (I, [3])])
+    picture = (F, [1, 1, 2, 2])
+    yield "resize of an unknown policy", one(
+        "Resize", [picture, None, None, array(1, 1, 4, 4)], keep_aspect_ratio_policy="smaller")
+    yield "resize of scales by a policy", one(
+        "Resize", [picture, None, array(1, 1, 2, 2, dtype=np.float32)],
+        keep_aspect_ratio_policy="not_larger")
+    yield "resize of a scalar size", one("Resize", [picture, None, None, (I, [])])
+    yield "resize of sizes of another number", one("Resize", [picture, None, None, (I, [3])])
+
+
+def attention():
+    whole, packed = [(F, [2, 3, 4, 8])] * 3, [(F, [2, 4, 24])] * 3
+    yield "attention of packed heads of no number", one("Attention", packed, q_num_heads=3)
+    yield "attention of heads of 0", one("Attention", packed, q_num_heads=0, kv_num_heads=3)
+    yield "attention of a matrix", one("Attention", [(F, [2, 4])] * 3)
+    new = dict(opset=25)
+    yield "attention of a window below -1", one("Attention", whole, **new, left_window_size=-2)
+    yield "attention of heads that are apart and counted", one(
+        "Attention", whole, **new, q_num_heads=3)
+    past = (F, [2, 3, 5, 8])
+    yield "attention of past keys alone", one("Attention", [*whole, None, past], **new)
+    yield "attention of present keys alone", one("Attention", whole, outputs=2, **new)
+    yield "attention of lengths and a past", one(
+        "Attention", [*whole, None, past, past, (I, [2])], **new)
+    yield "attention of a past of another rank", one(
+        "Attention", [*whole, None, (F, [2, 5, 8]), past], outputs=3)
+    signal, kernel = (F, [2, 3, 8]), (F, [3, 1, 4])
+    causal = lambda *inputs, **more: one("CausalConvWithState", inputs, outputs=2, opset=27, **more)
+    yield "causal conv of an unknown activation", causal(signal, kernel, activation="tanh")
+    yield "causal conv of other channels", causal(signal, (F, [4, 1, 4]))
+    yield "causal conv of a bias of other channels", causal(signal, kernel, (F, [4]))
+    yield "causal conv of a state of another length", causal(signal, kernel, None, (F, [2, 3, 4]))
+    heads = dict(q_num_heads=4, kv_num_heads=2)
+    tokens = [(F, [2, 5, 32]), (F, [2, 5, 16]), (F, [2, 5, 12])]
+
+    def linear(*more, inputs=tokens, rule="linear", **attributes):
+        return one("LinearAttention", [*inputs, *more], outputs=2, opset=27, update_rule=rule,
+                   **{**heads, **attributes})
+
+    yield "linear attention of heads that do not divide", linear(q_num_heads=3)
+    yield "linear attention of no heads", linear(kv_num_heads=0)
+    yield "linear attention of an unknown rule", linear(rule="exact")
+    yield "linear attention with a decay", linear(None, (F, [2, 5, 2]))
+    yield "linear attention with a beta", linear(None, None, (F, [2, 5, 2]))
+    yield "gated attention without a decay", linear(rule="gated")
+    yield "delta attention without a beta", linear(rule="delta")
+    yield "gated attention of another decay", linear(None, (F, [2, 5, 3]), rule="gated")
+    yield "delta attention of another beta", linear(None, None, (F, [2, 5, 3]), rule="delta")
+    yield "linear attention of queries that do not divide", linear(
+        inputs=[(F, [2, 5, 30]), *tokens[1:]])
+    yield "linear attention of keys of another size", linear(inputs=[(F, [2, 5, 16]), *tokens[1:]])
+    yield "linear attention of another batch", linear(inputs=[(F, [3, 5, 32]), *tokens[1:]])
+    yield "linear attention of another state", linear((F, [2, 2, 8, 5]))
+    flexible = lambda *inputs, **more: one(
+        "FlexAttention", inputs, domain="ai.onnx.preview", opset=26, **more)
+    query, key, value = (F, [2, 4, 3, 8]), (F, [2, 2, 5, 8]), (F, [2, 2, 5, 6])
+    yield "flexible attention of heads that do not divide", flexible((F, [2, 3, 3, 8]), key, value)
+    yield "flexible attention of values of other heads", flexible(query, key, (F, [2, 4, 5, 6]))
+    yield "flexible attention of values of another length", flexible(query, key, (F, [2, 2, 4, 6]))
+    yield "flexible attention of another batch", flexible((F, [3, 4, 3, 8]), key, value)
+    yield "flexible attention of integer precision", flexible(query, key, value, softmax_precision=I)
+
+
+def classical():
+    def ml(kind, inputs, version=5, **more):
+        model = one(kind, inputs, domain="ai.onnx.ml", **more)
+        model.opset_import[1].version = version
+        return model
+
+    texts = (S, [3])
+    yield "categories without numbers", ml("CategoryMapper", [texts], cats_strings=["a"])
+    yield "categories of other lengths", ml(
+        "CategoryMapper", [texts], cats_strings=["a"], cats_int64s=[1, 2])
+    keys, values = dict(keys_strings=["a", "b"]), dict(values_int64s=[1, 2])
+    yield "labels without keys", ml("LabelEncoder", [texts], **values)
+    yield "labels of two kinds of keys", ml("LabelEncoder", [texts], **keys, keys_int64s=[1, 2], **values)
+    yield "labels of keys of another type", ml("LabelEncoder", [(I, [3])], **keys, **values)
+    yield "labels of old keys of another type", ml("LabelEncoder", [(I, [3])], version=2, **keys, **values)
+    yield "labels without values", ml("LabelEncoder", [texts], **keys)
+    yield "labels of fewer values", ml("LabelEncoder", [texts], **keys, values_int64s=[1])
+    yield "labels of another default", ml("LabelEncoder", [texts], **keys, **values,
+        default_tensor=numpy_helper.from_array(np.zeros(1, np.float32)))
+    yield "labels of several defaults", ml("LabelEncoder", [texts], **keys, **values,
+        default_tensor=numpy_helper.from_array(array(1, 2)))
+    row = (F, [2, 4])
+    labels = dict(classlabels_int64s=[0, 1])
+    tensor = lambda *numbers, dtype=np.float32: numpy_helper.from_array(array(*numbers, dtype=dtype))
+    yield "trees of weights twice", ml("TreeEnsembleClassifier", [row], version=3, outputs=2, **labels,
+        class_weights=[1.0], class_weights_as_tensor=tensor(1.0, dtype=np.float64))
+    yield "trees without classes", ml("TreeEnsembleClassifier", [row], version=3, outputs=2)
+    yield "trees of a vector", ml("TreeEnsembleClassifier", [(F, [4])], version=3, outputs=2, **labels)
+    yield "regression of weights twice", ml("TreeEnsembleRegressor", [row], version=3,
+        target_weights=[1.0], target_weights_as_tensor=tensor(1.0, dtype=np.float64))
+    tree = dict(
+        nodes_splits=tensor(1, 2), nodes_featureids=[0, 1], nodes_modes=tensor(0, 0, dtype=np.uint8),
+        nodes_truenodeids=[1, 0], nodes_falsenodeids=[0, 1], nodes_trueleafs=[0, 1],
+        nodes_falseleafs=[1, 1], leaf_targetids=[0, 0, 0], leaf_weights=tensor(1, 2, 3), n_targets=1,
+        tree_roots=[0])
+    for name, change in {
+        "of other features": dict(nodes_featureids=[0]),
+        "of modes of another type": dict(nodes_modes=tensor(0, 0)),
+        "of splits of another type": dict(nodes_splits=tensor(1, 2, dtype=np.float64)),
+        "of splits in two dimensions": dict(
+            nodes_splits=numpy_helper.from_array(np.ones((2, 1), np.float32))),
+        "of other weights": dict(leaf_weights=tensor(1, 2)),
+        "of weights of another type": dict(leaf_weights=tensor(1, 2, 3, dtype=np.float64)),
+        "of hit rates of another number": dict(nodes_hitrates=tensor(1)),
+        "of members of another type": dict(membership_values=tensor(1, dtype=np.float64)),
+    }.items():
+        yield "an ensemble " + name, ml("TreeEnsemble", [row], **{**tree, **change})
+    yield "maps of three extents", ml("ZipMap", [(F, [1, 2, 3])], classlabels_int64s=[1, 2, 3])
+
+
+def others():
+    yield "softmax of a scalar", one("Softmax", [(F, [])])
+    yield "softmax of old of a scalar", one("LogSoftmax", [(F, [])], opset=11)
+    yield "a one-sided transform of complex numbers", one("DFT", [(F, [1, 8, 2])], onesided=1)
+    yield "an inverse one-sided transform of real numbers", one(
+        "DFT", [(F, [1, 8, 1])], onesided=1, inverse=1)
+    yield "a one-sided transform of old", one("DFT", [(F, [1, 8, 2])], opset=17, onesided=1)
+    yield "a length of frequencies that is a vector", one("DFT", [(F, [1, 8, 1]), array(8)])
+    yield "a window of 0", one("HannWindow", [np.array(0)])
+    yield "a window of a vector", one("HannWindow", [array(8)])
+    yield "mel bins of a vector", one(
+        "MelWeightMatrix", [array(4), np.array(16), np.array(8000), np.array(0.0, np.float32),
+                            np.array(4000.0, np.float32)])
+    yield "frames of another length than the window", one(
+        "STFT", [(F, [1, 32, 1]), np.array(4), (F, [8]), np.array(16)])
+    yield "frames of a window of two extents", one("STFT", [(F, [1, 32, 1]), np.array(4), (F, [1, 8])])
+    yield "n-grams of no places", one(
+        "TfIdfVectorizer", [(I, [5])], max_gram_length=1, max_skip_count=0, min_gram_length=1, mode="TF",
+        ngram_counts=[0], ngram_indexes=[-1], pool_int64s=[1])
+    yield "batch normalization in training of one output", one(
+        "BatchNormalization", [(F, [1, 3, 4]), *[(F, [3])] * 4], training_mode=1)
+    yield "batch normalization of three outputs", one(
+        "BatchNormalization", [(F, [1, 3, 4]), *[(F, [3])] * 4], outputs=3)
+    cache = (F, [2, 3, 8, 4])
+    yield "a cache along its batch", one("TensorScatter", [cache, cache, (I, [2])], axis=0, opset=24)
+    yield "a cache of updates of other heads", one(
+        "TensorScatter", [cache, (F, [2, 5, 1, 4]), (I, [2])], opset=24)
+    yield "a cache of other places", one("TensorScatter", [cache, (F, [2, 3, 1, 4]), (I, [3])], opset=24)
+    yield "one-hot of a scalar", one("OneHot", [(I, []), np.array(3), (F, [2])])
+    yield "one-hot of old of negative places", one(
+        "OneHot", [array(-1, 1), np.array(3), (F, [2])], opset=9)
+    yield "tiles of a negative number", one("Tile", [(F, [2]), array(-1)])
+    yield "parts of sizes and a number", one("Split", [(F, [6]), array(2, 4)], outputs=2, num_outputs=2)
+    yield "parts of neither sizes nor a number", one("Split", [(F, [6])], outputs=2)
+    yield "compress of a scalar", one("Compress", [(F, []), (B, [1])])
+    yield "reshape to nothing and what is left", one(
+        "Reshape", [(F, [0, 3]), array(0, -1)])
+    yield "a fill of a scalar", one(
+        "ConstantOfShape", [array(2)], value=numpy_helper.from_array(np.array(1)))
+    sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(F, [2]))
+    yield "a concatenation along a new axis twice", one("ConcatFromSequence", [sequence], axis=0, new_axis=2)
+    parameters = [(F, []), (I, []), (F, [2]), (F, [2]), (F, [2])]
+    yield "an optimizer of too few outputs", one(
+        "Momentum", parameters, domain="ai.onnx.preview.training", alpha=0.1, beta=0.1, mode="standard",
+        norm_coefficient=0.1)
+    yield "a split into no parts", one("SplitToSequence", [(F, [4]), np.zeros(0, np.int64)])
 
 
 def in_blocks():
@@ -259,6 +452,15 @@ def in_blocks():
     yield "a scan of elements that do not fit", model(
         [node("Scan", ["s0", "v"], ["y"], body=step, num_scan_inputs=1)],
         {"s0": (F, [2]), "v": (F, [7, 3])})
+    yield "a scan without its elements", model(
+        [node("Scan", ["s0", ""], ["y"], body=step, num_scan_inputs=1)], {"s0": (F, [2])})
+    yield "a loop without its state", model(
+        [node("Loop", ["n", "", ""], ["y"], body=kept)], {"n": (I, [])})
+    element = graph([node("Relu", ["e"], ["r"]), node("Abs", ["e"], ["a"])], [("r", None), ("a", None)],
+                    [("e", None)])
+    sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(F, [2]))
+    yield "a sequence of fewer results than the graph gives", model(
+        [node("SequenceMap", ["s"], ["y"], body=element)], {"s": sequence})
     yield "a scan at an axis that is not there", model(
         [node("Scan", ["s0", "v"], ["y"], body=step, num_scan_inputs=1, scan_input_axes=[2])],
         {"s0": (F, [2]), "v": (F, [7, 2])})

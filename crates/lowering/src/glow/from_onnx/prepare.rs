@@ -35,7 +35,7 @@ pub(super) fn prepare(model: &Model) -> Result<Model, Findings> {
     let types = |values: &std::collections::HashMap<String, infer::ValueInfo>| {
         values.iter().map(|(name, info)| (name.clone(), info.value.clone())).collect()
     };
-    let inference = infer::infer(&prepared, &infer::Options::default());
+    let inference = infer::infer(&prepared, &infer::Options::default().with_overridable(true));
     let inferred: Vec<_> = inference.blocks.iter().map(types).collect();
     match onnx::upgrade_with(&mut prepared, onnx::NEWEST_OPSET, &inferred) {
         Ok(()) => Ok(prepared),

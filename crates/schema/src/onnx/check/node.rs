@@ -80,12 +80,16 @@ fn against(walk: &Walk<'_>, op: &Op, known: &Operator, findings: &mut Findings) 
             findings.add(walk.place(), what);
         }
     }
-    for (what, given, formals) in
-        [("input", &inputs, &known.inputs), ("output", &outputs, &known.outputs)]
+    for (what, given, formals, has_first) in
+        [("input", &inputs, &known.inputs, true), ("output", &outputs, &known.outputs, false)]
     {
-        let single =
-            |(_, (_, formal)): &(usize, (&&str, &Formal))| formal.presence == Presence::Single;
-        let left_out = given.iter().zip(formals).enumerate().filter(single);
+        let is_needed = |(number, (_, formal)): &(usize, (&&str, &Formal))| match formal.presence {
+            Presence::Single => true,
+            // Of any number of inputs, the first has to be there.
+            Presence::Variadic => has_first && *number == 0,
+            Presence::Optional => false,
+        };
+        let left_out = given.iter().zip(formals).enumerate().filter(is_needed);
         for (number, (name, formal)) in left_out {
             if name.is_empty() {
                 let place = format!("{}, {what} {number}", walk.place());

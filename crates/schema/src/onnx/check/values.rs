@@ -19,9 +19,9 @@ pub(super) fn incomplete(var: Option<&Var>) -> Option<&'static str> {
         ValueType::Dict(_, inner) | ValueType::List(inner) | ValueType::Optional(inner) => {
             (**inner == ValueType::Unspecified).then_some("does not say what is in it")
         }
+        ValueType::Class(name) => name.is_empty().then_some("has no name of its opaque type"),
         ValueType::Scalar(_)
         | ValueType::Tuple(_)
-        | ValueType::Class(_)
         | ValueType::Holder(_)
         | ValueType::Unknown(_) => None,
     }
@@ -32,12 +32,11 @@ pub(super) fn is_sparse(tensor: &Tensor) -> bool {
     matches!(tensor.kind, Kind::Coo { .. })
 }
 
-/// What is wrong with a tensor. Its elements are not read, the places of those of a sparse one are.
+/// What is wrong with a tensor. Its elements are not read, but for those of six bits; the places of those of a sparse one
+/// are.
 pub(super) fn broken(tensor: &Tensor) -> Option<String> {
     match tensor.dtype {
         DType::Unknown(0) => return Some("has no element type".to_owned()),
-        // Two types of which the reader of files knows no more than the codes.
-        DType::Unknown(27 | 28) => {}
         dtype if super::super::dtype::element_name(dtype).is_none() => {
             return Some(format!("is of {dtype}, which is no type of ONNX"));
         }
@@ -55,7 +54,24 @@ pub(super) fn broken(tensor: &Tensor) -> Option<String> {
             Ok(broken) => broken,
             Err(error) => Some(format!("has indices that cannot be read: {error}")),
         },
+        Kind::Dense if matches!(tensor.dtype, DType::Float6E2M3 | DType::Float6E3M2) => {
+            padding(tensor)
+        }
         Kind::Dense | Kind::Strings { .. } => None,
         kind => Some(format!("is {}, which ONNX has not", kind.name())),
     }
+}
+
+/// What is wrong with the bits behind the last element of six bits: they are 0.
+fn padding(tensor: &Tensor) -> Option<String> {
+    let count = tensor.shape.iter().try_fold(1u64, |count, extent| count.checked_mul(*extent))?;
+    let used = count % 4 * 6 % 8;
+    let last = tensor.data.len().checked_sub(1)?;
+    let mut byte = [0];
+    if let Err(error) = tensor.data.read_at(last, &mut byte) {
+        return Some(format!("has elements that cannot be read: {error}"));
+    }
+    let [byte] = byte;
+    (used > 0 && byte >> used != 0)
+        .then(|| "has bits behind its last element that are not 0".to_owned())
 }

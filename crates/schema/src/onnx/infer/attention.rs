@@ -22,6 +22,22 @@ struct Heads {
     size: Dim,
 }
 
+impl Heads {
+    /// Merges the batch, the heads and the length of keys with those of values.
+    fn unify(&mut self, values: &mut Self) -> Outcome {
+        for (own, other) in [
+            (&mut self.batch, &mut values.batch),
+            (&mut self.heads, &mut values.heads),
+            (&mut self.sequence, &mut values.sequence),
+        ] {
+            *own = merged(own, other)
+                .ok_or_else(|| format!("expected values for keys of {own}, found {other}"))?;
+            other.clone_from(own);
+        }
+        Ok(())
+    }
+}
+
 /// The heads of an input, apart or packed into the last extent.
 fn heads(node: &Node<'_>, index: usize, attribute: &str) -> Checked<Option<Heads>> {
     match node.shape(index) {
@@ -54,10 +70,11 @@ fn heads(node: &Node<'_>, index: usize, attribute: &str) -> Checked<Option<Heads
 
 fn positive(node: &Node<'_>, attribute: &str) -> Checked<Option<u64>> {
     match node.int_attribute(attribute) {
-        None | Some(0) => Ok(None),
+        None => Ok(None),
         Some(number) => match u64::try_from(number) {
-            Ok(number) => Ok(Some(number)),
-            Err(_) => Err(format!("expected `{attribute}` from 1 on, found {number}").into()),
+            Ok(number @ 1..) => Ok(Some(number)),
+            _ => Err(Finding::from(format!("expected `{attribute}` from 1 on, found {number}"))
+                .about_attribute(attribute)),
         },
     }
 }
@@ -81,19 +98,83 @@ fn times(a: &Dim, b: &Dim) -> Checked<Dim> {
     }
 }
 
+/// The number of heads that an attribute has to be there for.
+fn required(node: &Node<'_>, attribute: &str) -> Checked<u64> {
+    positive(node, attribute)?.ok_or_else(|| {
+        Finding::from(format!("expected `{attribute}`, found none")).about_attribute(attribute)
+    })
+}
+
+/// What came with version 25: windows, and what may be there together.
+fn newest(node: &Node<'_>) -> Outcome {
+    for name in ["left_window_size", "right_window_size"] {
+        if let Some(size) = node.int_attribute(name).filter(|size| *size < -1) {
+            let wrong = format!("expected `{name}` from -1 on, found {size}");
+            return Err(Finding::from(wrong).about_attribute(name));
+        }
+    }
+    let heads = ["q_num_heads", "kv_num_heads"].into_iter().find(|name| node.has_attribute(name));
+    if let (Some([_, _, _, _]), Some(name)) = (node.shape(0), heads) {
+        let wrong = format!("expected no `{name}` for queries of 4 extents");
+        return Err(Finding::from(wrong).about_attribute(name));
+    }
+    let has_output =
+        |index: usize| node.op.output("").get(index).is_some_and(|name| !name.is_empty());
+    let past = (node.has(4), node.has(5));
+    let present = (has_output(1), has_output(2));
+    for ((keys, values), what) in [(past, "past"), (present, "present")] {
+        if keys != values {
+            return Err(format!("expected {what} keys and values together, found one").into());
+        }
+    }
+    match node.has(6) && (past.0 || present.0) {
+        true => Err("expected no lengths without padding beside past or present keys".into()),
+        false => Ok(()),
+    }
+}
+
+/// The length of keys or values of the past, whose other extents are those of the new ones.
+fn past(node: &Node<'_>, index: usize, new: Option<&mut Heads>) -> Checked<Dim> {
+    let mut length = if node.has(index) { Dim::Unknown } else { Dim::Known(0) };
+    match new {
+        Some(Heads { batch, heads, size, .. }) => {
+            node.unify(index, &mut [batch, heads, &mut length, size])?;
+        }
+        None => {
+            node.ranked(index, 4)?;
+        }
+    }
+    Ok(length)
+}
+
 fn attention(node: &mut Node<'_>) -> Outcome {
     node.alike([0, 1])?;
+    if node.opset >= 25 {
+        newest(node)?;
+    }
+    if let Some([_, _, _]) = node.shape(0) {
+        required(node, "q_num_heads")?;
+        required(node, "kv_num_heads")?;
+    }
     let query = heads(node, 0, "q_num_heads")?;
-    let key = heads(node, 1, "kv_num_heads")?;
-    let value = heads(node, 2, "kv_num_heads")?;
+    let (mut key, mut value) = (heads(node, 1, "kv_num_heads")?, heads(node, 2, "kv_num_heads")?);
+    if let (Some(key), Some(value)) = (&mut key, &mut value) {
+        key.unify(value)?;
+    }
     let packed = node.shape(0).is_some_and(|shape| shape.len() == 3);
     let (of_keys, of_values) = (node.dtype(0), node.dtype(2));
-    let past = |index: usize| match node.shape(index) {
-        Some([_, _, length, _]) => length.clone(),
-        None if !node.has(index) => Dim::Known(0),
-        _ => Dim::Unknown,
+    let past_key = past(node, 4, key.as_mut())?;
+    let past_value = past(node, 5, value.as_mut())?;
+    let (past_key, past_value) = match (node.has(4), node.has(5)) {
+        (true, true) => {
+            let both = merged(&past_key, &past_value).ok_or_else(|| {
+                let wrong = format!("expected past values for {past_key} keys, found {past_value}");
+                Finding::from(wrong).about_input(5)
+            })?;
+            (both.clone(), both)
+        }
+        _ => (past_key, past_value),
     };
-    let (past_key, past_value) = (past(4), past(5));
     let output = match (&query, &value) {
         (Some(query), Some(value)) if packed => Some(vec![
             query.batch.clone(),
@@ -140,28 +221,27 @@ fn attention(node: &mut Node<'_>) -> Outcome {
 fn flexible(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
     let dtype = node.alike(0..3)?;
-    let (query, key, value) = (node.ranked(0, 4)?, node.ranked(1, 4)?, node.ranked(2, 4)?);
-    if let (Some([.., size]), Some([.., found])) = (query, key)
-        && merged(size, found).is_none()
-    {
-        return Err(format!("expected keys of the size {size}, found {found}").into());
+    let [mut batch, mut heads, mut sequence, mut size] = [const { Dim::Unknown }; 4];
+    let [mut key_heads, mut length, mut value_size] = [const { Dim::Unknown }; 3];
+    node.unify(0, &mut [&mut batch, &mut heads, &mut sequence, &mut size])?;
+    node.unify(1, &mut [&mut batch, &mut key_heads, &mut length, &mut size])?;
+    node.unify(2, &mut [&mut batch, &mut key_heads, &mut length, &mut value_size])?;
+    if let (Dim::Known(heads), Dim::Known(key_heads)) = (&heads, &key_heads) {
+        divides(*key_heads, *heads)?;
     }
-    let shape = match (query, value) {
-        (Some([batch, heads, sequence, _]), Some([.., size])) => {
-            Some(vec![batch.clone(), heads.clone(), sequence.clone(), size.clone()])
+    let shape = Some(vec![batch.clone(), heads.clone(), sequence.clone(), value_size]);
+    let scores = Some(vec![batch, heads, sequence, length]);
+    let precision = match (node.dtype_attribute("softmax_precision")?, dtype) {
+        (
+            Some(precision @ (DType::Float32 | DType::Float16 | DType::BFloat16 | DType::Float64)),
+            _,
+        ) => precision,
+        (Some(other), _) => {
+            let wrong = format!("expected a float type in `softmax_precision`, found {other}");
+            return Err(Finding::from(wrong).about_attribute("softmax_precision"));
         }
-        _ => None,
-    };
-    let scores = match (query, key) {
-        (Some([batch, heads, sequence, _]), Some([_, _, length, _])) => {
-            Some(vec![batch.clone(), heads.clone(), sequence.clone(), length.clone()])
-        }
-        _ => None,
-    };
-    let precision = match (node.int_attribute("softmax_precision"), dtype) {
-        (Some(1..), _) => node.dtype_attribute("softmax_precision")?.unwrap_or(UNDEFINED),
-        (_, DType::Float64) => DType::Float64,
-        _ => DType::Float32,
+        (None, DType::Float64) => DType::Float64,
+        (None, _) => DType::Float32,
     };
     for name in ["score_mod", "prob_mod"] {
         if node.attribute(name).is_none() {
@@ -182,35 +262,72 @@ fn flexible(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
+/// Fails unless each head of keys is for as many heads of queries.
+fn divides(keys: u64, queries: u64) -> Outcome {
+    match queries.checked_rem(keys) {
+        Some(0) => Ok(()),
+        _ if queries == keys => Ok(()),
+        _ => Err(format!("expected heads of queries for {keys} of keys, found {queries}").into()),
+    }
+}
+
 /// [batch, time, heads of value size], and a state [batch, key heads, key size, value size].
 fn linear(node: &mut Node<'_>) -> Outcome {
+    const RULES: [&str; 4] = ["linear", "gated", "delta", "gated_delta"];
     let dtype = node.alike([0, 1, 2])?;
-    let query = node.ranked(0, 3)?.is_some();
-    let keys = heads(node, 1, "kv_num_heads")?;
-    let values = heads(node, 2, "kv_num_heads")?;
-    node.ranked(1, 3)?;
-    node.ranked(2, 3)?;
-    let count = positive(node, "q_num_heads")?.map_or(Dim::Unknown, Dim::Known);
-    let output = match (node.shape(0).filter(|_| query), &values) {
-        (Some([batch, time, _]), Some(values)) => {
-            Some(vec![batch.clone(), time.clone(), times(&count, &values.size)?])
+    let (queries, keys) = (required(node, "q_num_heads")?, required(node, "kv_num_heads")?);
+    divides(keys, queries)?;
+    let rule = node.choice("update_rule", &RULES)?.unwrap_or("gated_delta");
+    for (index, name, is_needed) in
+        [(4, "decay", rule.starts_with("gated")), (5, "beta", rule.ends_with("delta"))]
+    {
+        if node.has(index) != is_needed {
+            let expected = if is_needed { "a" } else { "no" };
+            let wrong = format!("expected {expected} `{name}` for the update rule `{rule}`");
+            return Err(Finding::from(wrong).about_input(index));
         }
-        (Some([batch, time, _]), None) => Some(vec![batch.clone(), time.clone(), Dim::Unknown]),
-        _ => None,
+    }
+    let [mut batch, mut time, mut query, mut key, mut value] = [const { Dim::Unknown }; 5];
+    let [mut size, mut value_size, mut decay, mut beta] = [const { Dim::Unknown }; 4];
+    let mut heads = Dim::Known(keys);
+    node.unify(0, &mut [&mut batch, &mut time, &mut query])?;
+    node.unify(1, &mut [&mut batch, &mut time, &mut key])?;
+    node.unify(2, &mut [&mut batch, &mut time, &mut value])?;
+    node.unify(3, &mut [&mut batch, &mut heads, &mut size, &mut value_size])?;
+    node.unify(4, &mut [&mut batch, &mut time, &mut decay])?;
+    node.unify(5, &mut [&mut batch, &mut time, &mut beta])?;
+    let size_of = |known: &Dim, packed: &Dim, heads: u64, attribute: &str| {
+        let each = parted(packed, heads, attribute)?;
+        merged(known, &each).ok_or_else(|| {
+            Finding::from(format!("expected heads of the size {known}, found {each}"))
+        })
     };
-    let state = match (&keys, &values) {
-        (Some(keys), Some(values)) => Some(vec![
-            keys.batch.clone(),
-            keys.heads.clone(),
-            keys.size.clone(),
-            values.size.clone(),
-        ]),
-        _ => node.shape(3).map(<[Dim]>::to_vec),
-    };
+    size = size_of(&size, &query, queries, "q_num_heads")?;
+    size = size_of(&size, &key, keys, "kv_num_heads")?;
+    value_size = size_of(&value_size, &value, keys, "kv_num_heads")?;
+    // A number for each head, or for each element of its key.
+    if let Dim::Known(found) = decay {
+        let fits = match size {
+            Dim::Known(size) => found == keys || Some(found) == keys.checked_mul(size),
+            _ => found.is_multiple_of(keys),
+        };
+        if !fits {
+            let wrong = format!("expected a decay for each of {keys} heads, found {found}");
+            return Err(Finding::from(wrong).about_input(4));
+        }
+    }
+    if let Dim::Known(found) = beta
+        && found != 1
+        && found != keys
+    {
+        let wrong = format!("expected 1 or {keys} numbers in `beta`, found {found}");
+        return Err(Finding::from(wrong).about_input(5));
+    }
     // The state may be kept more exactly than what goes in.
     let stated = if node.has(3) { node.dtype(3) } else { dtype };
-    node.tensor(0, dtype, output);
-    node.tensor(1, stated, state);
+    let packed = times(&Dim::Known(queries), &value_size)?;
+    node.tensor(0, dtype, Some(vec![batch.clone(), time, packed]));
+    node.tensor(1, stated, Some(vec![batch, heads, size, value_size]));
     Ok(())
 }
 

@@ -110,6 +110,12 @@ fn settle(
     Ok((state, results))
 }
 
+/// An input that goes into the block, and may not be left out.
+fn there(node: &Node<'_>, index: usize) -> Result<ValueInfo, Finding> {
+    let missing = || Finding::from(format!("expected an input {index}")).about_input(index);
+    node.input(index).cloned().ok_or_else(missing)
+}
+
 fn unshaped(value: &ValueType) -> ValueType {
     let mut value = value.clone();
     value.tensors_mut().into_iter().for_each(|tensor| tensor.shape = None);
@@ -119,8 +125,8 @@ fn unshaped(value: &ValueType) -> ValueType {
 /// Trips and condition, then the state; out comes the state, then what the block gave at each trip.
 fn repeat(node: &mut Node<'_>) -> Outcome {
     let block = node.block("body")?;
-    let initial: Vec<ValueInfo> =
-        node.inputs.iter().skip(2).map(|input| input.cloned().unwrap_or_default()).collect();
+    let initial = (2..node.inputs.len()).map(|index| there(node, index));
+    let initial = initial.collect::<Result<Vec<_>, _>>()?;
     let count = initial.len();
     let bodies = &mut *node.bodies;
     let (state, results) = settle(&initial, "the state", |state| {
@@ -197,8 +203,8 @@ fn scan(node: &mut Node<'_>) -> Outcome {
     let (mut trips, mut batch) = (Dim::Unknown, Dim::Unknown);
     let mut initial = Vec::new();
     let mut slices = Vec::new();
-    for (index, input) in node.inputs.iter().skip(first).enumerate() {
-        let input = input.cloned().unwrap_or_default();
+    for index in 0..count {
+        let input = there(node, index + first)?;
         let axis = index.checked_sub(states).map(|at| input_axes.get(at).copied().unwrap_or(0));
         let (dtype, shape) = (input.dtype(), input.shape().map(<[Dim]>::to_vec));
         let shape = match shape {
@@ -278,13 +284,17 @@ fn map(node: &mut Node<'_>) -> Outcome {
     };
     let mut inputs = vec![ValueInfo::from(element)];
     for index in 1..node.inputs.len() {
-        let input = node.input(index).cloned().unwrap_or_default();
+        let input = there(node, index)?;
         inputs.push(match node.sequence(index) {
             Ok(Some(element)) => element.into(),
             _ => input,
         });
     }
     let results = node.bodies.body(block, inputs)?;
+    if results.len() != node.outputs.len() {
+        let (expected, found) = (node.outputs.len(), results.len());
+        return Err(format!("expected {expected} values from the graph, found {found}").into());
+    }
     for (index, result) in results.into_iter().enumerate() {
         if !result.is_unknown() {
             node.set(index, sequence_of(result.value)?.into());

@@ -64,7 +64,7 @@ fn group(node: &Node<'_>) -> Checked<u64> {
 }
 
 fn convolved(node: &Node<'_>, input: usize, weight: usize) -> Checked<Option<Vec<Dim>>> {
-    let Some(shape) = node.at_least(input, 2)? else {
+    let Some(shape) = node.at_least(input, 3)? else {
         return Ok(match node.shape(weight) {
             Some([filters, _, kernel @ ..]) => {
                 let spatial = kernel.iter().map(|_| Dim::Unknown);
@@ -93,7 +93,7 @@ fn convolved(node: &Node<'_>, input: usize, weight: usize) -> Checked<Option<Vec
 /// The weights are [channels, filters of a group, kernel..].
 fn transposed(node: &mut Node<'_>) -> Outcome {
     let dtype = node.alike([0, 1])?;
-    let shape = match node.at_least(0, 2)? {
+    let shape = match node.at_least(0, 3)? {
         Some(shape) => Some(transposed_shape(node, shape)?),
         None => None,
     };
@@ -109,7 +109,13 @@ fn transposed_shape(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
     {
         return Err(format!("expected weights for {channels} channels, found {found}").into());
     }
-    let group = i128::from(group(node)?);
+    let groups = group(node)?;
+    if let Some(Dim::Known(channels)) = head.get(1)
+        && !channels.is_multiple_of(groups)
+    {
+        return Err(format!("expected channels in {groups} groups, found {channels}").into());
+    }
+    let group = i128::from(groups);
     let filters = match weights.and_then(|dims| dims.get(1)) {
         Some(each) if group == 1 => each.clone(),
         Some(each) => mapped(each, "filters", |each| each.checked_mul(group))?,
@@ -117,6 +123,13 @@ fn transposed_shape(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
     };
     let count = spatial.len();
     let window = Window::of(node, kernel(node, weights, count)?)?;
+    if node.opset >= 11
+        && node.has_attribute("pads")
+        && !matches!(node.text("auto_pad"), None | Some(b"NOTSET"))
+    {
+        let wrong = "expected no `pads` beside `auto_pad`";
+        return Err(Finding::from(wrong).about_attribute("pads"));
+    }
     let numbers = |name: &str| match node.ints_attribute(name) {
         Some(numbers) if numbers.len() != count => {
             Err(format!("expected {count} `{name}`, found {}", numbers.len()))
@@ -124,6 +137,10 @@ fn transposed_shape(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
         numbers => Ok(numbers),
     };
     let (said, more) = (numbers("output_shape")?, numbers("output_padding")?);
+    if let Some(found) = more.and_then(|more| more.iter().find(|padding| **padding < 0)) {
+        let wrong = format!("expected `output_padding` from 0 on, found {found}");
+        return Err(Finding::from(wrong).about_attribute("output_padding"));
+    }
     let mut result = vec![head.first().cloned().unwrap_or(Dim::Unknown), filters];
     for (at, (dim, size)) in spatial.iter().zip(&window.kernel).enumerate() {
         let stride = i128::from(window.strides.get(at).copied().unwrap_or(1));
@@ -159,18 +176,16 @@ fn transposed_shape(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
 /// Depthwise over [batch, channels, length]; the state is the last positions.
 fn causal(node: &mut Node<'_>) -> Outcome {
     let dtype = node.alike(0..4)?;
-    let (input, weights) = (node.ranked(0, 3)?, node.ranked(1, 3)?);
-    node.like(0, 0);
-    let state = match (input, weights) {
-        (Some([batch, channels, _]), Some([_, _, size])) => {
-            let kept = mapped(size, "positions of the state", |size| Some(size - 1))?;
-            Some(vec![batch.clone(), channels.clone(), kept])
-        }
-        (Some([batch, channels, _]), _) => {
-            Some(vec![batch.clone(), channels.clone(), Dim::Unknown])
-        }
-        _ => None,
-    };
-    node.tensor(1, dtype, state);
+    node.choice("activation", &["none", "silu", "swish"])?;
+    let [mut batch, mut channels, mut length, mut size, mut kept] = [const { Dim::Unknown }; 5];
+    node.unify(0, &mut [&mut batch, &mut channels, &mut length])?;
+    node.unify(1, &mut [&mut channels, &mut Dim::Known(1), &mut size])?;
+    node.unify(2, &mut [&mut channels])?;
+    node.unify(3, &mut [&mut batch, &mut channels, &mut kept])?;
+    let left = mapped(&size, "positions of the state", |size| Some(size - 1))?;
+    let kept = merged(&left, &kept)
+        .ok_or_else(|| format!("expected {left} positions of the state, found {kept}"))?;
+    node.tensor(0, dtype, Some(vec![batch.clone(), channels.clone(), length]));
+    node.tensor(1, dtype, Some(vec![batch, channels, kept]));
     Ok(())
 }

@@ -48,7 +48,12 @@ fn constant(node: &mut Node<'_>) -> Outcome {
         info
     };
     let info = match given {
-        Some(A::Tensor(tensor) | A::SparseTensor(tensor)) => ValueInfo::of(tensor),
+        Some(A::Tensor(tensor)) => ValueInfo::of(tensor),
+        // Constants are dense, however they are written.
+        Some(A::SparseTensor(tensor)) => {
+            let shape = tensor.shape.iter().map(|extent| Dim::Known(*extent)).collect();
+            ValueInfo::tensor(tensor.dtype, Some(shape))
+        }
         Some(A::Float(number)) => {
             elements(DType::Float32, vec![Element::Float(f64::from(*number))], Vec::new())
         }
@@ -82,18 +87,13 @@ fn constant(node: &mut Node<'_>) -> Outcome {
 /// The shape that an input says, of what the attribute says: a zero if it is not there.
 fn filled(node: &mut Node<'_>) -> Outcome {
     let dtype = match node.attribute("value") {
-        Some(AttributeValue::Tensor(tensor)) => {
-            match tensor.shape.iter().all(|extent| *extent == 1) {
-                true => tensor.dtype,
-                false => {
-                    return Err(Finding::from(format!(
-                        "expected one element in `value`, found {:?}",
-                        tensor.shape
-                    ))
-                    .about_attribute("value"));
-                }
+        Some(AttributeValue::Tensor(tensor)) => match tensor.shape.as_slice() {
+            [1] => tensor.dtype,
+            found => {
+                let wrong = format!("expected `value` of the shape [1], found {found:?}");
+                return Err(Finding::from(wrong).about_attribute("value"));
             }
-        }
+        },
         _ => DType::Float32,
     };
     let shape = extents(node, 0)?;

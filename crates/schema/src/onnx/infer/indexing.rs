@@ -7,6 +7,7 @@ use super::dims::{Checked, axes_of, axis_of, merged, product, show};
 use super::elementwise::same;
 use super::node::{Node, Numbers, Outcome};
 use super::value::Element;
+use crate::Finding;
 use crate::places::at_mut;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -125,7 +126,17 @@ fn scatter_nd(node: &mut Node<'_>) -> Outcome {
 fn cache(node: &mut Node<'_>) -> Outcome {
     node.alike([0, 1])?;
     if let Some(shape) = node.shape(0) {
-        node.axis("axis", -2, shape.len())?;
+        let axis = node.axis("axis", -2, shape.len())?;
+        if axis == 0 {
+            let wrong = "expected an axis other than that of the batch, found the first";
+            return Err(Finding::from(wrong).about_attribute("axis"));
+        }
+        let mut cached = shape.to_vec();
+        *at_mut(&mut cached, axis)? = Dim::Unknown;
+        node.unify(1, &mut cached.iter_mut().collect::<Vec<_>>())?;
+        if let Some(batch) = cached.first_mut() {
+            node.unify(2, &mut [batch])?;
+        }
     }
     same(node)
 }
@@ -233,7 +244,7 @@ fn cut(extent: &Dim, start: &Element, end: &Element, step: &Element) -> Checked<
 /// Those that a condition is true of.
 fn compress(node: &mut Node<'_>) -> Outcome {
     node.ranked(1, 1)?;
-    let Some(data) = node.shape(0) else {
+    let Some(data) = node.at_least(0, 1)? else {
         let shape = node.int_attribute("axis").is_none().then(|| vec![Dim::Unknown]);
         node.tensor(0, node.dtype(0), shape);
         return Ok(());
@@ -274,7 +285,7 @@ fn non_zero(node: &mut Node<'_>) -> Outcome {
 
 fn one_hot(node: &mut Node<'_>) -> Outcome {
     let several =
-        |shape: &&[Dim]| !matches!(shape, [] | [Dim::Known(1) | Dim::Symbol(_) | Dim::Unknown]);
+        |shape: &&[Dim]| !matches!(shape, [] | [Dim::Known(0 | 1) | Dim::Symbol(_) | Dim::Unknown]);
     if let Some(depth) = node.shape(1).filter(several) {
         return Err(format!("expected a depth of one element, found {}", show(depth)).into());
     }
@@ -283,7 +294,11 @@ fn one_hot(node: &mut Node<'_>) -> Outcome {
     {
         return Err(format!("expected two values, off and on, found {values}").into());
     }
-    let shape = match node.shape(0) {
+    if let Some(found) = negative(node.contents(0)).filter(|_| node.opset < 11) {
+        let wrong = format!("expected indices from 0 on before version 11, found {found}");
+        return Err(Finding::from(wrong).about_input(0));
+    }
+    let shape = match node.at_least(0, 1)? {
         Some(indices) => {
             let place = node.axis("axis", -1, indices.len().saturating_add(1))?;
             let depth = match node.contents(1) {
@@ -303,6 +318,11 @@ fn one_hot(node: &mut Node<'_>) -> Outcome {
     };
     node.tensor(0, node.dtype(2), shape);
     Ok(())
+}
+
+/// The first negative number of some elements.
+fn negative(elements: Option<&[Element]>) -> Option<f64> {
+    elements?.iter().filter_map(Element::number).find(|number| *number < 0.0)
 }
 
 /// A number without a fraction as an integer.

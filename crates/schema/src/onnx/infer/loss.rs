@@ -5,7 +5,6 @@ use lodstone_model::Dim;
 use super::Rule;
 use super::dims::{merged, show};
 use super::node::{Node, Outcome};
-use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] =
     &[("NegativeLogLikelihoodLoss", likelihood), ("SoftmaxCrossEntropyLoss", entropy)];
@@ -34,14 +33,9 @@ fn likelihood(node: &mut Node<'_>) -> Outcome {
     {
         return Err(format!("expected weights for {classes} classes, found {weights}").into());
     }
-    let shape = match node.text("reduction") {
-        Some(b"none") => each,
-        Some(b"mean" | b"sum") | None => Some(Vec::new()),
-        Some(other) => {
-            let found = String::from_utf8_lossy(other);
-            return Err(Finding::from(format!("expected a known `reduction`, found `{found}`"))
-                .about_attribute("reduction"));
-        }
+    let shape = match node.choice("reduction", &["none", "mean", "sum"])? {
+        Some("none") => each,
+        _ => Some(Vec::new()),
     };
     node.tensor(0, node.dtype(0), shape);
     Ok(())

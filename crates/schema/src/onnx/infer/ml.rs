@@ -25,7 +25,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("SVMRegressor", regressor),
     ("Scaler", floats),
     ("TreeEnsemble", trees),
-    ("TreeEnsembleClassifier", classifier),
+    ("TreeEnsembleClassifier", tree_classifier),
     ("TreeEnsembleRegressor", tree_regressor),
     ("ZipMap", zip),
 ];
@@ -93,15 +93,10 @@ fn of_map(node: &Node<'_>) -> Result<DType, Finding> {
 
 fn cast_map(node: &mut Node<'_>) -> Outcome {
     of_map(node)?;
-    let dtype = match node.text("cast_to") {
-        None | Some(b"TO_FLOAT") => DType::Float32,
-        Some(b"TO_STRING") => DType::String,
-        Some(b"TO_INT64") => DType::Int64,
-        Some(other) => {
-            let found = String::from_utf8_lossy(other);
-            return Err(Finding::from(format!("expected a known `cast_to`, found `{found}`"))
-                .about_attribute("cast_to"));
-        }
+    let dtype = match node.choice("cast_to", &["TO_FLOAT", "TO_STRING", "TO_INT64"])? {
+        Some("TO_STRING") => DType::String,
+        Some("TO_INT64") => DType::Int64,
+        _ => DType::Float32,
     };
     node.tensor(0, dtype, None);
     Ok(())
@@ -110,6 +105,8 @@ fn cast_map(node: &mut Node<'_>) -> Outcome {
 /// Texts to integers, and integers to texts.
 fn categories(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
+    let (numbers, texts) = (required(node, "cats_int64s")?, required(node, "cats_strings")?);
+    same_length(("cats_int64s", numbers.1), ("cats_strings", texts.1))?;
     let dtype = match node.dtype(0) {
         DType::String => DType::Int64,
         DType::Int64 => DType::String,
@@ -139,26 +136,119 @@ fn features(node: &mut Node<'_>) -> Outcome {
     Ok(())
 }
 
-/// The type of whichever values are given.
+/// An attribute that is a list, or a tensor of one extent: its element type and its length.
+fn list(node: &Node<'_>, name: &str) -> Result<Option<(DType, u64)>, Finding> {
+    Ok(Some(match node.attribute(name) {
+        Some(AttributeValue::Longs(numbers)) => (DType::Int64, numbers.len() as u64),
+        Some(AttributeValue::Floats(numbers)) => (DType::Float32, numbers.len() as u64),
+        Some(AttributeValue::Strings(texts)) => (DType::String, texts.len() as u64),
+        Some(AttributeValue::Tensor(tensor)) => match tensor.shape.as_slice() {
+            [length] => (tensor.dtype, *length),
+            other => {
+                let wrong = format!("expected `{name}` of one extent, found {other:?}");
+                return Err(Finding::from(wrong).about_attribute(name));
+            }
+        },
+        _ => return Ok(None),
+    }))
+}
+
+/// The same, of an attribute that has to be there.
+fn required(node: &Node<'_>, name: &str) -> Result<(DType, u64), Finding> {
+    let missing = || Finding::from(format!("expected `{name}`, found none")).about_attribute(name);
+    list(node, name)?.ok_or_else(missing)
+}
+
+/// The only one of some attributes that is there, with its element type and its length.
+fn only<'n>(node: &Node<'_>, names: &[&'n str]) -> Result<(&'n str, DType, u64), Finding> {
+    let mut found = names.iter().filter(|name| node.has_attribute(name));
+    match (found.next(), found.next()) {
+        (Some(name), None) => required(node, name).map(|(dtype, length)| (*name, dtype, length)),
+        (first, _) => {
+            let found = if first.is_some() { "several" } else { "none" };
+            Err(format!("expected one of {}, found {found}", names.join(", ")).into())
+        }
+    }
+}
+
+fn same_length((name, length): (&str, u64), (other, found): (&str, u64)) -> Outcome {
+    match length == found {
+        true => Ok(()),
+        false => {
+            let wrong =
+                format!("expected {length} elements of `{other}` as of `{name}`, found {found}");
+            Err(Finding::from(wrong).about_attribute(other))
+        }
+    }
+}
+
+/// Fails if an attribute is of another element type than the input.
+fn same_type(node: &Node<'_>, name: &str, dtype: DType) -> Outcome {
+    match node.dtype(0) {
+        UNDEFINED => Ok(()),
+        input if input == dtype => Ok(()),
+        input => {
+            let wrong =
+                format!("expected `{name}` of {input}, the type of the input, found {dtype}");
+            Err(Finding::from(wrong).about_attribute(name))
+        }
+    }
+}
+
+/// Keys to values, which are lists of one length.
 fn labels(node: &mut Node<'_>) -> Outcome {
-    const VALUES: [(&str, DType); 3] = [
-        ("values_strings", DType::String),
-        ("values_int64s", DType::Int64),
-        ("values_floats", DType::Float32),
-    ];
+    const KEYS: [&str; 4] = ["keys_tensor", "keys_strings", "keys_int64s", "keys_floats"];
+    const VALUES: [&str; 4] = ["values_tensor", "values_strings", "values_int64s", "values_floats"];
     node.only_tensors()?;
-    let named = VALUES.iter().find(|(name, _)| count(node, name).is_some());
-    let dtype = match (named, node.attribute("values_tensor"), node.dtype(0)) {
+    let dtype = match node.dtype(0) {
         // Version 1 knew texts and their numbers.
-        (.., DType::String) if node.opset < 2 => DType::Int64,
-        (.., DType::Int64) if node.opset < 2 => DType::String,
-        (Some((_, dtype)), ..) => *dtype,
-        (None, Some(AttributeValue::Tensor(values)), _) => values.dtype,
-        _ => UNDEFINED,
+        DType::String if node.opset < 2 => DType::Int64,
+        DType::Int64 if node.opset < 2 => DType::String,
+        _ if node.opset < 2 => UNDEFINED,
+        _ => {
+            let (keys, of_keys, count) = only(node, &KEYS)?;
+            same_type(node, keys, of_keys)?;
+            let (values, of_values, found) = only(node, &VALUES)?;
+            if node.opset >= 4 {
+                same_length((keys, count), (values, found))?;
+            }
+            of_values
+        }
     };
+    if let Some((found, length)) = list(node, "default_tensor")?
+        && (found != dtype || length != 1)
+    {
+        let wrong = format!("expected one {dtype} in `default_tensor`, found {length} of {found}");
+        return Err(Finding::from(wrong).about_attribute("default_tensor"));
+    }
     let shape = node.shape(0).map(<[Dim]>::to_vec);
     node.tensor(0, dtype, shape);
     Ok(())
+}
+
+/// What is given as a list and as a tensor.
+fn not_both(node: &Node<'_>, names: &[&str]) -> Outcome {
+    for name in names {
+        let tensor = format!("{name}_as_tensor");
+        if node.has_attribute(name) && node.has_attribute(&tensor) {
+            let wrong = format!("expected `{name}` or `{tensor}`, found both");
+            return Err(Finding::from(wrong).about_attribute(name));
+        }
+    }
+    Ok(())
+}
+
+/// [rows, features], whose classes have to be known, from version 3 to 4.
+fn tree_classifier(node: &mut Node<'_>) -> Outcome {
+    if (3..5).contains(&node.opset) {
+        not_both(node, &["nodes_values", "nodes_hitrates", "class_weights", "base_values"])?;
+        node.ranked(0, 2)?;
+        let lists = ["classlabels_strings", "classlabels_int64s"];
+        if lists.iter().all(|name| count(node, name).is_none()) {
+            return Err(format!("expected one of {}, found none", lists.join(", ")).into());
+        }
+    }
+    classifier(node)
 }
 
 /// A label for each row, and scores of each class.
@@ -202,10 +292,45 @@ fn linear(node: &mut Node<'_>) -> Outcome {
 }
 
 fn tree_regressor(node: &mut Node<'_>) -> Outcome {
+    if (3..5).contains(&node.opset) {
+        not_both(node, &["nodes_values", "nodes_hitrates", "target_weights", "base_values"])?;
+        node.ranked(0, 2)?;
+    }
     targets(node, DType::Float32, "n_targets", 1)
 }
 
+/// Attributes of nodes are as long as each other, and so are those of leaves.
 fn trees(node: &mut Node<'_>) -> Outcome {
+    const NODES: [(&str, DType, bool); 8] = [
+        ("nodes_featureids", DType::Int64, true),
+        ("nodes_hitrates", DType::Float32, false),
+        ("nodes_modes", DType::Uint8, true),
+        ("nodes_truenodeids", DType::Int64, true),
+        ("nodes_falsenodeids", DType::Int64, true),
+        ("nodes_trueleafs", DType::Int64, true),
+        ("nodes_falseleafs", DType::Int64, true),
+        ("nodes_missing_value_tracks_true", DType::Int64, false),
+    ];
+    node.only_tensors()?;
+    node.ranked(0, 2)?;
+    let (dtype, count) = required(node, "nodes_splits")?;
+    same_type(node, "nodes_splits", dtype)?;
+    for (name, expected, is_required) in NODES {
+        let found = if is_required { Some(required(node, name)?) } else { list(node, name)? };
+        let Some((found, length)) = found else { continue };
+        if found != expected {
+            let wrong = format!("expected `{name}` of {expected}, found {found}");
+            return Err(Finding::from(wrong).about_attribute(name));
+        }
+        same_length(("nodes_splits", count), (name, length))?;
+    }
+    if let Some((found, _)) = list(node, "membership_values")? {
+        same_type(node, "membership_values", found)?;
+    }
+    let (targets_of, weights) =
+        (required(node, "leaf_targetids")?, required(node, "leaf_weights")?);
+    same_length(("leaf_weights", weights.1), ("leaf_targetids", targets_of.1))?;
+    same_type(node, "leaf_weights", weights.0)?;
     targets(node, node.dtype(0), "n_targets", 1)
 }
 
@@ -231,6 +356,7 @@ fn one_hot(node: &mut Node<'_>) -> Outcome {
 /// A sequence of maps from labels to scores, one for each row.
 fn zip(node: &mut Node<'_>) -> Outcome {
     node.only_tensors()?;
+    rows(node)?;
     let labels = (count(node, "classlabels_strings"), count(node, "classlabels_int64s"));
     let key = match labels {
         (Some(_), None) => DType::String,

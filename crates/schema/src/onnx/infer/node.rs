@@ -4,7 +4,7 @@ use lodstone_model::{AttributeValue, DType, Dim, Op, TooDeep, ValueType};
 
 use super::super::dtype;
 use super::super::scopes::Bindings;
-use super::dims::{self, Checked, show, show_type};
+use super::dims::{self, Checked, merged, show, show_type};
 use super::value::{Contents, Element, MOST_ELEMENTS, UNDEFINED, ValueInfo};
 use crate::Finding;
 
@@ -86,6 +86,20 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Merges the extents of an input into what other inputs have in their places; fails if the input has another
+    /// rank, or other extents.
+    pub(super) fn unify(&self, index: usize, dims: &mut [&mut Dim]) -> Outcome {
+        let Some(shape) = self.ranked(index, dims.len())? else { return Ok(()) };
+        for (dim, found) in dims.iter_mut().zip(shape) {
+            **dim = merged(dim, found).ok_or_else(|| {
+                let shape = show(shape);
+                let wrong = format!("expected {dim} in place of {found} in input {index}, {shape}");
+                Finding::from(wrong).about_input(index)
+            })?;
+        }
+        Ok(())
+    }
+
     pub(super) fn ints(&self, index: usize) -> Option<Vec<i64>> {
         self.input(index)?.ints()
     }
@@ -104,6 +118,10 @@ impl<'a> Node<'a> {
             [Element::Int(number)] => Some(*number),
             _ => None,
         }
+    }
+
+    pub(super) fn has_attribute(&self, name: &str) -> bool {
+        self.attribute(name).is_some()
     }
 
     /// An attribute, or what the function that the operator is in was given for it.
@@ -144,6 +162,23 @@ impl<'a> Node<'a> {
         match self.attribute(name)? {
             AttributeValue::String(text) => Some(&text.0),
             _ => None,
+        }
+    }
+
+    /// The text attribute `name`; fails if it is none of the allowed texts.
+    pub(super) fn choice(
+        &self,
+        name: &str,
+        allowed: &[&'static str],
+    ) -> Checked<Option<&'static str>> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        match allowed.iter().find(|allowed| allowed.as_bytes() == text) {
+            Some(known) => Ok(Some(*known)),
+            None => {
+                let found = String::from_utf8_lossy(text);
+                let wrong = format!("expected `{name}` of {}, found `{found}`", allowed.join(", "));
+                Err(Finding::from(wrong).about_attribute(name))
+            }
         }
     }
 

@@ -26,6 +26,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 
 /// Along one axis: the last one, up to version 12 all from the second on.
 fn softmax(node: &mut Node<'_>) -> Outcome {
+    node.at_least(0, 1)?;
     let otherwise = if node.opset < 13 { 1 } else { -1 };
     checked_axis(node, otherwise)
 }
@@ -52,6 +53,16 @@ fn checked_axis(node: &mut Node<'_>, otherwise: i64) -> Outcome {
 
 /// Statistics have the extent of the channels.
 fn batch(node: &mut Node<'_>) -> Outcome {
+    if node.opset >= 14 {
+        let (mode, count) = match node.flag("training_mode") {
+            true => ("training", 3),
+            false => ("inference", 1),
+        };
+        if node.outputs.len() != count {
+            let found = node.outputs.len();
+            return Err(format!("expected {count} outputs in {mode}, found {found}").into());
+        }
+    }
     let mut channels = match node.shape(0) {
         Some([_, channels, ..]) => channels.clone(),
         Some([_]) => Dim::Known(1),

@@ -40,6 +40,9 @@ fn tile(node: &mut Node<'_>) -> Outcome {
         }
         (Some(shape), Some(repeats)) => {
             let tiled = |(dim, times): (&Dim, &Element)| match (dim, times) {
+                (_, Element::Int(times @ ..0)) => {
+                    Err(format!("expected repetitions from 0 on, found {times}").into())
+                }
                 (dim, Element::Int(1)) => Ok(dim.clone()),
                 (_, Element::Int(0)) => Ok(Dim::Known(0)),
                 (Dim::Known(1), Element::Symbol(name)) => Ok(Dim::Symbol(name.clone())),
@@ -112,6 +115,12 @@ fn split(node: &mut Node<'_>) -> Outcome {
     };
     let axis = node.axis("axis", 0, shape.len())?;
     let whole = shape.get(axis).cloned().unwrap_or(Dim::Unknown);
+    // From version 18 on, sizes or their number are given. One part is the whole without either.
+    let is_counted = node.has_attribute("num_outputs");
+    if node.opset >= 18 && node.has(1) == is_counted && (is_counted || count > 1) {
+        let found = if is_counted { "both" } else { "neither" };
+        return Err(format!("expected `split` or `num_outputs`, found {found}").into());
+    }
     let sizes = match node.numbers("split", 1) {
         Numbers::Known(sizes) => {
             let dims: Option<Vec<_>> =

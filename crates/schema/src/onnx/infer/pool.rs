@@ -56,30 +56,24 @@ impl Window {
         };
         let strides = each("strides", 1, 1)?;
         let dilations = each("dilations", 1, 1)?;
-        let padding = match node.text("auto_pad") {
-            Some(b"SAME_UPPER" | b"SAME_LOWER") => Padding::Same,
-            Some(b"VALID") => Padding::Given(vec![0; count], vec![0; count]),
-            Some(b"NOTSET" | b"") | None => match node.ints_attribute("pads") {
-                None => Padding::Given(vec![0; count], vec![0; count]),
-                Some(pads) if pads.len() == 2 * count => {
+        let none = vec![0; 2 * count];
+        let pads = node.ints_attribute("pads").unwrap_or(&none);
+        let wrong = |wrong: String| Err(Finding::from(wrong).about_attribute("pads"));
+        if pads.len() != none.len() {
+            return wrong(format!("expected {} `pads`, found {}", none.len(), pads.len()));
+        }
+        if let Some(found) = pads.iter().find(|pad| **pad < 0) {
+            return wrong(format!("expected `pads` from 0 on, found {found}"));
+        }
+        let padding =
+            match node.choice("auto_pad", &["NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER"])? {
+                Some("SAME_UPPER" | "SAME_LOWER") => Padding::Same,
+                said => {
+                    let pads = if said == Some("VALID") { &none } else { pads };
                     let (begins, ends) = pads.split_at(count);
                     Padding::Given(begins.to_vec(), ends.to_vec())
                 }
-                Some(pads) => {
-                    return Err(Finding::from(format!(
-                        "expected {} `pads`, found {}",
-                        2 * count,
-                        pads.len()
-                    ))
-                    .about_attribute("pads"));
-                }
-            },
-            Some(other) => {
-                let found = String::from_utf8_lossy(other);
-                return Err(Finding::from(format!("expected a known `auto_pad`, found `{found}`"))
-                    .about_attribute("auto_pad"));
-            }
-        };
+            };
         Ok(Self { kernel, strides, dilations, padding, ceil: node.flag("ceil_mode") })
     }
 
@@ -153,7 +147,7 @@ pub(super) fn kernel_shape(node: &Node<'_>, count: usize) -> Checked<Option<Vec<
 
 /// [batch, channels, spatial..]
 fn pool(node: &mut Node<'_>) -> Outcome {
-    let shape = match node.at_least(0, 2)? {
+    let shape = match node.at_least(0, 3)? {
         Some([batch, channels, spatial @ ..]) => {
             let kernel = kernel_shape(node, spatial.len())?
                 .ok_or("expected a `kernel_shape`, found none")?;
@@ -191,24 +185,17 @@ fn unpool(node: &mut Node<'_>) -> Outcome {
         let (expected, found) = (show(shape), show(indices));
         return Err(format!("expected indices of {expected}, found {found}").into());
     }
+    node.unify(2, &mut [&mut Dim::Known(shape.len() as u64)])?;
+    let kernel =
+        kernel_shape(node, spatial.len())?.ok_or("expected a `kernel_shape`, found none")?;
+    let window = Window::of(node, kernel)?;
     let result = match node.numbers("output_shape", 2) {
         Numbers::Known(extents) if extents.len() == shape.len() => extents
             .iter()
             .map(|extent| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known))
             .collect(),
-        Numbers::Known(extents) => {
-            let expected = shape.len();
-            return Err(format!(
-                "expected {expected} extents of the output, found {}",
-                extents.len()
-            )
-            .into());
-        }
-        Numbers::Unknown => vec![Dim::Unknown; shape.len()],
+        Numbers::Known(_) | Numbers::Unknown => vec![Dim::Unknown; shape.len()],
         Numbers::Absent => {
-            let kernel = kernel_shape(node, spatial.len())?
-                .ok_or("expected a `kernel_shape`, found none")?;
-            let window = Window::of(node, kernel)?;
             let mut result = head.to_vec();
             for (at, (dim, size)) in spatial.iter().zip(&window.kernel).enumerate() {
                 let pads = match &window.padding {

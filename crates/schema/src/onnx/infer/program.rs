@@ -10,7 +10,7 @@ use std::sync::Arc;
 use lodstone_model::{Block, Dim, Model, Op, Program, Tensor, TensorType, ValueType};
 
 use super::super::scopes::{MAX_DEPTH, Scope, Scopes};
-use super::super::{formal_inputs, place_of, quoted};
+use super::super::{formal_inputs, introduced, place_of, quoted};
 use super::apply;
 use super::dims::{MOST_EXTENTS, common_type, merged_types, show_type};
 use super::node::Bodies;
@@ -26,11 +26,16 @@ pub struct Options {
     pub inputs: HashMap<String, ValueInfo>,
     /// Whether extents that are unknown get symbols of their own, so that it is seen where they go.
     pub fresh_symbols: bool,
+    /// Whether a run may replace initializers that are also inputs of the graph, so that only their declared types
+    /// are certain. Otherwise they count as constants. Up to IR version 3, where every initializer has to be an
+    /// input, they always do.
+    pub overridable: bool,
 }
 
 lodstone_model::with_fields!(Options {
     with_inputs(inputs: HashMap<String, ValueInfo>),
     with_fresh_symbols(fresh_symbols: bool),
+    with_overridable(overridable: bool),
 });
 
 /// What was found of a program.
@@ -69,7 +74,7 @@ pub fn infer(model: &Model, options: &Options) -> Inference {
     };
     let mut walk = Walk::of(model, program, options);
     if let Some(main) = program.blocks.first() {
-        let inputs = walk.graph_inputs(main, &options.inputs);
+        let inputs = walk.graph_inputs(main, options);
         if let Err(finding) = walk.block(0, inputs, Scopes::graph) {
             walk.tell(finding.at("the graph"));
         }
@@ -96,15 +101,11 @@ impl<'p> Walk<'p> {
         }
     }
 
-    /// What goes into the graph: what was given, or is declared. A constant that is an input, too, may be
-    /// another one at a run; up to IR version 3, where all of them are inputs, none is.
-    fn graph_inputs(
-        &mut self,
-        main: &'p Block,
-        given: &HashMap<String, ValueInfo>,
-    ) -> Vec<Option<ValueInfo>> {
-        let declared = declared(main);
-        let all_constant = self.program.version.is_none_or(|version| version < 4);
+    /// What goes into the graph: what was given, the initializer of the name, or what is declared.
+    fn graph_inputs(&mut self, main: &'p Block, options: &Options) -> Vec<Option<ValueInfo>> {
+        let (declared, given) = (declared(main), &options.inputs);
+        let is_old =
+            self.program.version.is_none_or(|version| version < introduced::FREE_INITIALIZERS);
         let mut inputs = Vec::new();
         for name in &main.inputs {
             let mut input = match (given.get(name), declared.get(name.as_str())) {
@@ -116,7 +117,7 @@ impl<'p> Walk<'p> {
             if let Some(constant) = constant.map(|tensor| ValueInfo::of(tensor)) {
                 let what = || format!("the graph, input {}", quoted(name));
                 let agreed = self.agreed(constant, Some(&input.value), How::Constant, what);
-                if all_constant {
+                if is_old || !options.overridable {
                     input = agreed;
                 }
             }

@@ -12,14 +12,9 @@ pub(super) const RULES: &[(&str, Rule)] =
 
 fn recurrent(node: &mut Node<'_>) -> Outcome {
     let dtype = node.alike([0, 1, 2])?;
-    let directions = match node.text("direction") {
-        None | Some(b"forward" | b"reverse") => 1,
-        Some(b"bidirectional") => 2,
-        Some(other) => {
-            let found = String::from_utf8_lossy(other);
-            return Err(Finding::from(format!("expected a known `direction`, found `{found}`"))
-                .about_attribute("direction"));
-        }
+    let directions = match node.choice("direction", &["forward", "reverse", "bidirectional"])? {
+        Some("bidirectional") => 2,
+        _ => 1,
     };
     let directions = Dim::Known(directions);
     for index in [1, 2] {

@@ -95,6 +95,10 @@ fn reshaped(node: &Node<'_>, target: &[Element]) -> Checked<Vec<Dim>> {
             (Dim::Known(a), Dim::Known(b)) if a != b => return Err(wrong().into()),
             _ => {}
         },
+        [_] if rest && shape.contains(&Dim::Known(0)) => {
+            let wrong = format!("expected no 0 beside a -1 in the shape, found [{}]", wanted());
+            return Err(wrong.into());
+        }
         [place] => {
             let others = shape.iter().enumerate().filter(|(at, _)| at != place);
             let others: Vec<_> = others.map(|(_, dim)| dim.clone()).collect();

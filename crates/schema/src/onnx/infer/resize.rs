@@ -6,7 +6,9 @@ use super::Rule;
 use super::dims::{Checked, axes_of, axis_of, show};
 use super::indexing::whole;
 use super::node::{Node, Outcome};
-use super::value::{Element, approximate};
+use super::reshape::said;
+use super::value::approximate;
+use crate::Finding;
 use crate::places::at_mut;
 
 pub(super) const RULES: &[(&str, Rule)] =
@@ -31,6 +33,8 @@ fn resized(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
         }
         None => (0..shape.len()).collect(),
     };
+    let policy =
+        node.choice("keep_aspect_ratio_policy", &["stretch", "not_larger", "not_smaller"])?;
     // Version 10 has no region.
     let (scales, sizes) = if node.opset < 11 { (1, None) } else { (2, Some(3)) };
     let empty = |index: usize| node.shape(index) == Some(&[Dim::Known(0)]);
@@ -38,10 +42,14 @@ fn resized(node: &Node<'_>, shape: &[Dim]) -> Checked<Vec<Dim>> {
         if node.has(scales) && !empty(scales) && node.opset >= 13 {
             return Err("expected scales or sizes, found both".into());
         }
-        return sized(node, shape, &axes, sizes);
+        return sized(node, shape, &axes, sizes, policy);
     }
     if !node.has(scales) || empty(scales) {
         return Err("expected scales or sizes, found neither".into());
+    }
+    if let Some(policy @ ("not_larger" | "not_smaller")) = policy {
+        let wrong = format!("expected sizes for the policy `{policy}`, found scales");
+        return Err(Finding::from(wrong).about_attribute("keep_aspect_ratio_policy"));
     }
     let given = counted(node.floats(scales), axes.len(), "scales")?;
     scaled(shape, &axes, given.as_deref())
@@ -57,7 +65,7 @@ fn counted<T>(numbers: Option<Vec<T>>, count: usize, what: &str) -> Checked<Opti
     }
 }
 
-/// A shape with some extents scaled, in single precision.
+/// A shape with some extents scaled.
 fn scaled(shape: &[Dim], axes: &[usize], scales: Option<&[f64]>) -> Checked<Vec<Dim>> {
     let mut result = shape.to_vec();
     for (at, axis) in axes.iter().enumerate() {
@@ -67,7 +75,9 @@ fn scaled(shape: &[Dim], axes: &[usize], scales: Option<&[f64]>) -> Checked<Vec<
                 return Err(format!("expected scales above 0, found {scale}").into());
             }
             (Some(scale), dim) if *scale == 1.0 => dim.clone(),
-            (Some(scale), Dim::Known(extent)) => floor(product(*extent, *scale)),
+            (Some(scale), Dim::Known(extent)) => {
+                floor(i64::try_from(*extent).map_or(f64::INFINITY, approximate) * scale)
+            }
             _ => Dim::Unknown,
         };
     }
@@ -79,21 +89,19 @@ fn floor(number: f64) -> Dim {
     extent.map_or(Dim::Unknown, Dim::Known)
 }
 
-/// As frameworks compute it.
-#[expect(clippy::cast_possible_truncation, reason = "rounds as single precision does")]
-fn product(extent: u64, scale: f64) -> f64 {
-    let extent = i64::try_from(extent).map_or(f64::INFINITY, approximate);
-    f64::from(extent as f32 * scale as f32)
-}
-
 /// As large as is said, or as it fits while the extents keep their proportions.
-fn sized(node: &Node<'_>, shape: &[Dim], axes: &[usize], index: usize) -> Checked<Vec<Dim>> {
-    let sizes = counted(node.contents(index).map(<[Element]>::to_vec), axes.len(), "sizes")?;
+fn sized(
+    node: &Node<'_>,
+    shape: &[Dim],
+    axes: &[usize],
+    index: usize,
+    policy: Option<&str>,
+) -> Checked<Vec<Dim>> {
+    let sizes = counted(said(node, index)?, axes.len(), "sizes")?;
     let mut result = shape.to_vec();
-    let policy = node.text("keep_aspect_ratio_policy").unwrap_or(b"stretch");
     let ratio = match policy {
-        b"stretch" => None,
-        _ => Some(proportion(node, shape, axes, index, policy == b"not_larger")),
+        None | Some("stretch") => None,
+        Some(policy) => Some(proportion(node, shape, axes, index, policy == "not_larger")),
     };
     for (at, axis) in axes.iter().enumerate() {
         let extent = at_mut(&mut result, *axis)?;

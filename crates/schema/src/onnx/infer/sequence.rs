@@ -111,6 +111,10 @@ fn length(node: &mut Node<'_>) -> Outcome {
 /// One behind the other, or each of them a new extent.
 fn concat(node: &mut Node<'_>) -> Outcome {
     let axis = node.int_attribute("axis").ok_or("expected an `axis`, found none")?;
+    if let Some(new) = node.int_attribute("new_axis").filter(|new| !matches!(new, 0 | 1)) {
+        let wrong = format!("expected 0 or 1 in `new_axis`, found {new}");
+        return Err(Finding::from(wrong).about_attribute("new_axis"));
+    }
     let Some(element) = node.sequence(0)? else { return Ok(()) };
     let Some(TensorType { dtype, shape, .. }) = element.tensor_type().cloned() else {
         return Ok(());
@@ -158,6 +162,9 @@ fn split(node: &mut Node<'_>) -> Outcome {
                     return Err(
                         format!("expected sizes that make up {whole}, found {sizes:?}").into()
                     );
+                }
+                (true, Some(sizes), _) if sizes.is_empty() => {
+                    return Err(Finding::from("expected sizes, found none").about_input(1));
                 }
                 (true, Some(sizes), _) => match sizes.split_first() {
                     Some((first, rest)) if rest.iter().all(|size| size == first) => {

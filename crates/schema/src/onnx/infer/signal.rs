@@ -7,6 +7,7 @@ use super::dims::{Checked, axis_of, mapped};
 use super::generate::or_said;
 use super::node::{Node, Outcome};
 use super::value::Element;
+use crate::Finding;
 use crate::places::at_mut;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
@@ -22,6 +23,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 fn scalar(node: &Node<'_>, index: usize) -> Checked<Dim> {
     match node.contents(index) {
         Some([element]) => {
+            node.ranked(index, 0)?;
             let dim = element.dim();
             dim.ok_or_else(|| format!("expected a number from 0 on in input {index}").into())
         }
@@ -32,6 +34,9 @@ fn scalar(node: &Node<'_>, index: usize) -> Checked<Dim> {
 fn window(node: &mut Node<'_>) -> Outcome {
     let dtype = or_said(node, "output_datatype", DType::Float32)?;
     let length = scalar(node, 0)?;
+    if length == Dim::Known(0) {
+        return Err(Finding::from("expected a size from 1 on, found 0").about_input(0));
+    }
     node.tensor(0, dtype, Some(vec![length]));
     Ok(())
 }
@@ -70,6 +75,15 @@ fn transform(node: &mut Node<'_>) -> Outcome {
         return Err(
             format!("expected real and imaginary parts in the last extent, found {parts}").into()
         );
+    }
+    // The inverse of a one-sided transform is real; the signal of another one is.
+    if let (Some(Dim::Known(found)), true) = (shape.last(), onesided) {
+        let expected = if inverse { 2 } else { 1 };
+        if *found != expected {
+            let wrong =
+                format!("expected a last extent of {expected} by `onesided`, found {found}");
+            return Err(Finding::from(wrong).about_attribute("onesided"));
+        }
     }
     let mut result = shape.to_vec();
     if let Some(parts) = result.last_mut() {
@@ -110,12 +124,11 @@ fn short_transform(node: &mut Node<'_>) -> Outcome {
         Some([batch, signal, _]) => (batch.clone(), signal.clone()),
         _ => (Dim::Unknown, Dim::Unknown),
     };
-    let length = match (node.has(3), node.shape(2)) {
-        (true, _) => scalar(node, 3)?,
-        (false, Some([length])) => length.clone(),
-        (false, _) if node.has(2) => Dim::Unknown,
-        (false, _) => signal.clone(),
-    };
+    let mut length = if node.has(3) { scalar(node, 3)? } else { Dim::Unknown };
+    node.unify(2, &mut [&mut length])?;
+    if !node.has(2) && !node.has(3) {
+        length = signal.clone();
+    }
     let frames = match (node.int(1), &length) {
         (Some(step), _) if step <= 0 => {
             return Err(format!("expected a step from 1 on, found {step}").into());

@@ -5,6 +5,7 @@ use lodstone_model::{AttributeValue, DType, Dim};
 use super::Rule;
 use super::dims::broadcast;
 use super::node::{Node, Outcome};
+use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("RegexFullMatch", matches),
@@ -61,9 +62,13 @@ fn split(node: &mut Node<'_>) -> Outcome {
 /// A number for each n-gram of the pool: one more than the largest of their places.
 fn frequencies(node: &mut Node<'_>) -> Outcome {
     let places = node.ints_attribute("ngram_indexes").unwrap_or_default();
-    let most = places.iter().max().copied().unwrap_or(-1);
-    let count = most.checked_add(1).and_then(|count| u64::try_from(count).ok());
-    let count = count.map_or(Dim::Unknown, Dim::Known);
+    let counts = places.iter().map(|place| u64::try_from(*place).ok()?.checked_add(1));
+    let counts = counts.collect::<Option<Vec<_>>>();
+    let count = counts.and_then(|counts| counts.into_iter().max()).map(Dim::Known);
+    let count = count.ok_or_else(|| {
+        let wrong = "expected places from 0 on in `ngram_indexes`, found a negative one or none";
+        Finding::from(wrong).about_attribute("ngram_indexes")
+    })?;
     let shape = match node.shape(0) {
         Some([_]) => Some(vec![count]),
         Some([rows, _]) => Some(vec![rows.clone(), count]),

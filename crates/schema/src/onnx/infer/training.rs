@@ -16,7 +16,14 @@ fn optimizer(node: &mut Node<'_>, states: usize) -> Outcome {
     if !count.is_multiple_of(2 + states) || count == 0 {
         return Err(format!("expected {} inputs for each value, found {count}", 2 + states).into());
     }
+    if let Some(index) = node.inputs.iter().position(Option::is_none) {
+        return Err(Finding::from(format!("expected an input {index}")).about_input(index));
+    }
     let each = count / (2 + states);
+    if node.outputs.len() != each * (1 + states) {
+        let (expected, found) = (each * (1 + states), node.outputs.len());
+        return Err(format!("expected {expected} outputs, found {found}").into());
+    }
     for index in 0..each * (1 + states) {
         // The gradients are between the values and the states.
         let input = if index < each { index } else { index + each };

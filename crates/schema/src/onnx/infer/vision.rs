@@ -3,9 +3,8 @@
 use lodstone_model::{DType, Dim};
 
 use super::Rule;
-use super::dims::{Checked, merged, show};
+use super::dims::{MOST_EXTENTS, merged, show};
 use super::node::{Node, Outcome};
-use crate::Finding;
 
 pub(super) const RULES: &[(&str, Rule)] = &[
     ("AffineGrid", grid),
@@ -46,7 +45,25 @@ fn grid(node: &mut Node<'_>) -> Outcome {
 /// [batch, channels of blocks, blocks] to [batch, channels, image..]
 fn from_columns(node: &mut Node<'_>) -> Outcome {
     let columns = node.ranked(0, 3)?;
-    let image = super::generate::extents(node, 1)?;
+    let mut rank = Dim::Unknown;
+    node.unify(1, &mut [&mut rank])?;
+    node.unify(2, &mut [&mut rank])?;
+    for (name, each) in [("dilations", 1), ("pads", 2), ("strides", 1)] {
+        let Some(numbers) = node.ints_attribute(name) else { continue };
+        let found = numbers.len() as u64;
+        rank = merged(&rank, &Dim::Known(found / each))
+            .filter(|_| found.is_multiple_of(each))
+            .ok_or_else(|| {
+                format!("expected {each} `{name}` for each extent of the image, found {found}")
+            })?;
+    }
+    let image = match (super::generate::extents(node, 1)?, &rank) {
+        (None, Dim::Known(rank)) => {
+            let rank = usize::try_from(*rank).ok().filter(|rank| *rank <= MOST_EXTENTS);
+            rank.map(|rank| vec![Dim::Unknown; rank])
+        }
+        (image, _) => image,
+    };
     let block = node.ints(2);
     let channels = match (columns, block) {
         (Some([_, Dim::Known(all), _]), Some(block)) => {
@@ -80,6 +97,12 @@ fn sample(node: &mut Node<'_>) -> Outcome {
         let (expected, found) = (input.len(), show(grid));
         return Err(format!("expected {expected} extents of the grid, found {found}").into());
     }
+    if let Some([_, places @ .., last]) = grid {
+        let spatial = Dim::Known(places.len() as u64);
+        if merged(last, &spatial).is_none() {
+            return Err(format!("expected {spatial} coordinates of a place, found {last}").into());
+        }
+    }
     let shape = match (input, grid) {
         (Some([batch, channels, ..]), Some([other, places @ .., _])) => {
             let batch = merged(batch, other)
@@ -99,64 +122,50 @@ fn sample(node: &mut Node<'_>) -> Outcome {
 /// [height, width, channels]
 fn decode(node: &mut Node<'_>) -> Outcome {
     node.ranked(0, 1)?;
-    let channels = match node.text("pixel_format") {
-        None | Some(b"RGB" | b"BGR") => 3,
-        Some(b"Grayscale") => 1,
-        Some(other) => {
-            let found = String::from_utf8_lossy(other);
-            return Err(Finding::from(format!("expected a known `pixel_format`, found `{found}`"))
-                .about_attribute("pixel_format"));
-        }
+    let channels = match node.choice("pixel_format", &["RGB", "BGR", "Grayscale"])? {
+        Some("Grayscale") => 1,
+        _ => 3,
     };
     let shape = vec![Dim::Unknown, Dim::Unknown, Dim::Known(channels)];
     node.tensor(0, DType::Uint8, Some(shape));
     Ok(())
 }
 
-/// [regions, channels] and what each is pooled to.
-fn regions(
-    node: &Node<'_>,
-    regions: Option<&[Dim]>,
-    pooled: Vec<Dim>,
-) -> Checked<Option<Vec<Dim>>> {
-    let channels = node.at_least(0, 2)?.and_then(|shape| shape.get(1)).cloned();
-    let count = regions.and_then(|shape| shape.first()).cloned().unwrap_or(Dim::Unknown);
-    let head = [count, channels.unwrap_or(Dim::Unknown)];
-    Ok(Some(head.into_iter().chain(pooled).collect()))
+/// Pools each of the regions, which have so many numbers each: [regions, channels, height, width].
+fn regions(node: &mut Node<'_>, numbers: u64, [height, width]: [Dim; 2]) -> Outcome {
+    let [mut batch, mut channels, mut rows, mut columns, mut count] = [const { Dim::Unknown }; 5];
+    let mut numbers = Dim::Known(numbers);
+    node.unify(0, &mut [&mut batch, &mut channels, &mut rows, &mut columns])?;
+    node.unify(1, &mut [&mut count, &mut numbers])?;
+    // The picture that each region is of, where there are such numbers.
+    node.unify(2, &mut [&mut count])?;
+    node.tensor(0, node.dtype(0), Some(vec![count, channels, height, width]));
+    Ok(())
 }
 
 fn pool_regions(node: &mut Node<'_>) -> Outcome {
     let pooled = node.ints_attribute("pooled_shape").ok_or("expected a `pooled_shape`")?;
-    let dims: Option<Vec<_>> =
-        pooled.iter().map(|extent| u64::try_from(*extent).ok().map(Dim::Known)).collect();
-    let dims = dims.filter(|dims| dims.len() == 2);
-    let dims =
-        dims.ok_or_else(|| format!("expected 2 extents in `pooled_shape`, found {pooled:?}"))?;
-    let shape = regions(node, node.ranked(1, 2)?, dims)?;
-    node.tensor(0, node.dtype(0), shape);
-    Ok(())
+    let extents: Option<Vec<_>> = pooled.iter().map(|extent| extent_of(*extent)).collect();
+    let extents = extents.and_then(|extents| <[Dim; 2]>::try_from(extents).ok());
+    let extents = extents.ok_or_else(|| {
+        format!("expected 2 extents from 1 on in `pooled_shape`, found {pooled:?}")
+    })?;
+    regions(node, 5, extents)
+}
+
+fn extent_of(extent: i64) -> Option<Dim> {
+    u64::try_from(extent).ok().filter(|extent| *extent > 0).map(Dim::Known)
 }
 
 fn align(node: &mut Node<'_>) -> Outcome {
-    node.ranked(0, 4)?;
     let side = |name: &str| {
         let side = node.int_attribute(name).unwrap_or(1);
         u64::try_from(side)
             .map(Dim::Known)
             .map_err(|_| format!("expected `{name}` from 0 on, found {side}"))
     };
-    let pooled = vec![side("output_height")?, side("output_width")?];
-    let boxes = node.ranked(1, 2)?;
-    let batches = node.ranked(2, 1)?;
-    if let (Some([count, _]), Some([found])) = (boxes, batches)
-        && merged(count, found).is_none()
-    {
-        return Err(format!("expected a batch for each of {count} regions, found {found}").into());
-    }
-    let known = boxes.filter(|shape| matches!(shape.first(), Some(Dim::Known(_))));
-    let shape = regions(node, known.or(batches).or(boxes), pooled)?;
-    node.tensor(0, node.dtype(0), shape);
-    Ok(())
+    let extents = [side("output_height")?, side("output_width")?];
+    regions(node, 4, extents)
 }
 
 /// [selected, (batch, class, box)]

@@ -74,7 +74,8 @@ pub struct Simplified {
 }
 
 /// Simplifies a program. `parameters` are the constants of its main graph beside the initializers there; `infos` is what
-/// inference found of its values, as far as it is known.
+/// inference found of its values, as far as it is known. It has to hold for every run: inputs that a run may replace are
+/// no constants there ([`Options::overridable`](super::infer::Options::overridable)).
 ///
 /// # Errors
 /// If a subgraph is missing, runs itself, or is nested too deep.

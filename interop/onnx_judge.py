@@ -1,0 +1,135 @@
+"""What ONNX and Lodstone find of the same models, and whether they agree: what the scripts beside it share.
+
+Types are `[kinds, dtype, shape]`: kinds from outside in, `null` for what is unknown.
+"""
+
+import json
+import os
+import subprocess
+
+import onnx
+from onnx import TensorProto
+
+# The names that Lodstone has for element types, where they are not those of ONNX in lower case.
+NAMES = {
+    "FLOAT": "float32", "DOUBLE": "float64", "FLOAT8E4M3FN": "float8_e4m3fn",
+    "FLOAT8E4M3FNUZ": "float8_e4m3fnuz", "FLOAT8E5M2": "float8_e5m2",
+    "FLOAT8E5M2FNUZ": "float8_e5m2fnuz", "FLOAT8E8M0": "float8_e8m0fnu",
+    "FLOAT4E2M1": "float4_e2m1fn", "FLOAT6E2M3": "float6_e2m3fn", "FLOAT6E3M2": "float6_e3m2fn",
+}
+
+
+def dtype_name(code):
+    if code not in TensorProto.DataType.values() or code == TensorProto.UNDEFINED:
+        return None
+    name = TensorProto.DataType.Name(code)
+    return NAMES.get(name, name.lower())
+
+
+def type_of(proto):
+    """A TypeProto as a list."""
+    kinds = []
+    while True:
+        field = proto.WhichOneof("value")
+        if field is None:
+            return [kinds + ["unspecified"], None, None]
+        inner = getattr(proto, field)
+        if field in ("tensor_type", "sparse_tensor_type"):
+            kinds.append(field.split("_")[0])
+            shape = [extent_of(dim) for dim in inner.shape.dim] if inner.HasField("shape") else None
+            return [kinds, dtype_name(inner.elem_type), shape]
+        if field == "opaque_type":
+            return [kinds + ["opaque"], None, None]
+        if field == "map_type":
+            kinds += ["map", dtype_name(inner.key_type)]
+            proto = inner.value_type
+        else:
+            kinds.append(field.split("_")[0])
+            proto = inner.elem_type
+
+
+def extent_of(dim):
+    kind = dim.WhichOneof("value")
+    value = None if kind is None else getattr(dim, kind)
+    # The names that inference makes up for what is unknown, and the extents that many exporters write for it.
+    unknown = value == "" or (isinstance(value, str) and value.startswith("unk__"))
+    return None if unknown or (isinstance(value, int) and value < 0) else value
+
+
+def types_of(model):
+    """The types of the values of a model that inference went through, by name."""
+    graph = model.graph
+    infos = [*graph.input, *graph.value_info, *graph.output]
+    return {info.name: type_of(info.type) for info in infos}
+
+
+def is_less(theirs, ours):
+    """What of a type of ONNX is not in that of Lodstone, or is something else; None if nothing is."""
+    if theirs[0] == ["unspecified"]:
+        return None
+    if ours is None or theirs[0] != ours[0]:
+        return "kind"
+    if theirs[1] not in (None, ours[1]):
+        return "element type"
+    if theirs[2] is None:
+        return None
+    if ours[2] is None or len(theirs[2]) != len(ours[2]):
+        return "rank"
+    for their, our in zip(theirs[2], ours[2]):
+        # A number says more than a symbol.
+        known = their is None or their == our or (isinstance(their, str) and isinstance(our, int))
+        if not known:
+            return "extents"
+    return None
+
+
+def judged(program, paths):
+    """What Lodstone finds of each of the models."""
+    lines = "".join(os.path.abspath(path) + "\n" for path in paths)
+    done = subprocess.run([program], input=lines, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit("{} failed: {}".format(program, done.stderr[-2000:]))
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    if len(found) != len(paths):
+        raise SystemExit("{} judged {} of {} models".format(program, len(found), len(paths)))
+    return found
+
+
+def full_check(model):
+    """Why ONNX refuses a model (bytes, or the path of a file), or None."""
+    checker = onnx.checker.C
+    try:
+        if isinstance(model, bytes):
+            checker.check_model(model, True, False, False)
+        else:
+            checker.check_model_path(model, True, False, False)
+    except Exception as error:  # noqa: BLE001 - protobuf's errors, too
+        return "{}: {}".format(type(error).__name__, error)
+    return None
+
+
+def isolated(function):
+    """What a function returns, in a process of its own; None if that ends by a signal. ONNX aborts now and then."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        # The message of an assertion is of no interest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        with os.fdopen(writer, "w") as file:
+            json.dump(function(), file)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        result = file.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return None
+    return json.loads(result)
+
+
+def findings(found):
+    """All that Lodstone says against a model."""
+    if found["unreadable"] is not None:
+        return [found["unreadable"]]
+    return found["check"] + found["infer"]
