@@ -44,7 +44,7 @@ print(weight.shape, weight.mean(), "writeable" if weight.flags.writeable else "r
 # %% We save it as others like it today, and seal it, so that a flipped bit is found years later.
 
 out = pathlib.Path(tempfile.mkdtemp()) / "digits.safetensors"
-done = lodstone.convert(model, out, seal=True)
+done = lodstone.convert(model, out, weights_only=True, seal=True)
 print(done["tensors"], "tensors,", done["nbytes"], "bytes,", *done["warnings"])
 print(lodstone.verify(out)["sealed"])
 

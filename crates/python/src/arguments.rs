@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lodstone::{ConvertOptions, DType, ExternalData, Location, Loss, OpenOptions, Renames, Target};
+use lodstone::{
+    ConvertOptions, DType, ExternalData, Location, Loss, OpenOptions, ParameterNames, Renames,
+    Target,
+};
 use pyo3::Borrowed;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -51,6 +54,7 @@ impl<'py> Arguments<'py> {
             .with_renames(renames(self.0.py(), &self.get("rename")?)?)
             .with_transpose(self.get("transpose")?)
             .with_opset(self.get("opset")?)
+            .with_infer_shapes(self.get("infer_shapes")?)
             .with_weights_only(self.get("weights_only")?)
             .with_strip_source(self.get("strip_source")?);
         options.to = self.get::<Option<String>>("to")?.map(|name| match name.as_str() {
@@ -70,7 +74,13 @@ impl<'py> Arguments<'py> {
             Some("each") => Some(ExternalData::Each),
             Some(other) => return Err(unknown("external_data", other)),
         };
+        options.names = match self.get::<String>("names")?.as_str() {
+            "program" => ParameterNames::Program,
+            "structured" => ParameterNames::Structured,
+            other => return Err(unknown("names", other)),
+        };
         options.write.seal = self.get("seal")?;
+        options.write.no_clobber = self.get("no_clobber")?;
         Ok(options)
     }
 }
@@ -92,7 +102,7 @@ pub(crate) fn renames(py: Python<'_>, names: &HashMap<String, String>) -> PyResu
 }
 
 fn unknown(argument: &str, value: &str) -> PyErr {
-    PyValueError::new_err(format!("`{value}` is nothing that `{argument}` can be"))
+    PyValueError::new_err(format!("`{value}` is not a value of `{argument}`"))
 }
 
 /// A model that is open, or where one is.

@@ -71,6 +71,7 @@ impl Model {
         py: Python<'py>,
         hash: bool,
         operators: bool,
+        inferred: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let model = Arc::clone(&self.model);
         let found = run(py, None, |progress| {
@@ -79,6 +80,7 @@ impl Model {
                 &InspectOptions::default()
                     .with_hash(hash)
                     .with_operators(operators)
+                    .with_inferred(inferred)
                     .with_progress(progress.clone()),
             )
         })?;

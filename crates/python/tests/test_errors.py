@@ -110,7 +110,7 @@ def test_a_tensor_is_named_that_cannot_be_saved(tmp_path):
 
 def test_what_the_system_refuses_has_its_number(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
-        lodstone.convert(DIGITS, tmp_path / "none/out.npz")
+        lodstone.verify(DIGITS, params=tmp_path / "none")
     assert caught.value.errno == errno.ENOENT and "none" in str(caught.value)
 
 

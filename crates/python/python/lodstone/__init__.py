@@ -32,7 +32,7 @@ from ._lodstone import Buffer, Tensor, __version__
 from ._model import Model, open
 from ._raw import TensorSpec, deserialize, serialize, serialize_file
 from ._safe_open import safe_open
-from ._work import convert, diff, scan, seal, verify
+from ._work import convert, diff, infer_shapes, scan, seal, verify
 
 __all__ = [
     "Buffer",
@@ -54,6 +54,7 @@ __all__ = [
     "convert",
     "deserialize",
     "diff",
+    "infer_shapes",
     "load",
     "load_file",
     "open",

@@ -51,21 +51,24 @@ class Model(Mapping[str, Tensor]):
         >>> program["version"], [operator["type"] for operator in program["operators"]][:3]
         ('2.6.2', ['feed', 'conv2d', 'batch_norm'])
         """
-        found = self._model._inspect(False, True)
+        found = self._model._inspect(False, True, False)
         if "program" not in found:
             return None
         parts = {part: found.get(part, []) for part in ("inputs", "outputs", "operators")}
         return {**found["program"], **parts}
 
-    def inspect(self, *, hash: bool = False, operators: bool = False) -> dict[str, Any]:
+    def inspect(
+        self, *, hash: bool = False, operators: bool = False, inferred: bool = False
+    ) -> dict[str, Any]:
         """What is in it: the JSON of `lodstone inspect --json`.
 
-        `hash` adds the SHA-256 of each tensor, for which all of them are read.
+        `hash` adds the SHA-256 of each tensor, for which all of them are read; `inferred` adds the types of all values
+        of an ONNX program.
 
         >>> lodstone.open("examples/digits/paddle").inspect()["tensors"][0]
         {'name': 'batch_norm_0.b_0', 'kind': 'dense', 'dtype': 'float32', 'shape': [16], 'nbytes': 64}
         """
-        return self._model._inspect(hash, operators)
+        return self._model._inspect(hash, operators, inferred)
 
     def __getitem__(self, name: str) -> Tensor:
         return self._model[name]

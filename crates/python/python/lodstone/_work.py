@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import _lodstone
-from ._model import Model, Path
+from ._model import Model, Path, open
 
 Progress = Callable[[int], object]
 
@@ -20,6 +20,8 @@ def converting(
     transpose: Iterable[str] = (),
     cast: str | None = None,
     opset: int | None = None,
+    names: str = "program",
+    infer_shapes: bool = False,
     allow: Iterable[str] = (),
     weights_only: bool = False,
     strip_source: bool = False,
@@ -27,8 +29,9 @@ def converting(
     max_shard_size: int | None = None,
     external_data: str | None = None,
     seal: bool = False,
+    no_clobber: bool = False,
 ) -> dict[str, Any]:
-    """How to write, as the extension wants to know it."""
+    """How to write, as the extension takes it."""
     options = dict(locals())
     for name in ("include", "exclude", "transpose", "allow"):
         given = options[name]
@@ -47,18 +50,19 @@ def convert(
     progress: Progress | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Writes a model, or what is at a path, in another format.
+    """Converts a model, or the model at a path, to another format.
 
-    The format is told by the name of `out`, or by `to`; `to="same"` writes back what was read, byte for byte.
-    What would be lost is a `LossyError`, unless it is allowed by its name. What is written is visible whole or
-    not at all. `progress` is called with the number of bytes that are done.
+    The format follows from the name of `out`, or from `to`; `to="same"` copies the model byte for byte. A loss is a
+    `LossyError`, unless its name is in `allow`. The output is visible completely or not at all; missing directories are
+    created. `progress` is called with the number of bytes that are done.
 
-    Options are those of the command: `to`, `include`, `exclude`, `rename`, `transpose`, `cast`, `opset`, `allow`,
-    `weights_only`, `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`, `seal`.
+    Options are those of the command: `to`, `include`, `exclude`, `rename`, `names`, `transpose`, `cast`, `opset`,
+    `infer_shapes`, `allow`, `weights_only`, `strip_source`, `align`, `max_shard_size` (in bytes), `external_data`,
+    `seal`, `no_clobber`.
 
-    >>> done = lodstone.convert("examples/digits/paddle", tmp / "digits.safetensors")
-    >>> done["format"], done["tensors"], done["warnings"]
-    ('safetensors', 12, ['the program (14 operators) was not written: safetensors holds tensors only'])
+    >>> done = lodstone.convert("examples/digits/paddle", tmp / "digits.safetensors", weights_only=True)
+    >>> done["format"], done["tensors"]
+    ('safetensors', 12)
     """
     opening = {"params": params, "mmap": mmap, "verify": verify}
     return _lodstone.convert(_plain(source), out, opening, converting(**options), progress)
@@ -126,6 +130,30 @@ def scan(
     """
     patterns = [ignore] if isinstance(ignore, str) else list(ignore)
     return _lodstone.scan(path, patterns, progress)
+
+
+def infer_shapes(source: Model | Path | bytes) -> dict[str, dict[str, Any]]:
+    """The types of the values of the main graph of an ONNX program, declared or inferred, by the names of the values.
+
+    Each has a `dtype` and a `shape`, as far as they are known. A dim is a number, the name of a symbol (equal dims have
+    equal symbols), or None. To write them into the model, use `convert(..., infer_shapes=True)`.
+
+    >>> types = lodstone.infer_shapes("crates/formats/tests/golden/onnx_infer/undeclared.onnx")
+    >>> types["y"]
+    {'dtype': 'float32', 'shape': ['batch', 12]}
+    """
+    model = source if isinstance(source, Model) else open(source)
+    types: dict[str, dict[str, Any]] = {}
+    for value in model.inspect(inferred=True).get("values", []):
+        if value["block"] != 0:
+            continue
+        found = {key: value[key] for key in ("kind", "dtype") if key in value}
+        if "shape" in value:
+            symbols = value.get("symbols") or [None] * len(value["shape"])
+            dims = zip(value["shape"], symbols)
+            found["shape"] = [symbol if dim < 0 else dim for dim, symbol in dims]
+        types[value["name"]] = found
+    return types
 
 
 def _plain(source: Model | Path) -> _lodstone.Model | Path:

@@ -1,0 +1,32 @@
+"""The Python blocks of the documents run, each in a directory with `examples` in it."""
+
+import importlib.util
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+
+
+def blocks():
+    """Each block; skipped if it needs a framework that this environment lacks."""
+    for path in DOCUMENTS:
+        for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", path.read_text(), re.M | re.S)):
+            lacks = [name for name in ("torch", "paddle") if f"lodstone.{name}" in block and not is_there(name)]
+            skip = pytest.mark.skipif(bool(lacks), reason=f"needs {lacks}")
+            yield pytest.param(block, marks=skip, id=f"{path.name}-{number}")
+
+
+def is_there(module):
+    return importlib.util.find_spec(module) is not None
+
+
+@pytest.mark.parametrize("block", blocks())
+def test_blocks_run(block, tmp_path):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    run = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
