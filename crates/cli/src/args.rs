@@ -278,7 +278,7 @@ pub(crate) struct Convert {
     /// Rename tensors: a file with an old and a new name per line (`*` matches anything), or JSON
     #[arg(long, value_name = "MAP")]
     pub(crate) rename: Option<PathBuf>,
-    /// Name parameters as the program does, or by the structured names that PaddlePaddle records beside them
+    /// Name parameters as the program does, or by their structured names (`conv1.weight`), where files record these
     #[arg(long, value_name = "WHICH", value_parser = ["program", "structured"], default_value = "program")]
     pub(crate) names: String,
     /// Transpose matrices whose names match; may be repeated

@@ -81,6 +81,7 @@ fn a_cut_file_is_an_error_at_whatever_byte_it_is_cut() {
                 "paddle-params" | "paddle-params-sized" => record_ends(&path),
                 "paddle-program" => top_level_ends(&content, 1),
                 "onnx" | "onnx-glow" => top_level_ends(&content, 7),
+                "onnx-tensor" => top_level_ends(&content, 2),
                 "paddle-program-text" | "onnx-text" | "onnx-glow-text" => text_ends(&content),
                 _ => Vec::new(),
             };

@@ -80,7 +80,7 @@ fn main() -> Result<(), Failure> {
         let mut model = Model { programs: net.main.into(), ..Model::default() };
         model.programs.insert(Programs::STARTUP, net.startup);
         let mut training = Training::new(&model, feed()?, TrainOptions::default())?;
-        training.save(&dir, &[])?;
+        training.save(&dir, &[], &lodstone::WriteOptions::default())?;
         let fed = feed()?.tensors.into_iter();
         let fed = fed.map(|(name, tensor)| Parameter { name: name.unwrap_or_default(), tensor });
         write(&dir.join("feed.npz"), fed.collect())?;

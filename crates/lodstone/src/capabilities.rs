@@ -5,6 +5,8 @@ use lodstone_lowering::can_lower;
 use lodstone_model::Dialect;
 use serde::Serialize;
 
+use crate::RUNS;
+
 /// What can be done with models of a format. Of a format without programs, `None` stands for what concerns these.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -40,8 +42,8 @@ pub fn capabilities() -> Vec<Capabilities> {
             read: true,
             write_back: true,
             edit: true,
-            run: program.map(runs),
-            train: program.map(runs),
+            run: program.map(|dialect| RUNS.contains(&dialect)),
+            train: program.map(|dialect| RUNS.contains(&dialect)),
             to_onnx: program.map(|dialect| can_lower(dialect, Dialect::Onnx)),
         }
     });
@@ -50,12 +52,4 @@ pub fn capabilities() -> Vec<Capabilities> {
         Capabilities { name, title, read, write_back, edit, run, train, to_onnx }
     });
     written.chain(read).collect()
-}
-
-/// Whether programs of a dialect run, and train if they have gradients.
-fn runs(dialect: Dialect) -> bool {
-    match dialect {
-        Dialect::Paddle => cfg!(feature = "runtime"),
-        Dialect::Onnx | Dialect::Mxnet | Dialect::Glow => false,
-    }
 }

@@ -94,7 +94,7 @@ pub(crate) fn fit(
     let same = format.name == model.format && !model.residual.is_empty();
     if !holds.metadata && !same {
         let mut lost = std::mem::take(&mut model.metadata);
-        // What Hugging Face libraries write into every file: that its tensors were PyTorch's.
+        // What Hugging Face libraries write into every file: the framework of the tensors.
         lost.retain(|key, value| (key.as_str(), value.as_str()) != ("format", "pt"));
         lost.into_keys().for_each(|key| report.lose(Loss::Metadata, format!("`{key}`")));
     }

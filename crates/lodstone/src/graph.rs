@@ -204,7 +204,7 @@ impl<'a> Drawing<'a> {
         };
         let mut fed = HashSet::new();
         for (number, node) in self.wiring.nodes.iter().enumerate() {
-            // An operator that writes an input feeds it: PaddlePaddle's `feed`.
+            // An operator that writes an input feeds it.
             for name in node.op.writes().filter(|name| node.block == 0 && fed.insert(*name)) {
                 if let Some(input) =
                     inputs.get(name).filter(|_| !node.op.reads().any(|n| n == name))

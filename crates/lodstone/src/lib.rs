@@ -46,9 +46,7 @@ mod words;
 pub use adapt::Renames;
 pub use capabilities::{Capabilities, capabilities};
 pub use cat::{One, open_named, open_only, open_record};
-pub use convert::{
-    Conversion, ConvertOptions, ParameterNames, Target, convert, target_format,
-};
+pub use convert::{Conversion, ConvertOptions, ParameterNames, Target, convert, target_format};
 pub use diff::{
     Change, Detail, Diff, DiffOptions, Difference, OperatorChange, OperatorDifference,
     OperatorPlace, ProgramDifference, Values, Which, diff,
@@ -99,3 +97,6 @@ pub use verify::{Defect, DefectKind, Verification, verify};
 /// What runs programs in this build.
 #[cfg(feature = "runtime")]
 use paddle as runtime;
+
+/// The dialects whose programs run in this build, and train if they have gradients.
+const RUNS: &[Dialect] = if cfg!(feature = "runtime") { &[Dialect::Paddle] } else { &[] };

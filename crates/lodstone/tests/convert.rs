@@ -452,6 +452,7 @@ fn parameters_are_not_cast_below_a_program() {
     let out = scratch.path().join("half.safetensors");
     let options =
         ConvertOptions::default().with_cast(Some(DType::Float16)).with_allow(vec![Loss::Rounding]);
+    let options = options.with_weights_only(true);
     convert(open(digits.join("paddle")).expect("a model"), &out, &options).expect("converted");
     let half = open(&out).expect("a model");
     assert_eq!(half.parameters[0].tensor.dtype, DType::Float16);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use lodstone::Location;
 use lodstone::{
-    ConvertOptions, Error, FormatError, Model, OpenOptions, Programs, Progress, Target,
+    ConvertOptions, Error, FormatError, Loss, Model, OpenOptions, Programs, Progress, Target,
     Verification, WriteOptions, convert, open, open_record, open_with, seal, verify,
 };
 
@@ -35,6 +35,7 @@ fn written(model: Model, out: &Path, format: &str, sealed: bool) -> Vec<String> 
     let to = Some(Target::Format(format.to_owned()));
     let write = WriteOptions::default().with_seal(sealed);
     let options = ConvertOptions::default().with_to(to).with_write(write);
+    let options = options.with_allow(vec![Loss::Program]);
     let told = convert(model, out, &options).expect("written").report.warnings;
     told.into_iter().filter(|warning| warning.contains("lodstone.seal")).collect()
 }
@@ -192,17 +193,14 @@ fn a_model_of_another_format_does_not_take_a_sealed_prefix() {
 }
 
 #[test]
-fn what_is_read_beside_the_seal_of_another_model_is_told() {
+fn what_is_read_beside_the_seal_of_another_model_is_not_verified() {
     let dir = tempfile::tempdir().expect("a directory");
     let at = |name: &str| dir.path().join(name);
     let model = open(digits()).expect("a model");
     written(model.clone(), &at("a.safetensors"), "safetensors", true);
     written(model, &at("b.npz"), "npz", false);
     assert!(open(at("a.safetensors")).expect("sealed").report.warnings.is_empty());
-    let warnings = open(at("b.npz")).expect("another model").report.warnings;
-    assert!(warnings.len() == 1 && warnings[0].contains("is not in the seal"), "{warnings:?}");
-    let trusting = OpenOptions::default().with_verify(false);
-    assert!(open_with(at("b.npz"), &trusting).expect("a model").report.warnings.is_empty());
+    assert!(open(at("b.npz")).expect("another model").report.warnings.is_empty());
 }
 
 #[test]

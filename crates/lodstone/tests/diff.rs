@@ -10,10 +10,10 @@ use lodstone::{
 };
 
 /// Whether the digits model can be written in a format: not where its program is of another
-/// framework, or where pickles are not made anew.
+/// framework, where pickles are not made anew, or where a file is one tensor.
 fn takes_digits(format: &Format) -> bool {
     format.holds.program.is_none_or(|dialect| dialect == Dialect::Paddle)
-        && !["paddle-save", "mxnet-states"].contains(&format.name)
+        && !["paddle-save", "mxnet-states", "onnx-tensor"].contains(&format.name)
 }
 
 fn digits() -> Model {

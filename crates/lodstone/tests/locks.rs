@@ -32,7 +32,7 @@ fn ways(format: &str) -> Vec<ConvertOptions> {
     let written = |write| plain.clone().with_write(write);
     vec![
         plain.clone(),
-        plain.clone().with_allow(Vec::new()),
+        plain.clone().with_allow(vec![Loss::Program]),
         plain.clone().with_weights_only(true),
         plain.clone().with_weights_only(true).with_cast(Some(DType::Float16)),
         plain.clone().with_strip_source(true),

@@ -37,7 +37,7 @@ mod write;
 mod zip;
 
 pub use read::read_blob;
-pub use single::TENSOR;
+pub use single::{TENSOR, read_tensor};
 
 use lodstone_model::Dialect;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use lodstone_model::{Model, Parameter, Residual};
-use lodstone_store::Location;
+use lodstone_model::{Kind, Limits, Model, Parameter, Residual};
+use lodstone_store::{Blob, Location};
 
 use super::external::{External, Layout};
 use super::tensor::Fields;
@@ -80,19 +80,47 @@ fn detect(probe: &Probe<'_>) -> bool {
 
 fn read(path: &Location, options: &OpenOptions) -> Result<Model> {
     let (blob, origin) = (options.file(path)?, path.display().to_string());
-    let structure = without_elements(&blob, &schema::TENSOR, &options.limits)?;
-    let source = Source::with_holes(&origin, &options.limits, &structure);
-    let fields = Fields::read(&Message::new(&source, structure.bytes.clone()))?;
     let mut files = External::beside(path, options);
-    let tensor = fields.tensor(&structure.holes, &mut files)?;
+    let mut model = read_with(&blob, &origin, &mut files, &options.limits)?;
+    model.files.push(blob);
+    model.files.extend(files.found().cloned());
+    Ok(model)
+}
+
+/// Reads a tensor; `origin` names it in messages. External data is not read.
+///
+/// # Errors
+/// If it is not a tensor: with the offset in the file.
+pub fn read_tensor(blob: &Blob, origin: &str, limits: &Limits) -> Result<Model> {
+    let mut model = read_with(blob, origin, &mut External::none(), limits)?;
+    model.files.push(blob.clone());
+    Ok(model)
+}
+
+fn read_with(
+    blob: &Blob,
+    origin: &str,
+    files: &mut External<'_>,
+    limits: &Limits,
+) -> Result<Model> {
+    let structure = without_elements(blob, &schema::TENSOR, limits)?;
+    let source = Source::with_holes(origin, limits, &structure);
+    let message = Message::new(&source, structure.bytes.clone());
+    let fields = Fields::read(&message)?;
+    // What a tensor in a model may lack is what a truncated file lacks.
+    if fields.code == 0 {
+        return Err(message.missing("the type of a tensor"));
+    }
+    let tensor = fields.tensor(&structure.holes, files)?;
+    if matches!(tensor.kind, Kind::Absent) && fields.place().is_none() {
+        return Err(message.missing("the elements of a tensor"));
+    }
     let parameters = vec![Parameter { name: fields.name.clone(), tensor }];
     let mut model = Model { format: NAME.to_owned(), parameters, ..Model::default() };
     if !structure.is_exact {
         let whole = Arc::from([blob.clone()]);
         model.residual = Residual::with_holes(VERBATIM, structure.bytes.clone(), whole);
     }
-    model.files.push(blob);
-    model.files.extend(files.found().cloned());
     Ok(model)
 }
 

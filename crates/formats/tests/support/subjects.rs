@@ -84,6 +84,12 @@ pub const SUBJECTS: &[Subject] = &[
     Subject { telling: TEXT, ..onnx("onnx-glow-text") },
     Subject { rules: (900, 600), constant: 768 << 10, ..onnx("onnx-zip") },
     Subject { rules: (900, 600), constant: 768 << 10, ..onnx("onnx-glow-zip") },
+    Subject {
+        format: "onnx-tensor",
+        read: |bytes| onnx::read_tensor(&blob(bytes), "x", &Limits::default()).and_then(touch),
+        factor: 90,
+        ..stream("")
+    },
     // A tensor is a struct of some hundred bytes, and the smallest record that holds one has 20.
     Subject {
         format: "mxnet-params",

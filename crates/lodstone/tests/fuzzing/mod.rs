@@ -191,6 +191,14 @@ pub const TARGETS: &[Target] = &[
         ..PLAIN
     },
     Target {
+        name: "onnx_tensor",
+        files: &["x.pb"],
+        open: "x.pb",
+        formats: &["onnx-tensor"],
+        subjects: &["onnx-tensor"],
+        ..PLAIN
+    },
+    Target {
         name: "onnx_zip",
         files: &["model.zip"],
         open: "model.zip",

@@ -91,8 +91,14 @@ fn tidy(op: &mut Op, read: &HashSet<String>) {
                 }
             }
         }
-        // Glow does not look at what is added; if it is not said axis by axis, nobody can.
+        // Glow does not look at what is added; if it is not said axis by axis, nobody can. Nor does it look at `pads`
+        // beside `auto_pad`, which ONNX refuses.
         "ConvTranspose" => {
+            let is_automatic = match op.attribute("auto_pad") {
+                Some(AttributeValue::String(text)) => text.0 != "NOTSET".as_bytes(),
+                _ => false,
+            };
+            op.attributes.retain(|attribute| !(is_automatic && attribute.name == "pads"));
             let axes = match op.attribute("kernel_shape").or(op.attribute("strides")) {
                 Some(AttributeValue::Longs(all)) => Some(all.len()),
                 _ => None,

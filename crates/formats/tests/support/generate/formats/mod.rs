@@ -31,6 +31,7 @@ pub const GENERATORS: &[Generator] = &[
     ("onnx-glow", onnx::onnx_glow),
     ("onnx-glow-text", onnx::onnx_glow_text),
     ("onnx-glow-zip", onnx::onnx_glow_zip),
+    ("onnx-tensor", onnx::onnx_tensor),
     ("paddle", paddle::paddle),
     ("paddle-vars", paddle::paddle_vars),
     ("paddle-save", paddle::paddle_save),

@@ -54,6 +54,41 @@ fn lying(golden: &[&str]) -> Vec<Hostile> {
     all
 }
 
+/// Single tensors.
+pub(super) fn onnx_tensor() -> Vec<Hostile> {
+    const FILE: &str = "x.pb";
+    let mut all = Vec::new();
+    for golden in ["float32-raw", "int64-typed", "strings", "scalar"] {
+        let made = lying_message("tensor_proto", &file(&format!("onnx_tensor/{golden}.pb")));
+        all.extend(alone(FILE, made, never).map(|hostile| {
+            hostile.perhaps("what is left of a text is a field or none, by its letters")
+        }));
+    }
+    let ours = |kind, what: &str, bytes: Vec<u8>| Hostile::new(kind, what, FILE, bytes);
+    for extents in [&[1 << 32, 1 << 32][..], &[i64::MAX, i64::MAX], &[i64::MIN], &[-1], &[5]] {
+        for (how, elements) in [("raw", field(9, &[0; 16])), ("floats", field(4, &[0; 16]))] {
+            all.push(ours(Shape, &format!("{how}, {extents:?}"), tensor(extents, &elements)));
+        }
+    }
+    for (what, bytes) in [
+        ("groups", [tensor(&[], &[]), nested("\x2b", DEEP, "\x2c").into_bytes()].concat()),
+        ("groups that do not end", [tensor(&[], &[]), vec![0x2b; DEEP]].concat()),
+    ] {
+        all.push(ours(Nesting, what, bytes));
+    }
+    let last = "of a field that may be there once the last counts, as protobuf has it";
+    let elements = field(9, &[0; 4]).repeat(2);
+    all.push(ours(Twice, "elements", tensor(&[1], &elements)).readable(last));
+    for (path, why) in PATHS {
+        let hostile = ours(Path, path, tensor(&[1], &outside(path)));
+        all.push(match *path {
+            "" => hostile.refused(MALFORMED, &["the location of external data"]),
+            _ => hostile.refused(&["Escapes"], &[why]),
+        });
+    }
+    all
+}
+
 pub(super) fn onnx() -> Vec<Hostile> {
     let mut all = lying(&["onnx/attributes.onnx", "onnx/types/typed.onnx", "onnx/sparse.onnx"]);
     let ours = |kind, what: &str, bytes: Vec<u8>| Hostile::new(kind, what, FILE, bytes);
