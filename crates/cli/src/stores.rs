@@ -95,7 +95,7 @@ impl Output {
             let count = say::count(files.len(), "file");
             return Err(format!("standard output holds one file, and the model has {count}").into());
         };
-        let blob = lodstone::Blob::open(&directory.at(file), false)?;
+        let blob = lodstone::Blob::open(directory.at(file), false)?;
         say::to_stdout(|out| {
             blob.for_each_chunk(|piece| out.write_all(piece).map_err(lodstone::Error::Output))?;
             Ok(())

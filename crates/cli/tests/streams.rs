@@ -223,10 +223,7 @@ fn commands_that_read_take_several_paths() {
         .map(|it| it.expect("JSON"))
         .collect();
     assert_eq!(documents.len(), 2);
-    assert_eq!(
-        (&documents[0]["path"], &documents[0]["whole"]),
-        (&damaged.clone().into(), &false.into())
-    );
+    assert_eq!((&documents[0]["path"], &documents[0]["whole"]), (&damaged.into(), &false.into()));
     assert_eq!(
         (&documents[1]["path"], &documents[1]["schema"]),
         (&whole.clone().into(), &1.into())
