@@ -25,7 +25,7 @@ def is_there(module):
     return importlib.util.find_spec(module) is not None
 
 
-@pytest.mark.parametrize("block", blocks())
+@pytest.mark.parametrize("block", list(blocks()))
 def test_blocks_run(block, tmp_path):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     run = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True)
