@@ -67,7 +67,7 @@ fn one_flipped_bit_is_found_and_named() {
     let said = run(["checkpoint", "verify", &path]);
     assert_eq!((said.code, said.err.as_str()), (Some(1), ""), "{said:?}");
     assert!(said.out.contains("step-00000020: damaged\n"), "{said:?}");
-    assert!(said.out.contains("tensor `weight`, piece 1 of 1"), "{said:?}");
+    assert!(said.out.contains("tensor `weight`, chunk 1 of 1"), "{said:?}");
     let found = json_of(&["checkpoint", "verify", &path, "--json"]);
     assert_eq!((&found["whole"], &found["serials"][2]["whole"]), (&json!(false), &json!(true)));
     assert_eq!(run(["checkpoint", "verify", &path, "--step", "30"]).code, Some(0));

@@ -214,7 +214,7 @@ fn what_a_program_would_not_accept_is_refused_with_a_way_out() {
     );
     assert!(error.ends_with(hint), "{error}");
     let error = refused(DIGITS, "out.onnx", &[]);
-    let expected = "error: converting paddle programs to onnx is not supported\n";
+    let expected = "error: converting PaddlePaddle programs to onnx is not supported\n";
     assert_eq!(error, format!("{expected}{hint}"));
     let error = refused(DIGITS, "out", &["--to", "same", "--weights-only"]);
     assert!(error.contains("name another format"), "{error}");

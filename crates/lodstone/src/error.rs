@@ -61,7 +61,7 @@ pub enum Error {
         to: DType,
     },
     /// A program that no lowering translates to the operators of the format.
-    #[error("converting {} programs to {format} is not supported", from.name())]
+    #[error("converting {} programs to {format} is not supported", from.framework())]
     NoLowering {
         /// The dialect of the program.
         from: Dialect,

@@ -332,7 +332,7 @@ fn all_that_cannot_be_said_is_told_with_its_place() {
         operator("", "Asinh", &["dead"], &["deader"]),
     ];
     let refused = lowered(program(input, output, ops)).unwrap_err();
-    let expected = "2 operators cannot be said in those of glow; \
+    let expected = "2 operators have no Glow equivalent; \
         the graph, operator 0 (`Cosh` `wide`): Glow has no operator `Cosh`; \
         the graph, operator 2 (`Sinh`): Glow has no operator `Sinh`";
     assert_eq!(refused, expected);

@@ -158,8 +158,7 @@ fn the_damaged_tensor_and_piece_are_named() {
         (Some(2), Some(33_554_560), Some(8 << 20))
     );
     let message = format!(
-        "`{}` is damaged: tensor `#0`, piece 3 of 3, bytes 33554560 to 41943167, are not what was \
-         sealed",
+        "`{}` is damaged: checksum mismatch: tensor `#0`, chunk 3 of 3 (bytes 33554560..41943168)",
         path.display()
     );
     assert_eq!(defect.message, message);

@@ -27,8 +27,8 @@ pub struct LowerError {
 impl fmt::Display for LowerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.findings.count();
-        let operators = if count == 1 { "operator" } else { "operators" };
-        write!(f, "{count} {operators} cannot be said in those of {}", self.to.name())?;
+        let have = if count == 1 { "operator has" } else { "operators have" };
+        write!(f, "{count} {have} no {} equivalent", self.to.framework())?;
         self.findings.told.iter().try_for_each(|finding| write!(f, "; {finding}"))
     }
 }

@@ -268,4 +268,14 @@ impl Dialect {
             Self::Glow => "glow",
         }
     }
+
+    /// The name of its framework, for messages.
+    pub fn framework(self) -> &'static str {
+        match self {
+            Self::Paddle => "PaddlePaddle",
+            Self::Mxnet => "MXNet",
+            Self::Onnx => "ONNX",
+            Self::Glow => "Glow",
+        }
+    }
 }

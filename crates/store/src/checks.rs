@@ -476,12 +476,12 @@ fn pieces_in(places: &[Place<'_>]) -> Vec<Piece> {
 
 impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (first, last) = (self.offset, self.offset + self.len.saturating_sub(1));
-        let (piece, pieces) = (self.piece + 1, self.pieces);
+        let (start, end) = (self.offset, self.offset + self.len);
+        let (chunk, chunks) = (self.piece + 1, self.pieces);
         match &self.tensor {
-            Some(tensor) => write!(f, "tensor `{tensor}`, piece {piece} of {pieces}")?,
-            None => write!(f, "what is outside of tensors")?,
+            Some(tensor) => write!(f, "tensor `{tensor}`, chunk {chunk} of {chunks}")?,
+            None => write!(f, "outside of tensors")?,
         }
-        write!(f, ", bytes {first} to {last}")
+        write!(f, " (bytes {start}..{end})")
     }
 }

@@ -82,7 +82,7 @@ pub enum Error {
         what: String,
     },
     /// Bytes that are not the ones that were sealed.
-    #[error("`{}` is damaged: {damage}, are not what was sealed", path.display())]
+    #[error("`{}` is damaged: checksum mismatch: {damage}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -90,7 +90,7 @@ pub enum Error {
         damage: Box<crate::Damage>,
     },
     /// A file that has not the size that was sealed.
-    #[error("`{}` is not what was sealed: it had {sealed} bytes and has {found}", path.display())]
+    #[error("`{}` is damaged: sealed with {sealed} bytes, found {found}", path.display())]
     Resized {
         /// The file.
         path: PathBuf,

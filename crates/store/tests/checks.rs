@@ -97,8 +97,7 @@ fn a_piece_is_compared_when_a_byte_of_it_is_first_read() {
         for (offset, len) in [(199_999, 1), (100, 1), (0, 300_000), (120_000, 70_000)] {
             let error = blob.slice(offset, len).expect("inside").bytes().expect_err("damage");
             let text = format!(
-                "`{}` is damaged: tensor `t1`, piece 1 of 1, bytes 100 to 199999, are not what was \
-                 sealed",
+                "`{}` is damaged: checksum mismatch: tensor `t1`, chunk 1 of 1 (bytes 100..200000)",
                 path.display()
             );
             assert_eq!(error.to_string(), text);

@@ -64,7 +64,7 @@ impl Value {
     /// # Errors
     /// If not even their number is.
     pub(crate) fn shape(&self) -> Result<&[Dim], Finding> {
-        self.info.shape().ok_or_else(|| "expected a number of extents that is known".into())
+        self.info.shape().ok_or_else(|| "rank must be known".into())
     }
 
     /// The type of its elements.

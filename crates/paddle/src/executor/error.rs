@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use lodstone_model::Op;
+use lodstone_model::{Dialect, Op};
 use lodstone_schema::Finding;
 
 /// A result of this crate.
@@ -12,6 +12,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
+    /// The program is of another framework.
+    Dialect(Dialect),
     /// The program contradicts itself.
     Program(Finding),
     /// No gradients can be appended to the program.
@@ -81,6 +83,9 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Dialect(dialect) => {
+                write!(f, "running {} programs is not supported", dialect.framework())
+            }
             Self::Program(finding) => write!(f, "the program cannot be run: {finding}"),
             Self::Gradients(error) => write!(f, "the program cannot be run: {error}"),
             Self::Unknown(kinds) => {

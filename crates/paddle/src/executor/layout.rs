@@ -109,7 +109,7 @@ impl Layout {
     pub(crate) fn new(program: &Program, fetch: &[String]) -> Result<Self> {
         let wrong = |what: String| Err(Error::Program(what.into()));
         if program.dialect != Dialect::Paddle {
-            return wrong(format!("it is one of {}", program.dialect.name()));
+            return Err(Error::Dialect(program.dialect));
         }
         if program.blocks.is_empty() {
             return wrong("it has no blocks".to_owned());
