@@ -45,7 +45,11 @@ fn a_model_is_sealed_and_verified_and_damage_is_named() {
     let said = run(["verify", &model]);
     assert_eq!((said.code, said.err.as_str()), (Some(1), ""), "{said:?}");
     assert!(said.out.contains(": damaged\n"), "{said:?}");
-    assert!(said.out.contains(&format!("`{}` is damaged: checksum mismatch: tensor `", params.display())), "{said:?}");
+    assert!(
+        said.out
+            .contains(&format!("`{}` is damaged: checksum mismatch: tensor `", params.display())),
+        "{said:?}"
+    );
     let json = run(["verify", &model, "--json"]);
     assert_eq!(json.code, Some(1));
     let json: Value = serde_json::from_str(&json.out).expect("JSON");

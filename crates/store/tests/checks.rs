@@ -79,7 +79,7 @@ fn a_read_of_many_pieces_names_the_first_that_is_damaged() {
         for error in
             [blob.read_at(0, &mut buffer).expect_err("damage"), blob.read().expect_err("damage")]
         {
-            assert!(error.to_string().contains("piece 3 of 6"), "{error}");
+            assert!(error.to_string().contains("chunk 3 of 6"), "{error}");
         }
     }
 }
@@ -130,7 +130,7 @@ fn pieces_of_a_long_part_are_compared_each_by_itself() {
     let blob = checked(&path, &parts, false);
     blob.read_at(PIECE + 9, &mut [0]).expect("the piece before is whole");
     let error = blob.read_at(PIECE + 10, &mut [0]).expect_err("damage").to_string();
-    assert!(error.contains("piece 2 of 2, bytes 16777226 to 33554436"), "{error}");
+    assert!(error.contains("chunk 2 of 2 (bytes 16777226..33554437)"), "{error}");
     let source = SourceFile::open(&path, false).expect("open");
     let checks = Checks::new(parts).expect("parts end to end");
     assert_eq!((checks.len(), checks.pieces()), (len, 3));
