@@ -474,7 +474,7 @@ fn a_directory_with_one_model_file_opens() {
     assert!(good(["inspect", path]).out.contains("format   npz "));
     good(["seal", path]);
     assert!(good(["verify", path, "--sealed"]).err.is_empty());
-    // A seal says nothing about other files, and nothing is said about them.
+    // A seal covers only the files that it lists: other files are read without a warning.
     copy("crates/formats/tests/golden/onnx/functions.onnx", "other.onnx");
     let other = dir.path().join("other.onnx");
     assert_eq!(good(["inspect", other.to_str().expect("UTF-8")]).err, "");

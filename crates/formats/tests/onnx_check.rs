@@ -43,7 +43,7 @@ fn open(path: &Path) -> Result<Model, lodstone_formats::Error> {
     (onnx::BINARY.read)(&Location::from(path), &OpenOptions::default())
 }
 
-/// All that is said of a model: why it cannot be opened, or what is found in it, its types included.
+/// The error of a model that cannot be opened, or else its findings, those of type inference included.
 fn said(path: &Path) -> Vec<String> {
     let model = match open(path) {
         Err(error) => return vec![error.to_string()],

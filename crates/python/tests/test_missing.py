@@ -1,4 +1,4 @@
-"""What is said where a framework is not installed."""
+"""Error messages where a framework is not installed."""
 
 import subprocess
 import sys

@@ -15,7 +15,7 @@ use crate::encoding::zip::first_name;
 /// Extensions of PyTorch's archives.
 const EXTENSIONS: [&str; 7] = ["pt", "pth", "ptl", "pt2", "ckpt", "bin", "distcp"];
 
-/// What a file is, if it is one of PyTorch's.
+/// The format of a file, if it is one of PyTorch's.
 pub(crate) fn identify(probe: &Probe<'_>) -> Option<&'static str> {
     if probe.entries.is_some() {
         return None;

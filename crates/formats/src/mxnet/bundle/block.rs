@@ -11,7 +11,7 @@
 //! | any other | a child, in the order of registration; its key is its type and a number |
 //!
 //! The program calls a parameter `IDENTIFIER_NAME`, the file of parameters calls it `PATH.NAME`. No file records which is
-//! which: paths of sequential blocks are the numbers of their children, and other children are told apart by their parameters.
+//! which: paths of sequential blocks are the numbers of their children, and other children are identified by their parameters.
 //!
 //! Source of truth: `gluon/block.py` of MXNet 2.0.0b1.
 
